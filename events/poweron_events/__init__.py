@@ -1,0 +1,142 @@
+"""The events of PowerOn: request a workflow, follow it, fold it, audit it.
+
+What stands in `__all__` is the public face. Beside it: `poweron_events.log.kafka` (extra `kafka`),
+`poweron_events.content` (extra `content`) and one module per moment of the loop with its event classes.
+"""
+
+from poweron_events import topics
+from poweron_events.asking import Heard, ask
+from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.codec import (
+    InvalidRequest,
+    ReceivedRequest,
+    Undecodable,
+    decode,
+    decode_request,
+    encode,
+    encode_request,
+    read,
+    read_record,
+)
+from poweron_events.dead_letter import DeadLetter, read_dead_letter
+from poweron_events.envelope import Cause, Envelope, Recorded, envelop, event_id, rfc3339
+from poweron_events.errors import Conflict, PowerOnError, Refused, Unavailable
+from poweron_events.event import DocumentRef, ModelCall
+from poweron_events.execution import (
+    ActionCompleted,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+)
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.history import reverse_chronological
+from poweron_events.fold.state import ChatMessage, Verdict, Workflow
+from poweron_events.fold.turn import due, turn
+from poweron_events.log import EventLog, Message, Record
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    InlineDocument,
+    RequestCancellation,
+    RequestIdentity,
+    RequestRefused,
+    RequestRound,
+    RequestWorkflow,
+    RoundRequested,
+    StoredDocument,
+    WorkflowRequested,
+    workflow_id,
+)
+from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
+
+__all__ = [
+    "CATALOG",
+    "REQUESTS",
+    "WORKFLOW_EVENTS",
+    "ActionCompleted",
+    "ActionSelected",
+    "ActionSpec",
+    "ActionStarted",
+    "ActionsPlanned",
+    "ApprovalDenied",
+    "ApprovalGranted",
+    "ApprovalRequested",
+    "CancellationRequested",
+    "Cause",
+    "ChatMessage",
+    "Conflict",
+    "DeadLetter",
+    "DeadlinePassed",
+    "DocumentErased",
+    "DocumentRef",
+    "Envelope",
+    "EventLog",
+    "Heard",
+    "InlineDocument",
+    "InvalidRequest",
+    "KafkaSettings",
+    "Message",
+    "ModelCall",
+    "ObservationRecorded",
+    "ParametersRejected",
+    "ParametersSet",
+    "PowerOnError",
+    "ReceivedRequest",
+    "Record",
+    "Recorded",
+    "RefinementDecided",
+    "Refused",
+    "Request",
+    "RequestCancellation",
+    "RequestIdentity",
+    "RequestRefused",
+    "RequestRound",
+    "RequestWorkflow",
+    "RoundCancelled",
+    "RoundCompleted",
+    "RoundFailed",
+    "RoundRequested",
+    "SelectionRejected",
+    "StageFailed",
+    "StoredDocument",
+    "TaskReviewed",
+    "TasksPlanned",
+    "Unavailable",
+    "Undecodable",
+    "Verdict",
+    "Workflow",
+    "WorkflowEvent",
+    "WorkflowRequested",
+    "ask",
+    "decode",
+    "decode_request",
+    "due",
+    "encode",
+    "encode_request",
+    "envelop",
+    "event_id",
+    "evolve",
+    "read",
+    "read_dead_letter",
+    "read_record",
+    "reverse_chronological",
+    "rfc3339",
+    "topics",
+    "turn",
+    "workflow_id",
+]

@@ -1,0 +1,137 @@
+"""Asking from outside: send a request over any `EventLog` and hear every event of its workflow until the answer."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from poweron_events import topics
+from poweron_events.codec import Undecodable, encode_request, read_record
+from poweron_events.envelope import Recorded, rfc3339
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.log import EventLog, Message
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.request import (
+    RequestCancellation,
+    RequestIdentity,
+    RequestRefused,
+    RequestWorkflow,
+    RoundRequested,
+    WorkflowRequested,
+    workflow_id,
+)
+from poweron_events.stream import Request, WorkflowEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A record of the workflow, whether it was accepted, and the workflow after it."""
+
+    recorded: Recorded
+    verdict: Verdict
+    workflow: Workflow
+
+    @property
+    def event(self) -> WorkflowEvent | None:
+        """What happened; None for a type that only a newer release knows."""
+        return self.recorded.envelope.event
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that is in the log, and where its answer will be."""
+
+    workflow_id: str
+    identity: RequestIdentity
+    partition: int
+    start: int
+    round: int | None
+    """The round that the answer is about; None where the request opens it."""
+
+
+async def ask(
+    log: EventLog, request: Request, *, source: str, request_id: str, start: int | None = None
+) -> AsyncGenerator[Heard, None]:
+    """Send a request and hear every record of its workflow; ends with the round, or when the request is refused.
+
+    Sending the same (source, id) again is the same request and does nothing twice.
+
+    Args:
+        log: where the request goes and the events are.
+        request: what is asked for.
+        source: who asks, as a URI reference such as `/crm/offers`.
+        request_id: the sender's own id of this request.
+        start: the offset to hear from. Unless given: what comes from now on for a new workflow, everything for
+            a request about an old one. Give 0 where the request may have been sent before.
+
+    Raises:
+        Unavailable: the log cannot be reached; ask again with the same id and `start=0`.
+        Refused: the request is too large to be sent.
+    """
+    sent = await send(log, request, source=source, request_id=request_id, start=start)
+    async with aclosing(hear(log, sent)) as hearing:
+        async for heard in hearing:
+            yield heard
+
+
+async def send(log: EventLog, request: Request, *, source: str, request_id: str, start: int | None = None) -> Sent:
+    """Send a request without waiting for anything; arguments and errors as in `ask`."""
+    identity = RequestIdentity(source=source, id=request_id)
+    workflow = _target(request, identity)
+    partition = log.partition_of(topics.EVENTS.name, workflow.encode())
+    if start is None:
+        start = (await log.ends(topics.EVENTS.name))[partition] if isinstance(request, RequestWorkflow) else 0
+    value = encode_request(request, source=source, request_id=request_id, time=rfc3339(datetime.now(UTC)))
+    await log.append(topics.REQUESTS.name, [Message(workflow.encode(), value)])
+    about = request.round if isinstance(request, RequestCancellation) else None
+    return Sent(workflow, identity, partition, start, about)
+
+
+async def hear(log: EventLog, sent: Sent) -> AsyncGenerator[Heard, None]:
+    """Every record of the workflow from where the request was sent to its answer.
+
+    Raises:
+        Unavailable: the log cannot be reached.
+    """
+    workflow, mine = Workflow(sent.workflow_id), sent.round
+    async with aclosing(log.tail(topics.EVENTS.name, sent.partition, sent.start)) as tail:
+        async for records in tail:
+            for record in records:
+                if record.key != sent.workflow_id.encode():
+                    continue
+                with suppress(Undecodable):
+                    heard = _heard(workflow, read_record(record))
+                    workflow = heard.workflow
+                    mine = _opened_by(heard, sent.identity) or mine
+                    yield heard
+                    if _answers(heard, sent.identity, mine):
+                        return
+
+
+def _target(request: Request, identity: RequestIdentity) -> str:
+    if isinstance(request, RequestWorkflow):
+        return workflow_id(identity.source, identity.id)
+    return request.workflow_id
+
+
+def _heard(workflow: Workflow, recorded: Recorded) -> Heard:
+    after, verdict = evolve(workflow, recorded)
+    return Heard(recorded, verdict, after)
+
+
+def _opened_by(heard: Heard, identity: RequestIdentity) -> int | None:
+    """The number of the round that this request opened."""
+    event = heard.event
+    opened = isinstance(event, WorkflowRequested | RoundRequested) and event.request == identity
+    return heard.workflow.current.number if opened and heard.verdict == "accepted" else None
+
+
+def _answers(heard: Heard, identity: RequestIdentity, mine: int | None) -> bool:
+    match heard.event:
+        case RoundCompleted() | RoundFailed() | RoundCancelled() as end:
+            return heard.verdict == "accepted" and end.round == mine
+        case RequestRefused(request=refused):
+            return refused == identity
+        case _:
+            return False

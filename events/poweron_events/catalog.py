@@ -1,0 +1,98 @@
+"""The catalog: the six actions that PowerOn brings, as data.
+
+On the wire an action's name is an open string; these are the names, parameters and effect classes
+of the ones in this package. What an action does stands in its module in the services.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import Field
+
+from poweron_events.event import FreeText, Model
+from poweron_events.execution import EffectClass
+
+REFERENCES: Final = frozenset({"document_list", "connection_reference"})
+"""Parameters that come from stage 1 and are never asked for in stage 2 (P-02, P-05)."""
+
+SearchDepth = Literal["basic", "advanced"]
+ExtractDepth = Literal["basic", "advanced"]
+PageFormat = Literal["markdown", "text"]
+TimeRange = Literal["day", "week", "month", "year"]
+
+
+class WebSearchParameters(Model):
+    query: FreeText = Field(min_length=1, max_length=400)
+    max_results: int = Field(default=10, ge=1, le=50)
+    search_depth: SearchDepth = "basic"
+    time_range: TimeRange | None = None
+    topic: Literal["general", "news", "finance"] = "general"
+    include_domains: tuple[str, ...] = ()
+    exclude_domains: tuple[str, ...] = ()
+    language: str | None = None
+    include_answer: bool = False
+    include_raw_content: bool = False
+
+
+class WebScrapeParameters(WebSearchParameters):
+    extract_depth: ExtractDepth = "basic"
+    format: PageFormat = "markdown"
+
+
+class WebCrawlParameters(Model):
+    document_list: tuple[str, ...] = Field(min_length=1)
+    extract_depth: ExtractDepth = "basic"
+    format: PageFormat = "markdown"
+
+
+class AiProcessParameters(Model):
+    document_list: tuple[str, ...] = ()
+    ai_prompt: FreeText = Field(min_length=1, max_length=20_000)
+    processing_mode: Literal["basic", "advanced"] = "basic"
+    include_metadata: bool = True
+    custom_instructions: FreeText = Field(default="", max_length=4_000)
+    expected_document_formats: tuple[Literal["markdown", "json", "csv"], ...] = ()
+
+
+class DocumentExtractParameters(Model):
+    document_list: tuple[str, ...] = Field(min_length=1)
+    ai_prompt: FreeText = Field(default="", max_length=20_000)
+
+
+class DocumentGenerateReportParameters(Model):
+    document_list: tuple[str, ...] = Field(min_length=1)
+    title: FreeText = Field(default="Report", min_length=1, max_length=200)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSpec:
+    """An action's name, parameters, effect class and time limit in ms (C-09)."""
+
+    name: str
+    parameters: type[Model]
+    effect_class: EffectClass
+    limit_ms: int
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """All parameters by their wire names, as the catalog in a prompt shows them (P-07)."""
+        return tuple(field.alias or name for name, field in self.parameters.model_fields.items())
+
+    @property
+    def business_parameters(self) -> tuple[str, ...]:
+        """The wire names of the parameters that stage 2 may be asked for."""
+        fields = self.parameters.model_fields.items()
+        return tuple(field.alias or name for name, field in fields if name not in REFERENCES)
+
+
+CATALOG: Final[dict[str, ActionSpec]] = {
+    spec.name: spec
+    for spec in (
+        ActionSpec("web.search", WebSearchParameters, "pure", 60_000),
+        ActionSpec("web.scrape", WebScrapeParameters, "pure", 180_000),
+        ActionSpec("web.crawl", WebCrawlParameters, "pure", 300_000),
+        ActionSpec("ai.process", AiProcessParameters, "idempotent", 180_000),
+        ActionSpec("document.extract", DocumentExtractParameters, "pure", 180_000),
+        ActionSpec("document.generateReport", DocumentGenerateReportParameters, "pure", 120_000),
+    )
+}

@@ -1,0 +1,314 @@
+"""Bytes <-> envelopes: CloudEvents 1.0 structured JSON with sorted keys, one way to write each.
+
+`encode(decode(b)) == b` for every record of this release. A record whose bytes are not in this
+form (doubled keys, other spacing, numbers that do not survive) is refused as a whole: hashes are
+over the bytes as they stand, so there must be only one way to read them.
+"""
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+from pydantic import ValidationError
+
+from poweron_events.envelope import CONTENT_TYPE, SPECVERSION, Cause, Envelope, Recorded
+from poweron_events.errors import Refused
+from poweron_events.event import Event
+from poweron_events.log import Record
+from poweron_events.request import RequestIdentity
+from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
+from poweron_events.upcasting import upcast
+
+MAX_EVENT = 64_000  # bytes; longer lists and texts travel by reference
+MAX_REASON = 2_000  # characters
+
+
+class Undecodable(Refused):
+    """A record that cannot be read as an event; it is skipped by law and becomes a dead letter."""
+
+
+class InvalidRequest(Refused):
+    """A request whose identity is readable but whose content is not acceptable."""
+
+    def __init__(self, identity: RequestIdentity, workflow_id: str | None, detail: str) -> None:
+        super().__init__(detail)
+        self.identity = identity
+        self.workflow_id = workflow_id
+
+
+def dumps(value: object) -> bytes:
+    """The one way we write JSON: sorted keys, no spaces, UTF-8."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def sha256(value: bytes) -> str:
+    """SHA-256 of the bytes as they stand, in hex."""
+    return hashlib.sha256(value).hexdigest()
+
+
+def encode(envelope: Envelope) -> bytes:
+    """An envelope as record value.
+
+    Raises:
+        Refused: the event would be larger than 64 kB, or holds text that is not Unicode.
+    """
+    assert envelope.event is not None  # only events that we know are written
+    attributes: dict[str, object] = {
+        "catalogue": envelope.catalogue,
+        "correlationid": envelope.workflow_id,
+        "data": envelope.event.model_dump(mode="json", by_alias=True),
+        "datacontenttype": CONTENT_TYPE,
+        "id": envelope.id,
+        "source": envelope.source,
+        "specversion": SPECVERSION,
+        "subject": envelope.workflow_id,
+        "time": envelope.time,
+        "type": envelope.type,
+    }
+    attributes.update(_cause_attributes(envelope.cause))
+    if envelope.traceparent is not None:
+        attributes["traceparent"] = envelope.traceparent
+    try:
+        value = dumps(attributes)
+    except TypeError as error:
+        raise Refused(f"{envelope.type} cannot be written as JSON: {error}") from error
+    if len(value) > MAX_EVENT:
+        raise Refused(f"{envelope.type} would take {len(value)} bytes; an event may take {MAX_EVENT}")
+    return value
+
+
+def _cause_attributes(cause: Cause | None) -> dict[str, str]:
+    if cause is None:
+        return {}
+    attributes = {"causationid": cause.id, "causationhash": cause.sha256}
+    if cause.offset is not None:
+        attributes["causationoffset"] = str(cause.offset)
+    return attributes
+
+
+def decode(value: bytes | None, *, key: bytes | None = None) -> Envelope:
+    """A record value as envelope.
+
+    Args:
+        value: the record's value; a tombstone (None) is refused.
+        key: the record's key, which must be the workflow id; None skips that check.
+
+    Raises:
+        Undecodable: the record is not one of our envelopes; the message says why.
+    """
+    attributes = _json_object(value)
+    if _canonical(attributes) != value:
+        raise Undecodable("the JSON is not in canonical form (sorted keys, no spaces, no doubled keys)")
+    if attributes.get("specversion") != SPECVERSION:
+        raise Undecodable(f"specversion must be {SPECVERSION!r}, not {attributes.get('specversion')!r}")
+    workflow_id = _uuid(attributes, "subject")
+    if key is not None and key != workflow_id.encode():
+        raise Undecodable(f"the record's key {key[:100]!r} is not its workflow id {workflow_id!r}")
+    return Envelope(
+        id=_uuid(attributes, "id"),
+        source=_text(attributes, "source"),
+        type=_text(attributes, "type"),
+        workflow_id=workflow_id,
+        time=_text(attributes, "time"),
+        event=_event(attributes),
+        cause=_cause(attributes),
+        catalogue=_number(attributes, "catalogue"),
+        traceparent=_text(attributes, "traceparent") if "traceparent" in attributes else None,
+    )
+
+
+def read(value: bytes | None, *, key: bytes | None, partition: int, offset: int, time_ms: int) -> Recorded:
+    """A record of `poweron.events` as the fold takes it.
+
+    Raises:
+        Undecodable: the record is not one of our envelopes under its workflow's key.
+    """
+    if key is None:
+        raise Undecodable("the record has no key; it must be its workflow id")
+    envelope = decode(value, key=key)
+    return Recorded(envelope, partition=partition, offset=offset, time_ms=time_ms, sha256=sha256(value or b""))
+
+
+def read_record(record: Record) -> Recorded:
+    """A record of `poweron.events` as the fold takes it; raises like `read`."""
+    return read(record.value, key=record.key, partition=record.partition, offset=record.offset, time_ms=record.time_ms)
+
+
+def _json_object(value: bytes | None) -> dict[str, Any]:
+    if value is None:
+        raise Undecodable("the record is a tombstone: it has no value")
+    try:
+        parsed = orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise Undecodable(f"the value is not JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise Undecodable(f"the value must be a JSON object, not {type(parsed).__name__}")
+    return parsed
+
+
+def _canonical(value: object) -> bytes:
+    try:
+        return dumps(value)
+    except TypeError as error:
+        raise Undecodable(f"the JSON is not one that we could have written: {error}") from error
+
+
+def _text(attributes: dict[str, Any], name: str) -> str:
+    value = attributes.get(name)
+    if not isinstance(value, str) or not value:
+        raise Undecodable(f"attribute {name!r} must be a text that is not empty")
+    return value
+
+
+def _uuid(attributes: dict[str, Any], name: str) -> str:
+    value = _text(attributes, name)
+    if not is_uuid(value):
+        raise Undecodable(f"attribute {name!r} must be a lower-case UUID, not {value[:100]!r}")
+    return value
+
+
+def is_uuid(value: str) -> bool:
+    """Whether the text is a UUID in its canonical lower-case form."""
+    try:
+        return str(uuid.UUID(value)) == value
+    except ValueError:
+        return False
+
+
+def _number(attributes: dict[str, Any], name: str) -> int:
+    value = attributes.get(name)
+    if type(value) is not int:
+        raise Undecodable(f"attribute {name!r} must be a whole number")
+    return value
+
+
+def _cause(attributes: dict[str, Any]) -> Cause | None:
+    if "causationid" not in attributes:
+        return None
+    offset = attributes.get("causationoffset")
+    if offset is not None and not (isinstance(offset, str) and offset.isdecimal() and len(offset) < 20):
+        raise Undecodable("attribute 'causationoffset' must be a number in decimal digits")
+    return Cause(
+        id=_uuid(attributes, "causationid"),
+        sha256=_text(attributes, "causationhash"),
+        offset=None if offset is None else int(offset),
+    )
+
+
+def _event(attributes: dict[str, Any]) -> WorkflowEvent | None:
+    data = attributes.get("data")
+    if not isinstance(data, dict):
+        raise Undecodable("attribute 'data' must be a JSON object")
+    try:
+        wire_type, data = upcast(_text(attributes, "type"), data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise Undecodable(f"{attributes['type']} cannot be lifted to the version of today: {error!r}") from error
+    event_class = WORKFLOW_EVENTS.get(wire_type)
+    if event_class is None:
+        return None
+    return cast("WorkflowEvent", _validate(event_class, data))
+
+
+def _validate(event_class: type[Event], data: dict[str, Any]) -> Event:
+    """Read from JSON, where strict means strict: a number is no text, and a field has one name."""
+    try:
+        return event_class.model_validate_json(dumps(data), strict=True, extra="ignore", by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise Undecodable(f"{event_class.TYPE}: {explain(error)}") from error
+
+
+def explain(error: ValidationError | RecursionError) -> str:
+    """A validation error as one sentence a sender can act on."""
+    if isinstance(error, RecursionError):
+        return "the data is nested too deeply"
+    problems = [
+        f"{'.'.join(map(str, problem['loc'])) or 'data'}: {problem['msg']}"
+        for problem in error.errors(include_url=False, include_input=False, include_context=False)[:5]
+    ]
+    return "; ".join(problems)[:MAX_REASON]
+
+
+# --- requests: written by anyone, so read more leniently ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request as it came in, with the identity that makes it one request however often it comes."""
+
+    identity: RequestIdentity
+    request: Request
+
+
+def encode_request(request: Request, *, source: str, request_id: str, time: str) -> bytes:
+    """A request as a structured CloudEvent, to be sent to `poweron.requests`."""
+    return dumps(
+        {
+            "data": request.model_dump(mode="json", by_alias=True),
+            "datacontenttype": CONTENT_TYPE,
+            "id": request_id,
+            "source": source,
+            "specversion": SPECVERSION,
+            "time": time,
+            "type": request.TYPE,
+        }
+    )
+
+
+def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> ReceivedRequest:
+    """A record of `poweron.requests`, structured or binary CloudEvent, as request.
+
+    Raises:
+        Undecodable: it has no readable identity or type: nobody can be answered.
+        InvalidRequest: its identity is readable, its content is not acceptable.
+    """
+    binary = "ce_specversion" in headers
+    attributes = _header_attributes(headers) if binary else _json_object(value)
+    if attributes.get("specversion") != SPECVERSION:
+        raise Undecodable(f"specversion must be {SPECVERSION!r}, not {attributes.get('specversion')!r}")
+    identity = _identity(attributes)
+    wire_type = _text(attributes, "type")
+    if wire_type not in REQUESTS:
+        raise Undecodable(f"type {wire_type[:200]!r} is not one of {', '.join(sorted(REQUESTS))}")
+    try:
+        data = _json_object(value) if binary else _inner_data(attributes)
+    except Undecodable as error:
+        raise InvalidRequest(identity, None, str(error)) from error
+    try:
+        request = REQUESTS[wire_type].model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        named = data.get("workflowId") if isinstance(data, dict) else None
+        raise InvalidRequest(identity, named if isinstance(named, str) else None, explain(error)) from error
+    return ReceivedRequest(identity, cast("Request", request))
+
+
+def _identity(attributes: dict[str, Any]) -> RequestIdentity:
+    try:
+        return RequestIdentity(source=_text(attributes, "source"), id=_text(attributes, "id"))
+    except ValidationError as error:
+        raise Undecodable(explain(error)) from error
+
+
+def _header_attributes(headers: Mapping[str, bytes | None]) -> dict[str, Any]:
+    """The attributes of a binary CloudEvent; Kafka lets a header be null."""
+    try:
+        return {
+            name.removeprefix("ce_"): (content or b"").decode()
+            for name, content in headers.items()
+            if name.startswith("ce_")
+        }
+    except UnicodeDecodeError as error:
+        raise Undecodable("a CloudEvents header is not UTF-8") from error
+
+
+def _inner_data(attributes: dict[str, Any]) -> object:
+    """The data of a structured CloudEvent, inline or as base64."""
+    if "data_base64" not in attributes:
+        return attributes.get("data")
+    try:
+        return _json_object(base64.b64decode(attributes["data_base64"], validate=True))
+    except (TypeError, ValueError) as error:
+        raise Undecodable("attribute 'data_base64' is not base64") from error

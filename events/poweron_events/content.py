@@ -1,0 +1,125 @@
+"""The content store: bytes of documents, prompts and raw answers, kept beside the log.
+
+Content is named by its commitment HMAC-SHA256(workflow key, bytes). The key is 32 random bytes, made
+once and kept beside the workflow's content: equal bytes of one workflow share a name, two workflows
+cannot be linked, and once the key is gone nothing can be guessed. Bytes are stored before the event
+that names them (E-10).
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
+
+from poweron_events.errors import Refused, Unavailable
+
+KEY_BYTES = 32
+MAX_KEYS = 10_000  # remembered in memory
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+class MissingContent(Refused):
+    """Nothing is stored under that name: it was never stored, or it was erased."""
+
+
+def commitment(key: bytes, content: bytes) -> str:
+    """HMAC-SHA256(workflow key, bytes) in lower-case hex."""
+    return hmac.digest(key, content, hashlib.sha256).hex()
+
+
+class ContentStore:
+    """Content by workflow and commitment, in a local folder or an S3-compatible bucket."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._keys: dict[str, bytes] = {}
+
+    @classmethod
+    def at(cls, place: str) -> "ContentStore":
+        """The store at a folder's path or a URL (`s3://bucket/prefix`, `memory:///`).
+
+        Raises:
+            Refused: the place cannot be used as a store.
+        """
+        if place == "memory:///":
+            return cls(MemoryStore())
+        try:
+            if "://" in place:
+                return cls(from_url(place))
+            folder = Path(place)
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return cls(LocalStore(folder))
+        except (BaseError, OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            raise Refused(
+                f"{place!r} cannot be used: {why}. Documents and answers are kept there: set POWERON_HOME to a folder "
+                "that can be written to, or POWERON_CONTENT to a folder or a URL such as s3://bucket/prefix."
+            ) from error
+
+    async def put(self, workflow_id: str, content: bytes) -> str:
+        """Store bytes and return their commitment; storing the same bytes again changes nothing.
+
+        Raises:
+            Unavailable: the store cannot be reached.
+        """
+        name = commitment(await self._key(workflow_id), content)
+        await self._create(f"{workflow_id}/{name}", content)
+        return name
+
+    async def get(self, workflow_id: str, name: str) -> bytes:
+        """The bytes of a commitment.
+
+        Raises:
+            MissingContent: nothing is stored under that name.
+            Unavailable: the store cannot be reached.
+        """
+        with _translated(f"Workflow {workflow_id} has no content {name!r}"):
+            found = await self._store.get_async(_path(workflow_id, name))
+            return bytes(await found.bytes_async())
+
+    async def size(self, workflow_id: str, name: str) -> int:
+        """How many bytes a commitment stands for; raises like `get`."""
+        with _translated(f"Workflow {workflow_id} has no content {name!r}"):
+            meta: Any = await self._store.head_async(_path(workflow_id, name))
+            return int(meta["size"])
+
+    async def _key(self, workflow_id: str) -> bytes:
+        """The workflow's key; whoever comes first makes it."""
+        if workflow_id not in self._keys:
+            path = f"{workflow_id}/key"
+            await self._create(path, secrets.token_bytes(KEY_BYTES))
+            with _translated(f"The key of workflow {workflow_id} was erased"):
+                found = await self._store.get_async(path)
+                key = bytes(await found.bytes_async())
+            if len(self._keys) > MAX_KEYS:
+                self._keys.clear()
+            self._keys[workflow_id] = key
+        return self._keys[workflow_id]
+
+    async def _create(self, path: str, content: bytes) -> None:
+        with _translated(path), suppress(AlreadyExistsError, FileExistsError):
+            await self._store.put_async(path, content, mode="create")
+
+
+@contextmanager
+def _translated(missing: str) -> Generator[None, None, None]:
+    """The store's errors as ours."""
+    try:
+        yield
+    except (NotFoundError, FileNotFoundError) as error:
+        raise MissingContent(missing) from error
+    except (BaseError, OSError) as error:
+        raise Unavailable(f"The content store did not answer: {error}") from error
+
+
+def _path(workflow_id: str, name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise MissingContent(f"{name!r} is not the name of any content")
+    return f"{workflow_id}/{name}"

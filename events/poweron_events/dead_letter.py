@@ -1,0 +1,58 @@
+"""Dead letters: records that nobody can read, kept with the reason on `poweron.deadletter`.
+
+Written at least once for each record; the same (topic, partition, offset) is the same dead letter.
+"""
+
+import base64
+from typing import Self
+
+from pydantic import Field, ValidationError
+
+from poweron_events.codec import MAX_REASON, Undecodable, dumps, explain
+from poweron_events.event import Base64, FreeText, Model
+from poweron_events.log import Message, Record
+
+MAX_RAW = 700_000  # bytes before base64: a dead letter is a record too
+
+
+class DeadLetter(Model):
+    """A record as it stands, base64 on the wire, and why it could not be read.
+
+    A tombstone has no bytes; of a record larger than 700 kB the beginning is kept, and `size` says so.
+    """
+
+    topic: str = Field(min_length=1, max_length=255)
+    partition: int = Field(ge=0, le=2**31 - 1)
+    offset: int = Field(ge=0, le=2**63 - 1)
+    reason: FreeText = Field(max_length=MAX_REASON)
+    size: int = Field(ge=0, le=2**31 - 1)
+    raw: Base64 | None = None
+
+    @classmethod
+    def of(cls, record: Record, reason: str) -> Self:
+        """The dead letter of a record."""
+        return cls(
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            reason=reason[:MAX_REASON],
+            size=len(record.value or b""),
+            raw=None if record.value is None else base64.b64encode(record.value[:MAX_RAW]),
+        )
+
+    def message(self) -> Message:
+        """What is appended to `poweron.deadletter`."""
+        key = f"{self.topic}|{self.partition}|{self.offset}"
+        return Message(key.encode(), dumps(self.model_dump(mode="json", by_alias=True)))
+
+
+def read_dead_letter(value: bytes | None) -> DeadLetter:
+    """A record value of `poweron.deadletter`.
+
+    Raises:
+        Undecodable: it is not a dead letter.
+    """
+    try:
+        return DeadLetter.model_validate_json(value or b"", extra="ignore")
+    except ValidationError as error:
+        raise Undecodable(explain(error)) from error

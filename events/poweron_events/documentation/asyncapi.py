@@ -1,0 +1,177 @@
+"""The topics, their messages and keys as AsyncAPI 3.0."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from poweron_events import topics
+from poweron_events.dead_letter import DeadLetter
+from poweron_events.documentation.schemas import DEAD_LETTER, Json, sentence
+from poweron_events.envelope import CONTENT_TYPE, SPECVERSION
+from poweron_events.event import Event
+from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
+
+_UUID: Final = {"type": "string", "format": "uuid"}
+_BINDING: Final = "0.5.0"  # of AsyncAPI's Kafka bindings
+
+
+def asyncapi() -> Json:
+    """The three topics, their messages and keys, as AsyncAPI 3.0."""
+    events = [_event_message(event) for event in WORKFLOW_EVENTS.values()]
+    requests = [message for event in REQUESTS.values() for message in _request_messages(event)]
+    dead_letters = [_dead_letter_message()]
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "PowerOn",
+            "version": "1",
+            "description": "Work steered by a language model: ask on one topic, read every decision on the other.",
+        },
+        "defaultContentType": "application/cloudevents+json",
+        "channels": {
+            "requests": _channel(topics.REQUESTS, requests, "What anyone may ask for."),
+            "events": _channel(topics.EVENTS, events, "Everything that happened, in order within a workflow."),
+            "deadletter": _channel(topics.DEAD_LETTERS, dead_letters, "Records that nobody could read, and why."),
+        },
+        "operations": {
+            "takeRequests": _operation("receive", "requests", "PowerOn takes requests."),
+            "writeEvents": _operation("send", "events", "PowerOn writes what happened."),
+            "writeDeadLetters": _operation("send", "deadletter", "PowerOn keeps what it could not read."),
+        },
+        "components": {
+            "messages": {message.pop("x-id"): message for message in (*requests, *events, *dead_letters)},
+            "schemas": {"Envelope": _envelope_schema(), "RequestEnvelope": _request_envelope_schema()},
+        },
+    }
+
+
+def _channel(topic: topics.Topic, messages: Iterable[Json], description: str) -> Json:
+    kafka = {"topic": topic.name, "partitions": topic.partitions, "bindingVersion": _BINDING}
+    configuration = {
+        "cleanup.policy": topic.settings["cleanup.policy"].split(","),
+        **{name: int(topic.settings[name]) for name in ("retention.ms", "retention.bytes") if name in topic.settings},
+    }
+    return {
+        "address": topic.name,
+        "description": description,
+        "messages": {message["x-id"]: {"$ref": f"#/components/messages/{message['x-id']}"} for message in messages},
+        "bindings": {"kafka": {**kafka, "topicConfiguration": configuration}},
+    }
+
+
+def _operation(action: str, channel: str, summary: str) -> Json:
+    return {"action": action, "channel": {"$ref": f"#/channels/{channel}"}, "summary": summary}
+
+
+def _event_message(event: type[Event]) -> Json:
+    return {
+        "x-id": event.__name__,
+        "name": event.TYPE,
+        "title": event.__name__,
+        "summary": sentence(event),
+        "contentType": "application/cloudevents+json",
+        "payload": _enveloped("Envelope", event),
+        "bindings": _key("The workflow id.", _UUID),
+    }
+
+
+def _request_messages(event: type[Event]) -> tuple[Json, Json]:
+    """A request as structured and as binary CloudEvent."""
+    common: Json = {
+        "name": event.TYPE,
+        "summary": sentence(event),
+        "bindings": _key("Any key; the workflow id keeps requests about one workflow in order.", {"type": "string"}),
+    }
+    structured = {
+        "x-id": event.__name__,
+        **common,
+        "title": f"{event.__name__}, structured",
+        "contentType": "application/cloudevents+json",
+        "payload": _enveloped("RequestEnvelope", event),
+    }
+    attributes: Json = {"specversion": {"const": SPECVERSION}, "type": {"const": event.TYPE}, **_identity_schema()}
+    binary = {
+        "x-id": f"{event.__name__}Binary",
+        **common,
+        "title": f"{event.__name__}, binary: attributes in the record's headers",
+        "contentType": CONTENT_TYPE,
+        "headers": {
+            "type": "object",
+            "required": [f"ce_{name}" for name in attributes],
+            "properties": {f"ce_{name}": schema for name, schema in attributes.items()},
+        },
+        "payload": {"$ref": f"./schemas/{event.TYPE}.json"},
+    }
+    return structured, binary
+
+
+def _dead_letter_message() -> Json:
+    return {
+        "x-id": "DeadLetter",
+        "name": DEAD_LETTER,
+        "title": "DeadLetter",
+        "summary": sentence(DeadLetter),
+        "contentType": CONTENT_TYPE,
+        "payload": {"$ref": f"./schemas/{DEAD_LETTER}.json"},
+        "bindings": _key("`topic|partition|offset` of the record.", {"type": "string"}),
+    }
+
+
+def _key(description: str, schema: Json) -> Json:
+    return {"kafka": {"key": {**schema, "description": description}, "bindingVersion": _BINDING}}
+
+
+def _enveloped(envelope: str, event: type[Event]) -> Json:
+    inner = {"type": {"const": event.TYPE}, "data": {"$ref": f"./schemas/{event.TYPE}.json"}}
+    return {"allOf": [{"$ref": f"#/components/schemas/{envelope}"}, {"properties": inner}]}
+
+
+def _identity_schema() -> Json:
+    return {
+        "source": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[^|]*$"},
+        "id": {"type": "string", "minLength": 1, "maxLength": 255},
+    }
+
+
+def _request_envelope_schema() -> Json:
+    return {
+        "type": "object",
+        "description": "A CloudEvent 1.0; (source, id) makes the request one request however often it comes.",
+        "required": ["specversion", "type", "source", "id"],
+        "oneOf": [{"required": ["data"]}, {"required": ["data_base64"]}],
+        "properties": {
+            "specversion": {"const": SPECVERSION},
+            "type": {"enum": list(REQUESTS)},
+            **_identity_schema(),
+            "time": {"type": "string", "format": "date-time"},
+            "datacontenttype": {"const": CONTENT_TYPE},
+            "data": {"type": "object"},
+            "data_base64": {"type": "string", "contentEncoding": "base64", "contentMediaType": CONTENT_TYPE},
+        },
+    }
+
+
+def _envelope_schema() -> Json:
+    properties: Json = {
+        "specversion": {"const": SPECVERSION},
+        "id": {**_UUID, "description": "uuid5 of the workflow id and the slot: the same work has the same id."},
+        "source": {"type": "string", "description": "`/poweron/<role>/<instance>`: who wrote it."},
+        "type": {"type": "string", "description": "`poweron.`, the words of the event's name, and its version."},
+        "subject": {**_UUID, "description": "The workflow id; also the record's key."},
+        "correlationid": {**_UUID, "description": "The workflow id."},
+        "time": {"type": "string", "format": "date-time", "description": "The writer's clock; verdicts ignore it."},
+        "datacontenttype": {"const": CONTENT_TYPE},
+        "catalogue": {"type": "integer", "minimum": 1, "description": "The number of the writer's set of types."},
+        "data": {"type": "object"},
+    }
+    optional: Json = {
+        "causationid": {**_UUID, "description": "The id of the accepted event that was acted upon."},
+        "causationhash": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "SHA-256 of its bytes."},
+        "causationoffset": {"type": "string", "pattern": "^[0-9]+$", "description": "Its offset, where known."},
+        "traceparent": {"type": "string", "description": "W3C trace context."},
+    }
+    return {
+        "type": "object",
+        "description": "A CloudEvent 1.0 in structured mode: canonical JSON with sorted keys and no spaces.",
+        "required": list(properties),
+        "properties": {**properties, **optional},
+    }

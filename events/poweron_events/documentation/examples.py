@@ -1,0 +1,254 @@
+"""One example of every event and request, as the documentation shows them."""
+
+from typing import Final
+
+from poweron_events.event import CriterionProgress, DocumentRef, Event, ModelCall
+from poweron_events.execution import (
+    ActionCompleted,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+)
+from poweron_events.observation import Observation, ObservationRecorded, Preview
+from poweron_events.outcome import (
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    Totals,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
+from poweron_events.refinement import IterationTelemetry, RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    EarlierRounds,
+    InlineDocument,
+    RequestCancellation,
+    Requester,
+    RequestIdentity,
+    RequestRefused,
+    RequestRound,
+    RequestWorkflow,
+    RoundRequested,
+    StoredDocument,
+    WorkflowRequested,
+    workflow_id,
+)
+from poweron_events.selection import ActionSelected, ParametersSchema, SchemaField, SelectionRejected
+
+SOURCE: Final = "/crm/offers"
+WORKFLOW: Final = workflow_id(SOURCE, "4711")
+CONTENT: Final = "81e22dcd1938905c992fd674c7fe5c0966c0586201675b9b1eaa4d114df5b94a"
+SHA256: Final = "ee53f58ebb398a79ec3b67b880a1efc39d9b2eea37f02626bab828456deee861"
+
+_ASKED = RequestIdentity(source=SOURCE, id="4711")
+_CLERK = Requester(name="Ada", language="en")
+_QUESTION = "What is the grand total of the estimate?"
+_LABEL = "round1_task1_action1_extract"
+_ESTIMATE = DocumentRef(
+    document_id="r1d1", document_name="estimate.pdf", mime_type="application/pdf", size=48_211, content=CONTENT
+)
+_TEXT = DocumentRef(
+    document_id="t1a1s1d1", document_name="estimate.md", mime_type="text/markdown", size=2_048, content=CONTENT
+)
+_CALL = ModelCall(
+    provider="builtin",
+    model="extractive",
+    template="selector.v1",
+    template_sha256=SHA256,
+    prompt_ref=CONTENT,
+    answer_ref=CONTENT,
+    input_tokens=812,
+    output_tokens=64,
+    duration_ms=9,
+)
+_MET = (CriterionProgress(criterion="The grand total is named.", met=True, progress=1000),)
+_TOTALS = Totals(steps=1, input_tokens=4_060, output_tokens=320)
+
+EXAMPLES: Final[tuple[Event, ...]] = (
+    RequestWorkflow(
+        prompt=_QUESTION,
+        documents=(InlineDocument.of("note.txt", b"The grand total is 42.", "text/plain"),),
+        requester=_CLERK,
+    ),
+    RequestRound(
+        workflow_id=WORKFLOW,
+        after_round=1,
+        prompt="And what was repaired?",
+        documents=(StoredDocument(document_name="estimate.pdf", content=CONTENT),),
+    ),
+    RequestCancellation(workflow_id=WORKFLOW, round=1, reason="The offer was withdrawn.", requester=_CLERK),
+    WorkflowRequested(
+        round=1, prompt=_QUESTION, documents=(_ESTIMATE,), user_language="en", requester=_CLERK, request=_ASKED
+    ),
+    RoundRequested(
+        round=2,
+        prompt="And what was repaired?",
+        request=RequestIdentity(source=SOURCE, id="4712"),
+        earlier=EarlierRounds(last_round=1, history="Round 1: the grand total is 42."),
+    ),
+    CancellationRequested(
+        round=1, request=RequestIdentity(source=SOURCE, id="4713"), reason="The offer was withdrawn.", requester=_CLERK
+    ),
+    RequestRefused(
+        request=RequestIdentity(source=SOURCE, id="4714"),
+        reason="round_open",
+        detail="Round 1 is still running; wait for its end or cancel it.",
+    ),
+    DocumentErased(
+        documents=("r1d1",),
+        reason="The customer asked for it.",
+        legal_basis="GDPR Art. 17",
+        requester=_CLERK,
+        request=RequestIdentity(source=SOURCE, id="4715"),
+    ),
+    TasksPlanned(
+        round=1,
+        tasks=(
+            TaskPlan(
+                objective="Find the grand total.",
+                success_criteria=("The grand total is named.",),
+                task_type="lookup",
+            ),
+        ),
+        model_call=_CALL,
+    ),
+    ActionsPlanned(
+        round=1,
+        task=1,
+        attempt=1,
+        actions=(
+            PlannedAction(
+                action="document.extract",
+                action_objective="Read the estimate.",
+                required_input_documents=("docList:round1_request",),
+                parameters={"documentList": ["docList:round1_request"]},
+            ),
+        ),
+        model_call=_CALL,
+    ),
+    ActionSelected(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        action="document.extract",
+        action_objective="Read the estimate.",
+        required_input_documents=("docList:round1_request",),
+        parameters_context="The user wants the grand total.",
+        parameters_schema=ParametersSchema(fields=(SchemaField(name="aiPrompt", description="What to look for."),)),
+        model_call=_CALL,
+    ),
+    SelectionRejected(
+        round=1, task=1, attempt=1, step=1, try_=1, reason="There is no action 'mail.send'.", model_call=_CALL
+    ),
+    ParametersSet(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        given={"aiPrompt": "grand total"},
+        parameters={"aiPrompt": "grand total", "documentList": ["docList:round1_request"]},
+        model_call=_CALL,
+    ),
+    ParametersRejected(
+        round=1, task=1, attempt=1, step=1, try_=1, reason="'aiPrompt' must be a text.", model_call=_CALL
+    ),
+    ApprovalRequested(
+        round=1, task=1, attempt=1, step=1, parameters_sha256=SHA256, action="mail.send", expires_ms=86_400_000
+    ),
+    ApprovalGranted(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        parameters_sha256=SHA256,
+        reason="Agreed.",
+        requester=_CLERK,
+        request=RequestIdentity(source=SOURCE, id="4716"),
+    ),
+    ApprovalDenied(
+        round=1, task=1, attempt=1, step=1, parameters_sha256=SHA256, reason="Nobody answered within a day."
+    ),
+    ActionStarted(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        try_=1,
+        action="document.extract",
+        claim="9f3c51d2a7e84b06",
+        worker="host-7-1a2b3c4d",
+        effect_class="pure",
+        deadline_ms=210_000,
+    ),
+    ActionCompleted(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        try_=1,
+        success=True,
+        outcome="done",
+        documents=(_TEXT,),
+        result_label=_LABEL,
+        duration_ms=412,
+    ),
+    ObservationRecorded(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        observation=Observation(
+            success=True,
+            result_label=_LABEL,
+            documents_count=1,
+            previews=(Preview(name="estimate.md", mime="text/markdown", snippet="Grand total: 42"),),
+            notes=("1 document was read.",),
+        ),
+        summary="Read estimate.pdf: the grand total is 42.",
+    ),
+    RefinementDecided(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        decision="stop",
+        reason="The grand total is known.",
+        classification="success",
+        criteria_progress=_MET,
+        iteration=IterationTelemetry(input_tokens=2_436, output_tokens=192, duration_ms=455),
+        model_call=_CALL,
+    ),
+    TaskReviewed(
+        round=1, task=1, attempt=1, status="success", reason="It is named.", criteria_progress=_MET, model_call=_CALL
+    ),
+    StageFailed(
+        round=1, task=1, attempt=1, step=1, stage="select", error="The model did not answer for 300 s.", tries=4
+    ),
+    DeadlinePassed(round=1, due_ms=1_795_221_000_000),
+    RoundCompleted(
+        round=1,
+        message="The grand total is 42 (estimate.pdf, page 2).",
+        documents=(_TEXT,),
+        totals=_TOTALS,
+        model_calls=(_CALL,),
+    ),
+    RoundFailed(
+        round=1,
+        message="The request could not be completed. The model did not answer for 300 s.",
+        totals=_TOTALS,
+        reason="The model did not answer for 300 s.",
+    ),
+    RoundCancelled(
+        round=1,
+        message="The round was cancelled. Reason: The offer was withdrawn.",
+        totals=_TOTALS,
+        reason="The offer was withdrawn.",
+    ),
+)

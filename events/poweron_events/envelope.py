@@ -1,0 +1,105 @@
+"""The envelope around every event: a CloudEvent 1.0 whose attributes carry identity and cause."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from poweron_events.event import CATALOGUE, Event, Role
+from poweron_events.request import NAMESPACE, RequestIdentity
+from poweron_events.stream import WorkflowEvent
+
+SPECVERSION = "1.0"
+CONTENT_TYPE = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The accepted event that was acted upon: its id, the SHA-256 of its bytes, and its offset.
+
+    The offset is unknown (None) where two events travel in one append. The verdict compares id and
+    hash only: together they name the bytes, wherever a copy of the log keeps them.
+    """
+
+    id: str
+    sha256: str
+    offset: int | None = None
+
+    def names(self, other: "Cause | None") -> bool:
+        return other is not None and (self.id, self.sha256) == (other.id, other.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A CloudEvent of `poweron.events`. `event` is None where its type is not in our catalogue."""
+
+    id: str
+    source: str
+    type: str
+    workflow_id: str
+    time: str
+    event: WorkflowEvent | None
+    cause: Cause | None = None
+    catalogue: int = CATALOGUE
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An envelope as it was read back from the log: what the fold takes. `time_ms` is the broker's."""
+
+    envelope: Envelope
+    partition: int
+    offset: int
+    time_ms: int
+    sha256: str
+
+    @property
+    def cause(self) -> Cause:
+        return Cause(self.envelope.id, self.sha256, self.offset)
+
+
+def slot(event: Event) -> str:
+    """`round|task|attempt|step|kind|try`: the place in the log that this event wants to fill (E-03).
+
+    What intake writes carries the request's source and id in place of the try (E-04).
+    """
+    request: RequestIdentity | None = getattr(event, "request", None)
+    last = getattr(event, "try_", 0) if request is None else f"{request.source}|{request.id}"
+    places = [getattr(event, name, 0) for name in ("round", "task", "attempt", "step")]
+    return "|".join(map(str, [*places, event.TYPE, last]))
+
+
+def event_id(workflow_id: str, event: Event) -> str:
+    """uuid5(NAMESPACE, "workflow id|slot"): a redo after a crash has the same id."""
+    return str(uuid.uuid5(NAMESPACE, f"{workflow_id}|{slot(event)}"))
+
+
+def idempotency_key(workflow_id: str, place: tuple[int, int, int, int]) -> str:
+    """What a connector gets so that a repeated try is the same effect (E-08).
+
+    uuid5(NAMESPACE, "workflow id|round|task|attempt|step"): no kind, no try.
+    """
+    return str(uuid.uuid5(NAMESPACE, "|".join(map(str, (workflow_id, *place)))))
+
+
+def source(role: Role, instance: str) -> str:
+    """`/poweron/<role>/<instance>`: who wrote the event."""
+    return f"/poweron/{role}/{instance}"
+
+
+def rfc3339(moment: datetime) -> str:
+    """A UTC time with milliseconds: `2026-11-21T00:00:01.000Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def envelop(event: WorkflowEvent, *, workflow_id: str, source: str, time: str, cause: Cause | None = None) -> Envelope:
+    """Put an event into the envelope it will travel in."""
+    return Envelope(
+        id=event_id(workflow_id, event),
+        source=source,
+        type=event.TYPE,
+        workflow_id=workflow_id,
+        time=time,
+        event=event,
+        cause=cause,
+    )

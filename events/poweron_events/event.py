@@ -1,0 +1,161 @@
+"""What every event is: a frozen, closed record of something that happened.
+
+Python names are snake_case, the wire is camelCase. Writers are closed: an unknown field is an
+error. Readers are open: `codec` reads with unknown fields ignored, so that a newer writer's
+additions do not stop an older reader.
+"""
+
+import base64
+import binascii
+import re
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, EncodedBytes, Field, JsonValue
+from pydantic.alias_generators import to_camel
+
+PREFIX = "poweron."
+
+CATALOGUE = 1
+"""The number of this release's set of event types; grows whenever a type is added."""
+
+FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
+"""Text that a person or a model wrote; marked so that it can be found for erasure and sealed later."""
+
+ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9]*\.[a-z][A-Za-z0-9]*$", max_length=100)]
+"""`method.name`, an open set on the wire: actions may come from outside this package."""
+
+Commitment = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""HMAC-SHA256(workflow key, bytes) in lower-case hex: the name of content in the content store."""
+
+# Every number has an upper bound: sums over a whole workflow still fit 64 bits, in JSON and in Postgres.
+Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Milliseconds = Annotated[int, Field(ge=0, le=10**15)]
+NanoUsd = Annotated[int, Field(ge=0, le=10**13)]
+Tokens = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
+
+Role = Literal["intake", "planner", "selector", "parameterizer", "executor", "observer", "refiner", "reviewer"]
+
+
+MAX_DEPTH = 32
+MAX_CALLS = 200  # model calls that one event tells of
+
+
+def _shallow(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if _depth(values) > MAX_DEPTH:
+        raise ValueError(f"the values may be nested {MAX_DEPTH} deep")
+    return values
+
+
+def _depth(value: JsonValue, above: int = 0) -> int:
+    """How deep a value is nested, as far as that matters."""
+    if not isinstance(value, dict | list) or above > MAX_DEPTH:
+        return above
+    inner = value.values() if isinstance(value, dict) else value
+    return max((_depth(one, above + 1) for one in inner), default=above + 1)
+
+
+JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
+"""Any JSON values by name, nested no deeper than every JSON reader can follow."""
+
+
+class _StrictBase64:
+    """Base64 (RFC 4648) that may be wrapped; any other character is an error, where pydantic's would skip it."""
+
+    @classmethod
+    def decode(cls, data: bytes) -> bytes:
+        try:
+            return base64.b64decode(data.translate(None, b" \t\r\n"), validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"not base64: {error}") from error
+
+    @classmethod
+    def encode(cls, value: bytes) -> bytes:
+        return base64.b64encode(value)
+
+    @classmethod
+    def get_json_format(cls) -> str:
+        return "base64"
+
+
+Base64 = Annotated[bytes, EncodedBytes(encoder=_StrictBase64)]
+"""Bytes that travel as base64 text; a model is made from the base64."""
+
+
+class Model(BaseModel):
+    """The shape of everything on the wire."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+    )
+
+
+class Event(Model):
+    """Something that happened. Its wire type is its class name in words: `poweron.action.selected.v1`."""
+
+    TYPE: ClassVar[str]
+    VERSION: ClassVar[int] = 1
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
+        words = re.findall(r"[A-Z][a-z]*", cls.__name__)
+        cls.TYPE = f"{PREFIX}{'.'.join(words).lower()}.v{cls.VERSION}"
+
+
+class RoundEvent(Event):
+    """An event of one round: one round per message of the user, counted from 1."""
+
+    round: Number
+
+
+class TaskEvent(RoundEvent):
+    """An event of one attempt at one task of a round, both counted from 1."""
+
+    task: Number
+    attempt: Number
+
+
+class StepEvent(TaskEvent):
+    """An event of one step of an attempt: one iteration of the loop, one action. Counted from 1."""
+
+    step: Number
+
+
+class TryEvent(StepEvent):
+    """An event that may come more than once for the same step, told apart by its try."""
+
+    try_: Number = Field(alias="try")
+
+
+class ModelCall(Model):
+    """What one answer of a language model cost, and where prompt and raw answer are kept."""
+
+    provider: str
+    model: str
+    template: str
+    template_sha256: str
+    prompt_ref: Commitment
+    answer_ref: Commitment | None = None
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    cost_nano_usd: NanoUsd = 0
+    duration_ms: Milliseconds = 0
+    tries: Number = 1
+
+
+class DocumentRef(Model):
+    """A document in the content store: what an event says of it in place of its bytes."""
+
+    document_id: str = Field(min_length=1, max_length=64)
+    document_name: FreeText = Field(min_length=1, max_length=255)
+    mime_type: str = Field(max_length=255)
+    size: Count
+    content: Commitment
+
+
+class CriterionProgress(Model):
+    """How far one success criterion of the task is met, in thousandths."""
+
+    criterion: FreeText
+    met: bool
+    progress: int = Field(default=0, ge=0, le=1000)

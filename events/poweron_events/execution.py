@@ -1,0 +1,93 @@
+"""Act, second half: approval, claim, and what came of the action."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from poweron_events.event import (
+    MAX_CALLS,
+    ActionName,
+    DocumentRef,
+    FreeText,
+    Milliseconds,
+    Model,
+    ModelCall,
+    StepEvent,
+    TryEvent,
+)
+from poweron_events.request import Requester, RequestIdentity
+
+MAX_TRIES = 5
+"""How often a `pure` or `idempotent` action is started before it counts as crashed (E-08)."""
+
+EffectClass = Literal["pure", "idempotent", "at_most_once"]
+Outcome = Literal["done", "failed", "denied", "not_begun", "crashed", "unknown", "cancelled"]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class ActionDocument(Model):
+    """A document as an action returns it (M-04)."""
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
+    document_name: FreeText = Field(min_length=1, max_length=255)
+    document_data: bytes
+    mime_type: str = Field(max_length=255)
+
+
+class ActionResult(Model):
+    """What an action returns, the same in both modes (M-04)."""
+
+    success: bool
+    error: FreeText | None = None
+    documents: tuple[ActionDocument, ...] = ()
+
+
+class ApprovalRequested(StepEvent):
+    """The executor waits for a person's approval of exactly these parameters."""
+
+    parameters_sha256: Sha256
+    action: ActionName
+    expires_ms: Milliseconds
+
+
+class ApprovalGranted(StepEvent):
+    """A person approved the parameters."""
+
+    parameters_sha256: Sha256
+    reason: FreeText = ""
+    requester: Requester = Requester()
+    request: RequestIdentity
+
+
+class ApprovalDenied(StepEvent):
+    """A person denied the parameters, or nobody answered in time."""
+
+    parameters_sha256: Sha256
+    reason: FreeText = ""
+    requester: Requester = Requester()
+    request: RequestIdentity | None = None
+
+
+class ActionStarted(TryEvent):
+    """A worker claims the action; it runs only if this claim is read back as accepted."""
+
+    action: ActionName
+    claim: str = Field(min_length=1, max_length=64)
+    worker: str = Field(max_length=255)
+    effect_class: EffectClass
+    deadline_ms: Milliseconds
+    """How long the claim holds, from this event's broker time: the action's time limit plus grace."""
+
+
+class ActionCompleted(TryEvent):
+    """The action ended, whatever came of it."""
+
+    success: bool
+    outcome: Outcome
+    error: FreeText | None = Field(default=None, max_length=4_000)
+    documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
+    result_label: str = Field(max_length=255)
+    notes: tuple[FreeText, ...] = ()
+    duration_ms: Milliseconds = 0
+    model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)

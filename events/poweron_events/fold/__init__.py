@@ -1,0 +1,1 @@
+"""What a stream of events adds up to; pure."""

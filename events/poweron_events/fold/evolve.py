@@ -1,0 +1,421 @@
+"""The arbiter: whether an event is what the workflow waits for, and what it changes (E-03).
+
+`evolve` judges slot and state, never content, and the first in offset order wins. Live, in replay,
+in the projector and in an auditor's hands the verdict is the same, because nothing else goes in.
+These are the transition rules number 1 (`request.LAWS`): they never change under that number.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from poweron_events.envelope import Recorded
+from poweron_events.event import CATALOGUE, Event, ModelCall, TaskEvent
+from poweron_events.execution import (
+    ActionCompleted,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+)
+from poweron_events.fold.history import message
+from poweron_events.fold.state import (
+    Ending,
+    Phase,
+    Round,
+    Start,
+    Step,
+    Task,
+    Verdict,
+    Workflow,
+    change_step,
+    change_task,
+    max_steps,
+)
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    Totals,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    LAWS,
+    CancellationRequested,
+    DocumentErased,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.stream import WorkflowEvent
+
+MAX_REFUSALS = 2  # the second refusal of a selection or of parameters sends the task to review
+
+
+def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
+    """The workflow after a record, and whether the record is what it waited for."""
+    event = recorded.envelope.event
+    if event is None:
+        return _unknown(workflow, recorded)
+    after = _judge(workflow, recorded, event)
+    if after is None:
+        return replace(workflow, seq=workflow.seq + 1, last=recorded.offset), "superseded"
+    if after is not workflow:
+        after = _remember(workflow, recorded, event, after)
+    return replace(after, seq=workflow.seq + 1, last=recorded.offset), "accepted"
+
+
+def _unknown(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
+    """E-13: a type that only a newer catalogue can know freezes the workflow for acting."""
+    newer = recorded.envelope.catalogue > CATALOGUE
+    after = replace(
+        workflow, frozen=workflow.frozen or (newer and workflow.is_open), seq=workflow.seq + 1, last=recorded.offset
+    )
+    return after, "unknown" if newer else "superseded"
+
+
+def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after: Workflow) -> Workflow:
+    """What every accepted event of a round leaves behind: the new head, its costs, its message."""
+    round_ = _charged(after.current, event)
+    said = message(before, recorded, after)
+    if said is not None:
+        round_ = replace(round_, messages=(*round_.messages, said))
+    return replace(after, round=round_, head=recorded.cause, head_ms=recorded.time_ms)
+
+
+def model_calls(event: Event) -> tuple[ModelCall, ...]:
+    """All model calls that an event tells of."""
+    one: ModelCall | None = getattr(event, "model_call", None)
+    return (*((one,) if one else ()), *getattr(event, "model_calls", ()))
+
+
+def _charged(round_: Round, event: WorkflowEvent) -> Round:
+    calls = model_calls(event)
+    selected = isinstance(event, ActionSelected)
+    if not calls and not selected:
+        return round_
+    spent_in = sum(call.input_tokens for call in calls)
+    spent_out = sum(call.output_tokens for call in calls)
+    totals = Totals(
+        steps=round_.totals.steps + selected,
+        input_tokens=round_.totals.input_tokens + spent_in,
+        output_tokens=round_.totals.output_tokens + spent_out,
+        cost_nano_usd=round_.totals.cost_nano_usd + sum(call.cost_nano_usd for call in calls),
+    )
+    task = round_.task
+    if task is not None and isinstance(event, TaskEvent) and event.task == task.number:
+        task = replace(task, tokens=task.tokens + spent_in + spent_out)
+    return replace(round_, totals=totals, task=task)
+
+
+def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:
+    """The workflow after an accepted event; None if the event is superseded."""
+    match event:
+        case RequestRefused() | DocumentErased():
+            return workflow
+        case WorkflowRequested():
+            return _open(workflow, recorded, event) if workflow.phase == "none" and event.round == 1 else None
+        case RoundRequested():
+            follows = workflow.phase == "ended" and event.round == len(workflow.openings) + 1
+            return _open(workflow, recorded, event) if follows else None
+        case _:
+            if not workflow.is_open or event.round != workflow.current.number:
+                return None
+            return _judge_in_round(workflow, recorded, event)
+
+
+def _open(workflow: Workflow, recorded: Recorded, event: WorkflowRequested | RoundRequested) -> Workflow:
+    return replace(
+        workflow,
+        phase="plan",
+        openings=(*workflow.openings, recorded.offset),
+        round=Round(event.round, event, opened_ms=recorded.time_ms),
+        frozen=event.laws > LAWS,
+    )
+
+
+InRound = (
+    CancellationRequested
+    | DeadlinePassed
+    | StageFailed
+    | RoundCompleted
+    | RoundFailed
+    | RoundCancelled
+    | TasksPlanned
+    | ActionsPlanned
+    | ActionSelected
+    | SelectionRejected
+    | ParametersSet
+    | ParametersRejected
+    | ApprovalRequested
+    | ApprovalGranted
+    | ApprovalDenied
+    | ActionStarted
+    | ActionCompleted
+    | ObservationRecorded
+    | RefinementDecided
+    | TaskReviewed
+)
+
+
+def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> Workflow | None:
+    match event:
+        case CancellationRequested():
+            return _stop(workflow, "cancelled", event.reason)
+        case DeadlinePassed():
+            return _stop(workflow, "failed", "The time for this round is over.")
+        case ActionCompleted():
+            return _completed(workflow, recorded, event)
+        case ApprovalGranted() | ApprovalDenied():
+            return _approval(workflow, event)
+        case _:
+            if not _caused(workflow, recorded):
+                return None
+            return _judge_turn(workflow, recorded, event)
+
+
+def _caused(workflow: Workflow, recorded: Recorded) -> bool:
+    cause = recorded.envelope.cause
+    return cause is not None and cause.names(workflow.head)
+
+
+Turn = (
+    StageFailed
+    | RoundCompleted
+    | RoundFailed
+    | RoundCancelled
+    | TasksPlanned
+    | ActionsPlanned
+    | ActionSelected
+    | SelectionRejected
+    | ParametersSet
+    | ParametersRejected
+    | ApprovalRequested
+    | ActionStarted
+    | ObservationRecorded
+    | RefinementDecided
+    | TaskReviewed
+)
+
+
+def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow | None:  # noqa: PLR0911 - one case per event
+    match event:
+        case StageFailed():
+            return _stage_failed(workflow, event)
+        case RoundCompleted():
+            return _end(workflow, "completed")
+        case RoundFailed():
+            return _end(workflow, "failed")
+        case RoundCancelled():
+            return _end(workflow, "cancelled")
+        case TasksPlanned():
+            return _planned(workflow, event)
+        case _:
+            if (event.round, event.task, event.attempt, getattr(event, "step", workflow.place[3])) != workflow.place:
+                return None
+            return _judge_task(workflow, recorded, event)
+
+
+InTask = (
+    ActionsPlanned
+    | ActionSelected
+    | SelectionRejected
+    | ParametersSet
+    | ParametersRejected
+    | ApprovalRequested
+    | ActionStarted
+    | ObservationRecorded
+    | RefinementDecided
+    | TaskReviewed
+)
+
+
+def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workflow | None:  # noqa: PLR0911 - one case per event
+    phase = workflow.phase
+    match event:
+        case ActionsPlanned():
+            return _actions_planned(workflow, event) if phase == "plan_actions" else None
+        case ActionSelected():
+            return _selected(workflow, event) if phase == "select" else None
+        case SelectionRejected():
+            return _refused(workflow, event) if phase == "select" else None
+        case ParametersSet():
+            return _to(change_step(workflow, parameters=event), "ready") if phase == "parameterize" else None
+        case ParametersRejected():
+            return _refused(workflow, event) if phase == "parameterize" else None
+        case ApprovalRequested():
+            return _approval_requested(workflow, recorded, event)
+        case ActionStarted():
+            return _started(workflow, recorded, event)
+        case ObservationRecorded():
+            return _observed(workflow, event) if phase == "observe" else None
+        case RefinementDecided():
+            return _refined(workflow, event) if phase == "refine" else None
+        case TaskReviewed():
+            return _reviewed(workflow, event) if phase == "review" else None
+        case _:
+            assert_never(event)
+
+
+def _to(workflow: Workflow, phase: Phase) -> Workflow:
+    return replace(workflow, phase=phase)
+
+
+def _stop(workflow: Workflow, ending: Ending, reason: str) -> Workflow | None:
+    """Stop the round; a started action drains first: only its end is still awaited."""
+    if workflow.phase in ("closing", "draining"):
+        return None
+    return _close(workflow, ending, reason, "draining" if workflow.phase == "started" else "closing")
+
+
+def _close(workflow: Workflow, ending: Ending, reason: str, phase: Phase = "closing") -> Workflow:
+    return replace(workflow, phase=phase, round=replace(workflow.current, ending=ending, reason=reason))
+
+
+def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
+    if workflow.phase != "closing" or workflow.current.ending != ending:
+        return None
+    return _to(workflow, "ended")
+
+
+def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
+    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    if not here or event.stage != workflow.phase:
+        return None
+    return _close(workflow, "failed", event.error)
+
+
+def _planned(workflow: Workflow, event: TasksPlanned) -> Workflow | None:
+    if workflow.phase != "plan":
+        return None
+    planned = replace(workflow, round=replace(workflow.current, tasks=event.tasks))
+    return _begin_task(planned, 1)
+
+
+def _begin_task(workflow: Workflow, number: int) -> Workflow:
+    task = Task(number, workflow.current.tasks[number - 1])
+    return _begin_attempt(replace(workflow, round=replace(workflow.current, task=task)))
+
+
+def _begin_attempt(workflow: Workflow) -> Workflow:
+    whole_plan = workflow.current.opening.workflow_mode == "Actionplan"
+    return _to(workflow, "plan_actions" if whole_plan else "select")
+
+
+def _actions_planned(workflow: Workflow, event: ActionsPlanned) -> Workflow:
+    return _to(change_task(workflow, planned=event.actions), "select")
+
+
+def _selected(workflow: Workflow, event: ActionSelected) -> Workflow:
+    counted = change_task(workflow, actions=workflow.task.actions + 1, announced=True)
+    return _to(change_step(counted, selection=event, try_=1, refusals=()), "parameterize")
+
+
+def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) -> Workflow | None:
+    step = workflow.step
+    if event.try_ != step.try_:
+        return None
+    refused = change_step(workflow, try_=step.try_ + 1, refusals=(*step.refusals, event.reason))
+    if event.try_ < MAX_REFUSALS:
+        return change_task(refused, announced=True)
+    return _to(change_task(refused, announced=True, refused=event.reason), "review")
+
+
+def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
+    if workflow.phase != "ready" or workflow.step.approval is not None:
+        return None
+    due_ms = recorded.time_ms + event.expires_ms
+    return _to(change_step(workflow, approval="asked", approval_due_ms=due_ms), "approve")
+
+
+def _approval(workflow: Workflow, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
+    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    if not here or workflow.phase != "approve":
+        return None
+    granted = isinstance(event, ApprovalGranted)
+    return _to(change_step(workflow, approval="granted" if granted else "denied"), "ready")
+
+
+def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Workflow | None:
+    starts = workflow.step.starts
+    if workflow.phase not in ("ready", "started") or event.try_ != len(starts) + 1:
+        return None
+    start = Start(recorded.cause, event.claim, event.effect_class, recorded.time_ms, event.deadline_ms)
+    return _to(change_step(workflow, starts=(*starts, start)), "started")
+
+
+def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -> Workflow | None:
+    """The end of any started try is accepted; its cause is the start of that try (E-08)."""
+    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    if not here or workflow.phase not in ("started", "draining") or event.try_ > len(workflow.step.starts):
+        return None
+    cause = recorded.envelope.cause
+    if cause is None or not cause.names(workflow.step.starts[event.try_ - 1].cause):
+        return None
+    completed = change_step(workflow, completed=event)
+    return _to(completed, "observe" if workflow.phase == "started" else "closing")
+
+
+def _observed(workflow: Workflow, event: ObservationRecorded) -> Workflow:
+    observed = change_step(workflow, observation=event)
+    if workflow.current.opening.workflow_mode == "React":
+        return _to(observed, "refine")
+    more = workflow.step.number < len(workflow.task.planned)
+    if event.observation.success and more:
+        return _next_step(observed)
+    return _to(observed, "review")
+
+
+def _next_step(workflow: Workflow) -> Workflow:
+    return _to(change_task(workflow, step=Step(workflow.step.number + 1)), "select")
+
+
+def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
+    """Go on if the refiner says so and the limits allow it; only a retry that happens is counted (L-05)."""
+    task = workflow.task
+    again = event.classification == "retry"
+    steps_left = workflow.step.number < max_steps(workflow)
+    retries_left = not again or task.retries < workflow.current.opening.max_retries
+    goes_on = event.decision == "continue" and steps_left and retries_left
+    refined = change_task(
+        workflow,
+        hint=event.hint,
+        improvements=event.improvements,
+        progress=event.criteria_progress or task.progress,
+        retries=task.retries + (goes_on and again),
+    )
+    return _next_step(refined) if goes_on else _to(refined, "review")
+
+
+def _reviewed(workflow: Workflow, event: TaskReviewed) -> Workflow:
+    task = workflow.task
+    if event.status == "retry" and task.retries < workflow.current.opening.max_retries:
+        return _next_attempt(workflow, event)
+    reviewed = change_task(workflow, progress=event.criteria_progress or task.progress)
+    if event.status != "success":
+        return _close(reviewed, "failed", event.reason)
+    if task.number < len(workflow.current.tasks):
+        return _begin_task(reviewed, task.number + 1)
+    return _close(reviewed, "completed", event.reason)
+
+
+def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
+    task = workflow.task
+    again = change_task(
+        workflow,
+        attempt=task.attempt + 1,
+        retries=task.retries + 1,
+        refused=None,
+        hint=None,
+        improvements=event.improvements,
+        progress=event.criteria_progress or task.progress,
+        planned=(),
+        step=Step(1),
+    )
+    return _begin_attempt(again)

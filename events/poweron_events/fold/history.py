@@ -1,0 +1,169 @@
+"""The history: what a person, or a model, is told of a workflow.
+
+One pure function from events to messages serves the prompts and the rows in Postgres alike (H-03).
+"""
+
+from collections.abc import Iterable
+
+from poweron_events.envelope import Recorded
+from poweron_events.event import FreeText
+from poweron_events.fold.state import ChatMessage, MessageKind, MessageStatus, Workflow, request_label
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, TaskReviewed
+from poweron_events.request import RoundRequested, WorkflowRequested
+from poweron_events.selection import ActionSelected, SelectionRejected
+
+
+def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessage | None:
+    """What an accepted event says to people; None where it says nothing.
+
+    `before` and `after` are the workflow without and with the event. At most one message an event,
+    so that a message is named by its record's `seq`.
+    """
+    match recorded.envelope.event:
+        case WorkflowRequested() | RoundRequested() as event:
+            return _opened(before, recorded, event)
+        case ActionSelected() | SelectionRejected() if not before.task.announced:
+            return _task_started(before, recorded)
+        case ObservationRecorded() as event:
+            return _step_done(before, recorded, event)
+        case TaskReviewed() as event:
+            return _task_ended(before, recorded, event, after)
+        case RoundCompleted() | RoundFailed() | RoundCancelled() as event:
+            return _round_ended(before, recorded, event)
+        case _:
+            return None
+
+
+def _say(
+    before: Workflow,
+    recorded: Recorded,
+    *,
+    kind: MessageKind,
+    text: str,
+    status: MessageStatus = "step",
+    round_number: int | None = None,
+    **fields: object,
+) -> ChatMessage:
+    return ChatMessage(
+        seq=before.seq,
+        time_ms=recorded.time_ms,
+        kind=kind,
+        status=status,
+        round=before.place[0] if round_number is None else round_number,
+        message=text,
+        **fields,  # type: ignore[arg-type] # the callers name fields of ChatMessage
+    )
+
+
+def _opened(before: Workflow, recorded: Recorded, event: WorkflowRequested | RoundRequested) -> ChatMessage:
+    return _say(
+        before,
+        recorded,
+        kind="workflow_start",
+        status="first",
+        round_number=event.round,
+        text=event.prompt,
+        documents_label=request_label(event.round) if event.documents else None,
+        documents=event.documents,
+    )
+
+
+def _task_started(before: Workflow, recorded: Recorded) -> ChatMessage:
+    task, total = before.task, len(before.current.tasks)
+    return _say(
+        before,
+        recorded,
+        kind="task_start",
+        text=f"Task {task.number} of {total} starts: {task.plan.objective}",
+        task=task.number,
+        attempt=task.attempt,
+    )
+
+
+def _step_done(before: Workflow, recorded: Recorded, event: ObservationRecorded) -> ChatMessage:
+    selection, completed = before.step.selection, before.step.completed
+    assert selection is not None
+    assert completed is not None
+    return _say(
+        before,
+        recorded,
+        kind="step",
+        text=event.summary,
+        task=event.task,
+        attempt=event.attempt,
+        step=event.step,
+        action=selection.action,
+        success=event.observation.success,
+        summary=event.summary,
+        documents_label=completed.result_label if completed.documents else None,
+        documents=completed.documents,
+        findings=event.observation.notes,
+        learnings=selection.learnings,
+    )
+
+
+_REVIEWED = {
+    "success": "is done",
+    "retry": "is tried again",
+    "failed": "could not be done",
+}
+
+
+def _task_ended(before: Workflow, recorded: Recorded, event: TaskReviewed, after: Workflow) -> ChatMessage:
+    ended = event.status if event.status != "retry" or after.phase != "closing" else "failed"
+    reason = f": {event.reason}" if event.reason else "."
+    return _say(
+        before,
+        recorded,
+        kind="task_end",
+        text=f"Task {event.task} of {len(before.current.tasks)} {_REVIEWED[ended]}{reason}",
+        task=event.task,
+        attempt=event.attempt,
+        success=ended == "success",
+        learnings=event.improvements,
+    )
+
+
+def _round_ended(
+    before: Workflow, recorded: Recorded, event: RoundCompleted | RoundFailed | RoundCancelled
+) -> ChatMessage:
+    return _say(
+        before,
+        recorded,
+        kind="round_end",
+        status="last",
+        text=event.message,
+        success=isinstance(event, RoundCompleted),
+        documents=event.documents,
+    )
+
+
+def reverse_chronological(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """The current round newest to oldest, then older rounds newest first, each newest to oldest (H-01)."""
+    return sorted(messages, key=lambda message: (message.round, message.seq), reverse=True)
+
+
+def item_reference(document_id: str, document_name: FreeText) -> str:
+    """`docItem:<documentId>:<fileName>`, the reference to one document (R-01)."""
+    return f"docItem:{document_id}:{document_name}"
+
+
+def list_reference(label: str) -> str:
+    """`docList:<label>`, the reference to all documents of a label (R-01)."""
+    return f"docList:{label}"
+
+
+def render(message: ChatMessage) -> str:
+    """A message as the few lines that a prompt shows of it."""
+    place = f"round {message.round}" + (f", task {message.task}" if message.task else "")
+    place += f", step {message.step}" if message.step else ""
+    action = f", {message.action}" if message.action else ""
+    outcome = {True: ", success", False: ", failed", None: ""}[message.success]
+    lines = [f"[{place}{action}{outcome}] {message.summary or message.message}"]
+    if message.documents_label:
+        lines.append(f"  documents: {list_reference(message.documents_label)}")
+        lines += [f"    {item_reference(ref.document_id, ref.document_name)}" for ref in message.documents]
+    lines += [f"  finding: {finding}" for finding in message.findings]
+    lines += [f"  learning: {learning}" for learning in message.learnings]
+    return "\n".join(lines)

@@ -1,0 +1,67 @@
+"""Whose turn it is, and what is due when: pure functions of the folded workflow (E-06, E-16)."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from poweron_events.event import Role
+from poweron_events.fold.state import Phase, Workflow
+from poweron_events.request import LAWS
+
+TURNS: Final[dict[Phase, Role]] = {
+    "plan": "planner",
+    "plan_actions": "planner",
+    "select": "selector",
+    "parameterize": "parameterizer",
+    "ready": "executor",
+    "approve": "executor",
+    "started": "executor",
+    "draining": "executor",
+    "observe": "observer",
+    "refine": "refiner",
+    "review": "reviewer",
+    "closing": "reviewer",
+}
+
+STAGES: Final[frozenset[Phase]] = frozenset(
+    {"plan", "plan_actions", "select", "parameterize", "observe", "refine", "review"}
+)
+"""The phases in which a role thinks; each has a deadline of its own and can end in StageFailed."""
+
+
+def turn(workflow: Workflow) -> Role | None:
+    """The role that is next; None where nobody is, or where the workflow is frozen for this release.
+
+    A workflow frozen by an unknown type can still be brought to its end once it is stopped; one whose
+    laws we lack is left to those who know them (E-13).
+    """
+    if workflow.frozen and (workflow.phase not in ("closing", "draining") or workflow.current.opening.laws > LAWS):
+        return None
+    return TURNS.get(workflow.phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A moment in broker time (ms since 1970) from which on `role` may state that time is up."""
+
+    what: Literal["round", "stage", "claim", "approval"]
+    role: Role
+    at_ms: int
+
+
+def due(workflow: Workflow) -> tuple[Due, ...]:
+    """Everything that becomes due while the workflow stays as it is.
+
+    Each is the broker time of the event that opened the wait plus a duration written in an event.
+    """
+    if not workflow.is_open or workflow.frozen:
+        return ()
+    phase, found = workflow.phase, list[Due]()
+    if phase not in ("closing", "draining"):
+        found.append(Due("round", "reviewer", workflow.current.due_ms))
+    if phase in STAGES:
+        found.append(Due("stage", TURNS[phase], workflow.head_ms + workflow.current.opening.stage_timeout_ms))
+    if phase in ("started", "draining"):
+        found.append(Due("claim", "executor", workflow.step.starts[-1].due_ms))
+    if phase == "approve":
+        found.append(Due("approval", "executor", workflow.step.approval_due_ms))
+    return tuple(found)

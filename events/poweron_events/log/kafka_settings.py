@@ -1,0 +1,65 @@
+"""Where Kafka is and how to be let in: the one place from which every Kafka client gets its options."""
+
+import ssl
+from dataclasses import dataclass
+from typing import Any, Final
+
+from poweron_events.errors import Refused
+
+CLIENT_ID: Final = "poweron"
+REQUEST_TIMEOUT = 10.0  # seconds until the outcome of a request counts as unknown
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """Where Kafka is and how to be let in."""
+
+    bootstrap: str
+    security_protocol: str = "PLAINTEXT"  # or SSL, SASL_PLAINTEXT, SASL_SSL
+    sasl_mechanism: str = "PLAIN"  # or SCRAM-SHA-256, SCRAM-SHA-512
+    sasl_username: str | None = None
+    sasl_password: str | None = None
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    replication_factor: int = 1  # of the topics that PowerOn creates
+    session_timeout_ms: int = 6_000  # a killed member's partitions move on after this
+    prefix: str = ""  # before the names of topics and groups: several PowerOns on one Kafka
+
+    def physical(self, name: str) -> str:
+        """The name that a topic or group has on the broker."""
+        return self.prefix + name
+
+    def client_options(self) -> dict[str, Any]:
+        """The options that every client is built with.
+
+        Raises:
+            Refused: they cannot be used: a file that is not there, a user without a password.
+        """
+        options: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap,
+            "client_id": CLIENT_ID,
+            "security_protocol": self.security_protocol,
+            "request_timeout_ms": int(REQUEST_TIMEOUT * 1000),
+        }
+        if self.security_protocol.startswith("SASL"):
+            if not (self.sasl_username and self.sasl_password):
+                raise Refused(f"{self.security_protocol} needs the name and the password of a user of Kafka")
+            options |= {
+                "sasl_mechanism": self.sasl_mechanism,
+                "sasl_plain_username": self.sasl_username,
+                "sasl_plain_password": self.sasl_password,
+            }
+        if self.security_protocol.endswith("SSL"):
+            options["ssl_context"] = self._ssl_context()
+        return options
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file, password=lambda: "")
+        except OSError as error:
+            files = ", ".join(repr(file) for file in (self.ca_file, self.certificate_file, self.key_file) if file)
+            raise Refused(f"the certificates or the key for Kafka cannot be used ({files}): {error}") from error
+        return context

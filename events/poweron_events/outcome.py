@@ -1,0 +1,88 @@
+"""Outcome: how a task, a stage and a round end."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from poweron_events.event import (
+    MAX_CALLS,
+    Count,
+    CriterionProgress,
+    DocumentRef,
+    FreeText,
+    Milliseconds,
+    Model,
+    ModelCall,
+    Number,
+    RoundEvent,
+    TaskEvent,
+)
+from poweron_events.refinement import Classification
+from poweron_events.selection import DecidedBy
+
+Stage = Literal["plan", "plan_actions", "select", "parameterize", "execute", "observe", "refine", "review"]
+MAX_MESSAGE = 8_000  # characters
+
+
+class Totals(Model):
+    """What a round used, over accepted events."""
+
+    steps: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_nano_usd: Count = 0
+
+
+class TaskReviewed(TaskEvent):
+    """The reviewer judged the task against its success criteria."""
+
+    status: Classification
+    reason: FreeText = Field(default="", max_length=2_000)
+    improvements: tuple[FreeText, ...] = ()
+    criteria_progress: tuple[CriterionProgress, ...] = ()
+    decided_by: DecidedBy = "model"
+    model_call: ModelCall | None = None
+
+
+class StageFailed(RoundEvent):
+    """A stage could not be done at all; the round will end as failed."""
+
+    task: Count
+    attempt: Count
+    step: Count
+    stage: Stage
+    error: FreeText = Field(max_length=4_000)
+    tries: Number
+
+
+class DeadlinePassed(RoundEvent):
+    """The round's time is over."""
+
+    which: Literal["round"] = "round"
+    due_ms: Milliseconds
+    """Broker time of the opening plus the round's deadline, in ms since 1970."""
+
+
+class RoundEnd(RoundEvent):
+    """What every ending says to the person who asked."""
+
+    message: FreeText = Field(max_length=MAX_MESSAGE)
+    documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
+    totals: Totals
+    model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
+
+
+class RoundCompleted(RoundEnd):
+    """The round did what it was asked for, as far as the sources allow."""
+
+
+class RoundFailed(RoundEnd):
+    """The round ended without doing what it was asked for."""
+
+    reason: FreeText = Field(max_length=4_000)
+
+
+class RoundCancelled(RoundEnd):
+    """The round was stopped because somebody asked for it."""
+
+    reason: FreeText = Field(default="", max_length=4_000)

@@ -1,0 +1,32 @@
+"""Refine: go on or stop."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from poweron_events.event import Count, CriterionProgress, FreeText, Milliseconds, Model, ModelCall, StepEvent
+from poweron_events.selection import DecidedBy
+
+Classification = Literal["success", "retry", "failed"]
+
+
+class IterationTelemetry(Model):
+    """What one iteration cost, all its model calls together (B-01)."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    duration_ms: Milliseconds = 0
+
+
+class RefinementDecided(StepEvent):
+    """The refiner decided whether another step follows, and why."""
+
+    decision: Literal["continue", "stop"]
+    reason: FreeText = Field(max_length=2_000)
+    hint: FreeText | None = Field(default=None, max_length=2_000)
+    classification: Classification
+    improvements: tuple[FreeText, ...] = ()
+    criteria_progress: tuple[CriterionProgress, ...] = ()
+    decided_by: DecidedBy = "model"
+    iteration: IterationTelemetry = IterationTelemetry()
+    model_call: ModelCall | None = None

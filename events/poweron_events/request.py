@@ -1,0 +1,224 @@
+"""Asking: the requests that anyone may send, and what intake makes of them.
+
+A request is identified by its CloudEvent (source, id): the same pair is the same request, and
+`workflow_id(source, id)` is the workflow that it opens, known to the sender beforehand.
+"""
+
+import base64
+import uuid
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag, field_validator
+
+from poweron_events.event import (
+    Base64,
+    Commitment,
+    Count,
+    DocumentRef,
+    Event,
+    FreeText,
+    Model,
+    NanoUsd,
+    Number,
+    RoundEvent,
+    Tokens,
+)
+
+NAMESPACE = uuid.UUID("4c0f5d0e-7f0b-5a53-9d5c-6d3f9f1b8a60")
+"""The UUID namespace of every name PowerOn makes: workflow ids, event ids, idempotency keys."""
+
+LAWS = 1
+"""The number of the transition rules that `fold.evolve` keeps; a rule never changes under a number."""
+
+MINUTE = 60_000  # milliseconds
+MAX_PROMPT = 20_000  # characters
+MAX_STEPS = 100
+MAX_DOCUMENTS = 100
+MAX_INLINE_DOCUMENT = 700_000  # bytes, before base64
+
+WorkflowMode = Literal["React", "Actionplan"]
+TaskType = Literal["lookup", "analysis", "report", "transform"]
+RefusalReason = Literal["invalid", "unknown_workflow", "no_such_round", "round_open", "round_ended"]
+
+
+def workflow_id(source: str, request_id: str) -> str:
+    """The id of the workflow that the request (source, id) opens: uuid5(NAMESPACE, "source|id")."""
+    return str(uuid.uuid5(NAMESPACE, f"{source}|{request_id}"))
+
+
+class RequestIdentity(Model):
+    """The CloudEvent `source` and `id` of a request: the same pair is the same request.
+
+    A URI holds no `|`, so that "source|id" names exactly one pair.
+    """
+
+    source: str = Field(min_length=1, max_length=255, pattern=r"^[^|]*$")
+    id: str = Field(min_length=1, max_length=255)
+
+
+class Requester(Model):
+    """On whose behalf the request is made."""
+
+    name: FreeText = Field(default="", max_length=255)
+    language: str | None = Field(default=None, max_length=35)
+
+
+class Budgets(Model):
+    """What a task and a workflow may spend on models; None means no limit."""
+
+    task_tokens: Tokens | None = None
+    workflow_tokens: Tokens | None = None
+    workflow_cost_nano_usd: NanoUsd | None = None
+
+
+class Limits(Model):
+    """How far a round may go before it ends by itself. Durations are counted in broker time."""
+
+    max_steps: int = Field(default=5, ge=1, le=MAX_STEPS)
+    max_retries: int = Field(default=2, ge=0, le=10)
+    deadline_ms: int = Field(default=30 * MINUTE, ge=1_000, le=30 * 24 * 60 * MINUTE)
+    stage_timeout_ms: int = Field(default=5 * MINUTE, ge=1_000, le=24 * 60 * MINUTE)
+    budgets: Budgets = Budgets()
+
+
+class Terms(Limits):
+    """What a round is asked to do and within which bounds: shared by requests and openings."""
+
+    prompt: FreeText = Field(min_length=1, max_length=MAX_PROMPT, pattern=r"\S")
+    allowed_methods: dict[TaskType, tuple[Annotated[str, Field(max_length=100)], ...]] = {}
+    denied_methods: tuple[Annotated[str, Field(max_length=100)], ...] = Field(default=(), max_length=100)
+    user_language: str | None = Field(default=None, max_length=35)
+    connections: tuple[Annotated[str, Field(max_length=100)], ...] = Field(default=(), max_length=100)
+    requester: Requester = Requester()
+
+
+# --- what a sender writes to `poweron.requests` ---------------------------------------------------
+
+
+class InlineDocument(Model):
+    """A document handed over inside the request, at most 700 kB."""
+
+    document_name: FreeText = Field(min_length=1, max_length=255)
+    mime_type: str = Field(default="application/octet-stream", max_length=255)
+    data: Base64
+
+    @field_validator("data")
+    @classmethod
+    def _small_enough(cls, data: bytes) -> bytes:
+        if len(data) > MAX_INLINE_DOCUMENT:
+            raise ValueError(f"an inline document may take {MAX_INLINE_DOCUMENT} bytes; put larger ones into the store")
+        return data
+
+    @classmethod
+    def of(cls, document_name: str, data: bytes, mime_type: str = "application/octet-stream") -> "InlineDocument":
+        """A document from its plain bytes."""
+        return cls(document_name=document_name, data=base64.b64encode(data), mime_type=mime_type)
+
+
+class StoredDocument(Model):
+    """A document that the sender has put into the content store of the workflow beforehand."""
+
+    document_name: FreeText = Field(min_length=1, max_length=255)
+    mime_type: str = Field(default="application/octet-stream", max_length=255)
+    content: Commitment
+
+
+def _how(given: object) -> str:
+    """`stored` where a commitment is given, else `inline`: an error then speaks of one of them only."""
+    stored = "content" in given if isinstance(given, dict) else isinstance(given, StoredDocument)
+    return "stored" if stored else "inline"
+
+
+GivenDocument = Annotated[
+    Annotated[InlineDocument, Tag("inline")] | Annotated[StoredDocument, Tag("stored")], Discriminator(_how)
+]
+
+
+class RequestWorkflow(Event, Terms):
+    """Somebody asks for work: opens a workflow and its first round."""
+
+    workflow_mode: WorkflowMode = "React"
+    documents: tuple[GivenDocument, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
+
+
+class RequestRound(Event, Terms):
+    """Somebody follows up on a workflow: opens the round after `after_round`."""
+
+    workflow_id: str = Field(max_length=64)
+    after_round: Number
+    workflow_mode: WorkflowMode = "React"
+    documents: tuple[GivenDocument, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
+
+
+class RequestCancellation(Event):
+    """Somebody wants a round to stop."""
+
+    workflow_id: str = Field(max_length=64)
+    round: Number
+    reason: FreeText = Field(default="", max_length=1_000)
+    requester: Requester = Requester()
+
+
+# --- what intake writes to `poweron.events` --------------------------------------------------------
+
+
+class ForkedFrom(Model):
+    """The workflow and the record that a fork continues from."""
+
+    workflow: str
+    seq: Count
+    head: str
+
+
+class EarlierRounds(Model):
+    """The compact history of the rounds before, so that a round needs nothing older."""
+
+    last_round: Number
+    history: FreeText = Field(default="", max_length=8_000)
+    history_ref: Commitment | None = None
+
+
+class WorkflowRequested(RoundEvent, Terms):
+    """Intake opened a workflow and its first round."""
+
+    laws: Number = LAWS
+    workflow_mode: WorkflowMode = "React"
+    documents: tuple[DocumentRef, ...] = ()
+    request: RequestIdentity
+    forked_from: ForkedFrom | None = None
+
+
+class RoundRequested(RoundEvent, Terms):
+    """Intake opened a further round of a workflow."""
+
+    laws: Number = LAWS
+    workflow_mode: WorkflowMode = "React"
+    documents: tuple[DocumentRef, ...] = ()
+    request: RequestIdentity
+    earlier: EarlierRounds
+
+
+class CancellationRequested(RoundEvent):
+    """Intake passed on that somebody wants the round to stop."""
+
+    request: RequestIdentity
+    reason: FreeText = ""
+    requester: Requester = Requester()
+
+
+class RequestRefused(Event):
+    """Intake could not take a request; nothing of it will happen."""
+
+    request: RequestIdentity
+    reason: RefusalReason
+    detail: FreeText = Field(default="", max_length=2_000)
+
+
+class DocumentErased(Event):
+    """Content was erased from the content store; the events that name it stay."""
+
+    documents: tuple[str, ...] = Field(min_length=1)
+    reason: FreeText
+    legal_basis: FreeText = ""
+    requester: Requester = Requester()
+    request: RequestIdentity

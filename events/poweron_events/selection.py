@@ -1,0 +1,58 @@
+"""Plan: the selection of exactly one action (stage 1)."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from poweron_events.event import ActionName, FreeText, Model, ModelCall, StepEvent, TryEvent
+
+DecidedBy = Literal["model", "guard", "plan"]
+FieldType = Literal["string", "number", "boolean", "enum", "object"]
+
+
+class ActionSelection(Model):
+    """An action by its two parts; stage 1 writes the compound `method.name` (M-01)."""
+
+    method: str
+    name: str
+
+    @classmethod
+    def of(cls, compound: str) -> "ActionSelection":
+        method, _, name = compound.partition(".")
+        return cls(method=method, name=name)
+
+
+class SchemaField(Model):
+    """One business parameter that stage 2 is asked for."""
+
+    name: str = Field(min_length=1, max_length=100)
+    type: FieldType = "string"
+    required: bool = False
+    description: FreeText = Field(default="", max_length=1_000)
+
+
+class ParametersSchema(Model):
+    """The fields that stage 2 is asked for; never documents, connections or history (P-02)."""
+
+    fields: tuple[SchemaField, ...] = Field(default=(), max_length=50)
+
+
+class ActionSelected(StepEvent):
+    """The selector chose what this step does: the stage-1 answer as it was given."""
+
+    action: ActionName
+    action_objective: FreeText = Field(max_length=4_000)
+    learnings: tuple[FreeText, ...] = ()
+    required_input_documents: tuple[FreeText, ...] = ()
+    required_connection: str | None = None
+    parameters_context: FreeText = Field(default="", max_length=8_000)
+    parameters_schema: ParametersSchema | None = None
+    decided_by: DecidedBy = "model"
+    model_call: ModelCall | None = None
+
+
+class SelectionRejected(TryEvent):
+    """The answer to the selection was not one allowed action; the second refusal ends the attempt."""
+
+    reason: FreeText = Field(max_length=2_000)
+    model_call: ModelCall | None = None

@@ -1,0 +1,69 @@
+"""The stream: every event that a workflow's log can hold, told apart by its type."""
+
+from typing import Final, get_args
+
+from poweron_events.event import Event
+from poweron_events.execution import (
+    ActionCompleted,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+)
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    RequestCancellation,
+    RequestRefused,
+    RequestRound,
+    RequestWorkflow,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.selection import ActionSelected, SelectionRejected
+
+WorkflowEvent = (
+    WorkflowRequested
+    | RoundRequested
+    | CancellationRequested
+    | RequestRefused
+    | DocumentErased
+    | TasksPlanned
+    | ActionsPlanned
+    | ActionSelected
+    | SelectionRejected
+    | ParametersSet
+    | ParametersRejected
+    | ApprovalRequested
+    | ApprovalGranted
+    | ApprovalDenied
+    | ActionStarted
+    | ActionCompleted
+    | ObservationRecorded
+    | RefinementDecided
+    | TaskReviewed
+    | StageFailed
+    | DeadlinePassed
+    | RoundCompleted
+    | RoundFailed
+    | RoundCancelled
+)
+"""What `poweron.events` holds."""
+
+Request = RequestWorkflow | RequestRound | RequestCancellation
+"""What `poweron.requests` holds."""
+
+WORKFLOW_EVENTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(WorkflowEvent)}
+REQUESTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(Request)}

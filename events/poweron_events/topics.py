@@ -1,0 +1,63 @@
+"""The topics: what they are called and how they must be set up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_events.errors import Refused
+
+PARTITIONS = 12  # fixed for the life of the topic: more would send old keys elsewhere
+MAX_RECORD = 1_048_576  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic's name, partition count and the settings that the laws rest on."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+
+
+_KEPT_FOR_EVER = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "message.timestamp.type": "LogAppendTime",
+}
+
+EVENTS: Final = Topic("poweron.events", PARTITIONS, _KEPT_FOR_EVER)
+REQUESTS: Final = Topic("poweron.requests", PARTITIONS, {"cleanup.policy": "delete", "retention.ms": "-1"})
+DEAD_LETTERS: Final = Topic("poweron.deadletter", 1, {**_KEPT_FOR_EVER, "max.message.bytes": str(4 * MAX_RECORD)})
+ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
+
+
+def check(topic: Topic, found: Mapping[str, str]) -> None:
+    """Refuse a topic whose settings would break the log.
+
+    Raises:
+        Refused: says which setting is wrong and the command that mends it.
+    """
+    for setting, wanted in topic.settings.items():
+        actual = found.get(setting, "")
+        if actual != wanted:
+            raise Refused(
+                f"Topic {topic.name!r} has {setting}={actual!r}, but nothing in it may be forgotten or rewritten: "
+                f"PowerOn needs {wanted!r}. "
+                f"Mend it with: kafka-configs.sh --alter --entity-type topics --entity-name {topic.name} "
+                f"--add-config {setting}={wanted}"
+            )
+
+
+def check_partitions(topic: Topic, found: int) -> None:
+    """Refuse a topic that has grown or shrunk: its workflows would be looked for in other partitions (E-02).
+
+    Raises:
+        Refused: says how many there must be and what to do.
+    """
+    if found != topic.partitions:
+        raise Refused(
+            f"Topic {topic.name!r} has {found} partitions, but must have {topic.partitions} for all its life: "
+            "workflows are found by their partition. Copy its records, in their order, to a new topic of that name "
+            f"with {topic.partitions} partitions."
+        )

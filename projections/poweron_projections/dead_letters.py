@@ -1,0 +1,40 @@
+"""Dead letters as rows: what could not be read on any topic, and why."""
+
+from typing import NamedTuple
+
+from poweron_events.codec import Undecodable
+from poweron_events.dead_letter import DeadLetter, read_dead_letter
+from poweron_events.log import Record
+from poweron_projections.table import Table, text
+
+
+class DeadLetterRow(NamedTuple):
+    """One record that nobody can read; told twice, the first telling stays."""
+
+    topic: str
+    partition: int
+    log_offset: int
+    reason: str
+    size: int
+    raw: bytes | None
+    time_ms: int
+
+
+DEAD_LETTERS = Table("dead_letters", DeadLetterRow, key=("topic", "partition", "log_offset"), keeps="first")
+
+
+def dead_letter_row(record: Record) -> DeadLetterRow:
+    """The row of a record of `poweron.deadletter`; one that is no dead letter itself becomes its own."""
+    try:
+        letter = read_dead_letter(record.value)
+    except Undecodable as error:
+        letter = DeadLetter.of(record, f"not a dead letter: {error}")
+    return DeadLetterRow(
+        topic=text(letter.topic),
+        partition=letter.partition,
+        log_offset=letter.offset,
+        reason=text(letter.reason),
+        size=letter.size,
+        raw=letter.raw,
+        time_ms=record.time_ms,
+    )

@@ -1,0 +1,57 @@
+"""The documents of a workflow as rows: those of its requests and those that its actions made."""
+
+from typing import NamedTuple
+
+from poweron_events.envelope import Recorded
+from poweron_events.event import DocumentRef
+from poweron_events.execution import ActionCompleted
+from poweron_events.fold.state import Workflow, request_label
+from poweron_events.request import RoundRequested, WorkflowRequested
+from poweron_projections.table import Table, Uuid, text
+
+
+class DocumentRow(NamedTuple):
+    """A document under the label that names it, in the order of its event."""
+
+    workflow_id: Uuid
+    seq: int
+    position: int
+    round: int
+    label: str
+    document_id: str
+    document_name: str
+    mime_type: str
+    size: int
+    content: str
+
+
+DOCUMENTS = Table("documents", DocumentRow, key=("workflow_id", "seq", "position"))
+
+
+def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
+    """The documents that an accepted event brings."""
+    match recorded.envelope.event:
+        case WorkflowRequested() | RoundRequested() as event:
+            return _rows(after, request_label(event.round), event.documents)
+        case ActionCompleted() as event:
+            return _rows(after, event.result_label, event.documents)
+        case _:
+            return []
+
+
+def _rows(after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> list[DocumentRow]:
+    return [
+        DocumentRow(
+            workflow_id=after.id,
+            seq=after.seq - 1,
+            position=position,
+            round=after.current.number,
+            label=text(label),
+            document_id=text(document.document_id),
+            document_name=text(document.document_name),
+            mime_type=text(document.mime_type),
+            size=document.size,
+            content=document.content,
+        )
+        for position, document in enumerate(documents)
+    ]

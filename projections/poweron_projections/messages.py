@@ -1,0 +1,57 @@
+"""The history as rows: one message for every event that a person would want to hear of (H-03).
+
+The text of a message is made by `fold.history`, which the prompts use too.
+"""
+
+from typing import NamedTuple
+
+from poweron_events.fold.state import ChatMessage
+from poweron_projections.table import Json, Table, Uuid, json, optional_text, text
+
+
+class MessageRow(NamedTuple):
+    """One message of a workflow, named by the `seq` of the record that it tells of."""
+
+    workflow_id: Uuid
+    seq: int
+    round: int
+    task: int
+    attempt: int
+    step: int
+    kind: str
+    status: str
+    action: str | None
+    success: bool | None
+    message: str
+    summary: str
+    documents_label: str | None
+    documents: Json
+    findings: Json
+    learnings: Json
+    time_ms: int
+
+
+MESSAGES = Table("messages", MessageRow, key=("workflow_id", "seq"))
+
+
+def message_row(workflow_id: str, message: ChatMessage) -> MessageRow:
+    """A message of the history as its row."""
+    return MessageRow(
+        workflow_id=workflow_id,
+        seq=message.seq,
+        round=message.round,
+        task=message.task,
+        attempt=message.attempt,
+        step=message.step,
+        kind=message.kind,
+        status=message.status,
+        action=message.action,
+        success=message.success,
+        message=text(message.message),
+        summary=text(message.summary),
+        documents_label=optional_text(message.documents_label),
+        documents=json(message.documents),
+        findings=json(message.findings),
+        learnings=json(message.learnings),
+        time_ms=message.time_ms,
+    )

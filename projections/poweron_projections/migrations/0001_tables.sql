@@ -1,0 +1,200 @@
+-- What the log adds up to. Names stand without a schema: `search_path` says whether these are the live tables,
+-- a shadow that a rebuild fills, or the temporary ones that `verify` compares with.
+-- Numbers without a natural limit are bigint; times are the broker's, in ms since 1970.
+
+CREATE TABLE projection (
+    version integer NOT NULL
+);
+
+CREATE TABLE offsets (
+    topic       text    NOT NULL,
+    partition   integer NOT NULL,
+    next_offset bigint  NOT NULL,
+    PRIMARY KEY (topic, partition)
+) WITH (fillfactor = 50);
+
+CREATE TABLE records (
+    partition    integer NOT NULL,
+    log_offset   bigint  NOT NULL,
+    workflow_id  uuid,
+    seq          integer,
+    type         text,
+    verdict      text    NOT NULL,
+    event_id     uuid,
+    causation_id uuid,
+    time_ms      bigint  NOT NULL,
+    sha256       bytea   NOT NULL,
+    key          bytea,
+    value        bytea,
+    PRIMARY KEY (partition, log_offset),
+    UNIQUE (workflow_id, seq)
+);
+
+CREATE TABLE workflows (
+    workflow_id uuid    NOT NULL PRIMARY KEY,
+    partition   integer NOT NULL,
+    status      text    NOT NULL,
+    phase       text    NOT NULL,
+    round       integer NOT NULL,
+    task        integer NOT NULL,
+    attempt     integer NOT NULL,
+    step        integer NOT NULL,
+    is_open     boolean NOT NULL,
+    frozen      boolean NOT NULL,
+    seq         integer NOT NULL,
+    last_offset bigint  NOT NULL,
+    opened_ms   bigint  NOT NULL,
+    updated_ms  bigint  NOT NULL
+) WITH (fillfactor = 70);
+
+CREATE INDEX workflows_newest ON workflows (opened_ms DESC, workflow_id DESC);
+CREATE INDEX workflows_open ON workflows (partition) WHERE is_open;
+
+CREATE TABLE rounds (
+    workflow_id    uuid    NOT NULL,
+    round          integer NOT NULL,
+    opening_offset bigint  NOT NULL,
+    opening_seq    integer NOT NULL,
+    mode           text    NOT NULL,
+    prompt         text    NOT NULL,
+    max_steps      integer NOT NULL,
+    request_source text    NOT NULL,
+    request_id     text    NOT NULL,
+    status         text    NOT NULL,
+    reason         text    NOT NULL,
+    message        text,
+    steps          integer NOT NULL,
+    input_tokens   bigint  NOT NULL,
+    output_tokens  bigint  NOT NULL,
+    cost_nano_usd  bigint  NOT NULL,
+    opened_ms      bigint  NOT NULL,
+    ended_ms       bigint,
+    PRIMARY KEY (workflow_id, round)
+) WITH (fillfactor = 70);
+
+CREATE TABLE tasks (
+    workflow_id       uuid    NOT NULL,
+    round             integer NOT NULL,
+    task              integer NOT NULL,
+    objective         text    NOT NULL,
+    task_type         text    NOT NULL,
+    success_criteria  jsonb   NOT NULL,
+    status            text    NOT NULL,
+    attempts          integer NOT NULL,
+    retries           integer NOT NULL,
+    actions           integer NOT NULL,
+    tokens            bigint  NOT NULL,
+    criteria_progress jsonb   NOT NULL,
+    reason            text    NOT NULL,
+    started_ms        bigint,
+    ended_ms          bigint,
+    PRIMARY KEY (workflow_id, round, task)
+) WITH (fillfactor = 70);
+
+CREATE TABLE steps (
+    workflow_id     uuid    NOT NULL,
+    round           integer NOT NULL,
+    task            integer NOT NULL,
+    attempt         integer NOT NULL,
+    step            integer NOT NULL,
+    status          text    NOT NULL,
+    action          text,
+    objective       text,
+    parameters      jsonb,
+    refusals        jsonb   NOT NULL,
+    tries           integer NOT NULL,
+    success         boolean,
+    outcome         text,
+    error           text,
+    result_label    text,
+    decision        text,
+    decision_reason text,
+    classification  text,
+    hint            text,
+    input_tokens    bigint  NOT NULL,
+    output_tokens   bigint  NOT NULL,
+    cost_nano_usd   bigint  NOT NULL,
+    duration_ms     bigint,
+    started_ms      bigint  NOT NULL,
+    completed_ms    bigint,
+    PRIMARY KEY (workflow_id, round, task, attempt, step)
+) WITH (fillfactor = 85);
+
+CREATE TABLE messages (
+    workflow_id     uuid    NOT NULL,
+    seq             integer NOT NULL,
+    round           integer NOT NULL,
+    task            integer NOT NULL,
+    attempt         integer NOT NULL,
+    step            integer NOT NULL,
+    kind            text    NOT NULL,
+    status          text    NOT NULL,
+    action          text,
+    success         boolean,
+    message         text    NOT NULL,
+    summary         text    NOT NULL,
+    documents_label text,
+    documents       jsonb   NOT NULL,
+    findings        jsonb   NOT NULL,
+    learnings       jsonb   NOT NULL,
+    time_ms         bigint  NOT NULL,
+    PRIMARY KEY (workflow_id, seq)
+);
+
+CREATE TABLE documents (
+    workflow_id   uuid    NOT NULL,
+    seq           integer NOT NULL,
+    position      integer NOT NULL,
+    round         integer NOT NULL,
+    label         text    NOT NULL,
+    document_id   text    NOT NULL,
+    document_name text    NOT NULL,
+    mime_type     text    NOT NULL,
+    size          bigint  NOT NULL,
+    content       text    NOT NULL,
+    PRIMARY KEY (workflow_id, seq, position)
+);
+
+CREATE TABLE usage (
+    workflow_id     uuid    NOT NULL,
+    seq             integer NOT NULL,
+    position        integer NOT NULL,
+    verdict         text    NOT NULL,
+    type            text    NOT NULL,
+    provider        text    NOT NULL,
+    model           text    NOT NULL,
+    template        text    NOT NULL,
+    template_sha256 text    NOT NULL,
+    prompt_ref      text    NOT NULL,
+    answer_ref      text,
+    input_tokens    bigint  NOT NULL,
+    output_tokens   bigint  NOT NULL,
+    cost_nano_usd   bigint  NOT NULL,
+    duration_ms     bigint  NOT NULL,
+    tries           bigint  NOT NULL,
+    PRIMARY KEY (workflow_id, seq, position)
+);
+
+CREATE TABLE requests (
+    source      text    NOT NULL,
+    id          text    NOT NULL,
+    workflow_id uuid    NOT NULL,
+    seq         integer NOT NULL,
+    type        text    NOT NULL,
+    answer      text    NOT NULL,
+    round       bigint,
+    reason      text,
+    detail      text    NOT NULL,
+    PRIMARY KEY (source, id, workflow_id, seq)
+);
+
+CREATE TABLE dead_letters (
+    topic      text    NOT NULL,
+    partition  integer NOT NULL,
+    log_offset bigint  NOT NULL,
+    reason     text    NOT NULL,
+    size       bigint  NOT NULL,
+    raw        bytea,
+    time_ms    bigint  NOT NULL,
+    PRIMARY KEY (topic, partition, log_offset)
+);

@@ -1,0 +1,37 @@
+-- What people ask for most, ready to select from.
+
+-- One line a workflow: what was asked first, how it stands, what it used in all its rounds.
+CREATE VIEW workflow_overview AS
+SELECT workflows.workflow_id,
+       first.prompt,
+       workflows.status,
+       workflows.round                                        AS rounds,
+       latest.mode,
+       latest.message,
+       COALESCE(used.steps, 0)                                AS steps,
+       COALESCE(used.tokens, 0)                               AS tokens,
+       COALESCE(used.cost_nano_usd, 0)                        AS cost_nano_usd,
+       to_timestamp(workflows.opened_ms / 1000.0)             AS opened,
+       to_timestamp(workflows.updated_ms / 1000.0)            AS updated
+  FROM workflows
+  LEFT JOIN rounds first ON first.workflow_id = workflows.workflow_id AND first.round = 1
+  LEFT JOIN rounds latest ON latest.workflow_id = workflows.workflow_id AND latest.round = workflows.round
+  LEFT JOIN LATERAL (
+       SELECT SUM(steps) AS steps, SUM(input_tokens + output_tokens) AS tokens, SUM(cost_nano_usd) AS cost_nano_usd
+         FROM rounds
+        WHERE rounds.workflow_id = workflows.workflow_id
+  ) used ON TRUE;
+
+-- What each model cost on each day, superseded calls included: they were paid for.
+CREATE VIEW usage_by_day AS
+SELECT date_trunc('day', to_timestamp(records.time_ms / 1000.0) AT TIME ZONE 'UTC')::date AS day,
+       usage.provider,
+       usage.model,
+       usage.type,
+       COUNT(*)                 AS calls,
+       SUM(usage.input_tokens)  AS input_tokens,
+       SUM(usage.output_tokens) AS output_tokens,
+       SUM(usage.cost_nano_usd) AS cost_nano_usd
+  FROM usage
+  JOIN records USING (workflow_id, seq)
+ GROUP BY 1, 2, 3, 4;

@@ -1,0 +1,345 @@
+"""What people and dashboards read of a workflow: the rows as frozen models, camelCase on the wire.
+
+Pages go by key, never by number: the next page begins where the last one ended, also while rows come in.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeVar
+
+import orjson
+from pydantic import Field, JsonValue
+
+from poweron_events.codec import is_uuid
+from poweron_events.envelope import rfc3339
+from poweron_events.errors import Refused
+from poweron_events.event import DocumentRef, Model
+from poweron_projections.connection import Found, Pool, acquire
+
+PAGE: Final = 50  # rows, where the caller names no limit
+
+Entry = TypeVar("Entry", bound=Model)
+
+WorkflowStatus = Literal["running", "completed", "failed", "cancelled", "never_opened"]
+
+
+class WorkflowSummary(Model):
+    """One workflow of the list: what was asked first, and how it stands."""
+
+    workflow_id: str
+    status: WorkflowStatus
+    phase: str
+    frozen: bool
+    prompt: str | None
+    workflow_mode: str | None
+    current_round: int
+    current_task: int
+    attempt: int
+    current_step: int
+    message: str | None
+    """What the last round ended with; None while it runs."""
+    steps: int
+    tokens: int
+    cost_nano_usd: int
+    seq: int
+    """How many records the workflow has."""
+    opened: str
+    updated: str
+    cursor: str
+    """Names this line: the page of the list that follows it begins after it."""
+
+
+class RoundSummary(Model):
+    """One round: what was asked and how it ended."""
+
+    round: int
+    prompt: str
+    workflow_mode: str
+    max_steps: int
+    status: str
+    reason: str
+    message: str | None
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    duration_ms: int | None
+    opened: str
+
+
+class TaskEntry(Model):
+    """One task of a round."""
+
+    round: int
+    task: int
+    objective: str
+    task_type: str
+    success_criteria: tuple[str, ...]
+    status: str
+    attempts: int
+    retries: int
+    actions: int
+    tokens: int
+    criteria_progress: JsonValue
+    reason: str
+
+
+class StepEntry(Model):
+    """One iteration of the loop."""
+
+    round: int
+    task: int
+    attempt: int
+    step: int
+    status: str
+    action: str | None
+    objective: str | None
+    parameters: JsonValue
+    refusals: tuple[str, ...]
+    tries: int
+    success: bool | None
+    outcome: str | None
+    error: str | None
+    result_label: str | None
+    decision: str | None
+    decision_reason: str | None
+    classification: str | None
+    hint: str | None
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    duration_ms: int | None
+
+
+class HistoryEntry(Model):
+    """One message of the history."""
+
+    seq: int
+    round: int
+    task: int
+    attempt: int
+    step: int
+    kind: str
+    action: str | None
+    status: str
+    success: bool | None
+    message: str
+    summary: str
+    documents_label: str | None
+    documents: tuple[DocumentRef, ...]
+    findings: tuple[str, ...]
+    learnings: tuple[str, ...]
+    time: str
+
+
+class EventEntry(Model):
+    """One record of a workflow, with its verdict and its payload."""
+
+    seq: int
+    type: str
+    verdict: str
+    partition: int
+    offset: int
+    time: str
+    id: str
+    causationid: str | None
+    sha256: str
+    data: JsonValue
+
+
+class DocumentEntry(DocumentRef):
+    """One document, under the label that names it."""
+
+    round: int
+    label: str
+    seq: int
+
+
+class UsageEntry(Model):
+    """One model call."""
+
+    seq: int
+    verdict: str
+    type: str
+    provider: str
+    model: str
+    template: str
+    template_sha256: str
+    prompt_ref: str
+    answer_ref: str | None
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    duration_ms: int
+    tries: int
+
+
+class DeadLetterEntry(Model):
+    """One record that nobody can read."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    size: int
+    raw: bytes | None = Field(repr=False)
+    time: str
+
+
+_WORKFLOWS: Final = """
+SELECT workflows.*, first.prompt, latest.mode, latest.message,
+       used.steps AS steps, used.tokens, used.cost_nano_usd
+  FROM workflows
+  LEFT JOIN rounds first ON first.workflow_id = workflows.workflow_id AND first.round = 1
+  LEFT JOIN rounds latest ON latest.workflow_id = workflows.workflow_id AND latest.round = workflows.round
+  LEFT JOIN LATERAL (
+       SELECT COALESCE(SUM(steps), 0)::bigint AS steps,
+              COALESCE(SUM(input_tokens + output_tokens), 0)::bigint AS tokens,
+              COALESCE(SUM(rounds.cost_nano_usd), 0)::bigint AS cost_nano_usd
+         FROM rounds
+        WHERE rounds.workflow_id = workflows.workflow_id
+  ) used ON TRUE
+"""
+_NEWEST: Final = f"{_WORKFLOWS} ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1"
+_OLDER: Final = f"""{_WORKFLOWS}
+ WHERE (workflows.opened_ms, workflows.workflow_id) < ($2, $3::uuid)
+ ORDER BY workflows.opened_ms DESC, workflows.workflow_id DESC LIMIT $1
+"""
+_ONE: Final = f"{_WORKFLOWS} WHERE workflows.workflow_id = $1::uuid"
+_ROUNDS: Final = "SELECT * FROM rounds WHERE workflow_id = $1::uuid ORDER BY round"
+_TASKS: Final = "SELECT * FROM tasks WHERE workflow_id = $1::uuid ORDER BY round, task"
+_STEPS: Final = "SELECT * FROM steps WHERE workflow_id = $1::uuid ORDER BY round, task, attempt, step"
+_HISTORY: Final = """
+SELECT * FROM messages WHERE workflow_id = $1::uuid AND seq < $2 ORDER BY seq DESC LIMIT $3
+"""
+_EVENTS: Final = """
+SELECT * FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
+"""
+_DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
+_USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
+_DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
+
+_LAST_SEQ: Final = 2**31 - 1
+
+
+async def workflows(pool: Pool, *, limit: int = PAGE, before: str | None = None) -> list[WorkflowSummary]:
+    """A page of all workflows, newest first; `before` is the `cursor` of the line that it follows.
+
+    Raises:
+        Unavailable: Postgres cannot be reached.
+        Refused: the cursor is not one of ours.
+    """
+    if before is None:
+        return [_workflow(row) for row in await _fetch(pool, _NEWEST, limit)]
+    opened, _, workflow_id = before.partition("_")
+    if not (opened.isdecimal() and is_uuid(workflow_id)):
+        raise Refused(f"{before[:100]!r} is no cursor; take that of the last line of the page before.")
+    return [_workflow(row) for row in await _fetch(pool, _OLDER, limit, int(opened), workflow_id)]
+
+
+async def workflow(pool: Pool, workflow_id: str) -> WorkflowSummary | None:
+    """One workflow; None if it has no records."""
+    found = await _fetch(pool, _ONE, workflow_id)
+    return _workflow(found[0]) if found else None
+
+
+async def rounds(pool: Pool, workflow_id: str) -> list[RoundSummary]:
+    """The rounds of a workflow in order."""
+    return [_round(row) for row in await _fetch(pool, _ROUNDS, workflow_id)]
+
+
+async def tasks(pool: Pool, workflow_id: str) -> list[TaskEntry]:
+    """The tasks of a workflow in the order in which they are worked on."""
+    return [_entry(TaskEntry, row) for row in await _fetch(pool, _TASKS, workflow_id)]
+
+
+async def steps(pool: Pool, workflow_id: str) -> list[StepEntry]:
+    """The steps of a workflow in order."""
+    return [_entry(StepEntry, row) for row in await _fetch(pool, _STEPS, workflow_id)]
+
+
+async def history(
+    pool: Pool, workflow_id: str, *, limit: int = PAGE, before_seq: int | None = None
+) -> list[HistoryEntry]:
+    """A page of the history, newest first; `before_seq` is the `seq` of the message that it follows.
+
+    Rounds come newest first too, since `seq` grows from round to round (H-01).
+    """
+    last = _LAST_SEQ if before_seq is None else before_seq
+    found = await _fetch(pool, _HISTORY, workflow_id, last, limit)
+    return [_entry(HistoryEntry, row, time=time(row["time_ms"])) for row in found]
+
+
+async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
+    """A page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
+    return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
+
+
+async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:
+    """The documents of a workflow in the order in which they came."""
+    return [_entry(DocumentEntry, row) for row in await _fetch(pool, _DOCUMENTS, workflow_id)]
+
+
+async def usage(pool: Pool, workflow_id: str) -> list[UsageEntry]:
+    """The model calls of a workflow in order, those of superseded events too."""
+    return [_entry(UsageEntry, row) for row in await _fetch(pool, _USAGE, workflow_id)]
+
+
+async def dead_letters(pool: Pool, *, limit: int = PAGE) -> list[DeadLetterEntry]:
+    """What could not be read, newest first."""
+    return [
+        _entry(DeadLetterEntry, row, offset=row["log_offset"], time=time(row["time_ms"]))
+        for row in await _fetch(pool, _DEAD_LETTERS, limit)
+    ]
+
+
+def time(milliseconds: int) -> str:
+    """A broker's time as RFC 3339 in UTC."""
+    return rfc3339(datetime.fromtimestamp(milliseconds / 1000, UTC))
+
+
+async def _fetch(pool: Pool, query: str, *arguments: object) -> Sequence[Found]:
+    async with acquire(pool) as connection:
+        return await connection.fetch(query, *arguments)
+
+
+def _entry(kind: type[Entry], row: Found, **changed: Any) -> Entry:
+    """The fields of an entry that the row has under the same name, and those that it names or writes differently."""
+    given = {name: row[name] for name in kind.model_fields if name not in changed}
+    return kind.model_validate({**given, **changed})
+
+
+def _workflow(row: Found) -> WorkflowSummary:
+    workflow_id = str(row["workflow_id"])
+    return _entry(
+        WorkflowSummary,
+        row,
+        workflow_id=workflow_id,
+        workflow_mode=row["mode"],
+        current_round=row["round"],
+        current_task=row["task"],
+        current_step=row["step"],
+        opened=time(row["opened_ms"]),
+        updated=time(row["updated_ms"]),
+        cursor=f"{row['opened_ms']}_{workflow_id}",
+    )
+
+
+def _round(row: Found) -> RoundSummary:
+    ended = row["ended_ms"]
+    duration_ms = None if ended is None else ended - row["opened_ms"]
+    return _entry(RoundSummary, row, workflow_mode=row["mode"], duration_ms=duration_ms, opened=time(row["opened_ms"]))
+
+
+def _event(row: Found) -> EventEntry:
+    causation = row["causation_id"]
+    return _entry(
+        EventEntry,
+        row,
+        offset=row["log_offset"],
+        time=time(row["time_ms"]),
+        id=str(row["event_id"]),
+        causationid=None if causation is None else str(causation),
+        sha256=row["sha256"].hex(),
+        data=orjson.loads(row["value"])["data"],
+    )

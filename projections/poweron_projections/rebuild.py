@@ -1,0 +1,94 @@
+"""Rebuild: all rows made anew from the log, compared with the live ones, and put in their place.
+
+The shadow is filled beside the living projector. Only for what came meanwhile, the comparison and the exchange
+are the offsets locked; a projector then finds its compare-and-set failed and goes on in the new tables.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_events.errors import Conflict
+from poweron_events.log import EventLog
+from poweron_projections import migrations
+from poweron_projections.connection import Connection, Pool, acquire, schema_of
+from poweron_projections.projector import catch_up
+from poweron_projections.rows import Rows
+from poweron_projections.shadow import DEAD_LETTERS, EVENTS, Difference, Ends, Shadow, differences, ends_of, live_ends
+
+_LOCK: Final = 5_796_104_318  # any number that nobody else locks by
+
+_HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM offsets WHERE next_offset > 0)"
+_HAS_OFFSETS: Final = "SELECT to_regclass($1) IS NOT NULL"
+_HAS_SCHEMA: Final = "SELECT to_regnamespace($1) IS NOT NULL"
+_COUNT: Final = "SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM dead_letters)"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What was made, and where the rows that it replaced were different; None where they could not be compared."""
+
+    events: int
+    dead_letters: int
+    differences: Sequence[Difference] | None
+
+
+async def rebuild(log: EventLog, pool: Pool) -> Rebuilt:
+    """Make all rows anew and exchange them for the live ones, whatever state those are in.
+
+    Raises:
+        Conflict: another process is rebuilding.
+        Refused: the tables are of a newer release.
+        Unavailable: the log or Postgres cannot be reached; what was begun is thrown away by the next rebuild.
+    """
+    async with acquire(pool) as connection, _alone(connection):
+        seen = await ends_of(log)
+        live = await schema_of(connection)
+        comparable = await migrations.migrate(pool) and bool(await connection.fetchval(_HAS_ROWS))
+        if comparable:
+            with suppress(Conflict):  # the live rows are such that nobody can go on from them
+                await catch_up(log, pool, seen[EVENTS])
+        shadow = Shadow(log, connection, Rows(log))
+        await _begin(connection, f"{live}_shadow", f"{live}_replaced")
+        await shadow.fill(seen)
+        return await _exchange(shadow, live, seen, comparable=comparable)
+
+
+@asynccontextmanager
+async def _alone(connection: Connection) -> AsyncGenerator[None, None]:
+    if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
+        raise Conflict("another process is rebuilding the rows; wait until it is done")
+    try:
+        yield
+    finally:
+        if not connection.is_closed():
+            await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+
+
+async def _begin(connection: Connection, shadow: str, replaced: str) -> None:
+    """An empty shadow; what a killed rebuild left is thrown away."""
+    await connection.execute(f"DROP SCHEMA IF EXISTS {shadow}, {replaced} CASCADE")
+    await connection.execute(f"CREATE SCHEMA {shadow}")
+    await connection.execute(f"SET search_path TO {shadow}")
+    async with connection.transaction():
+        await migrations.create_tables(connection)
+
+
+async def _exchange(shadow: Shadow, live: str, seen: Ends, *, comparable: bool) -> Rebuilt:
+    connection = shadow.connection
+    named: list[Difference] | None = None
+    async with connection.transaction():
+        await migrations.lock(connection)
+        if await connection.fetchval(_HAS_OFFSETS, f"{live}.offsets"):
+            await connection.execute(f"LOCK TABLE {live}.offsets IN EXCLUSIVE MODE")
+            await shadow.fill(await live_ends(shadow.log, connection, live, seen))
+        if comparable:
+            named = await differences(connection, expected=f"{live}_shadow", found=live)
+        await shadow.fill({DEAD_LETTERS: await shadow.log.ends(DEAD_LETTERS)})  # with those that this rebuild told
+        events, dead_letters = await connection.fetchrow(_COUNT) or (0, 0)
+        if await connection.fetchval(_HAS_SCHEMA, live):
+            await connection.execute(f"ALTER SCHEMA {live} RENAME TO {live}_replaced")
+        await connection.execute(f"ALTER SCHEMA {live}_shadow RENAME TO {live}")
+    await connection.execute(f"DROP SCHEMA IF EXISTS {live}_replaced CASCADE")
+    return Rebuilt(events, dead_letters, named)

@@ -1,0 +1,71 @@
+"""Every record of the log, its bytes as they stand, and the verdict on it.
+
+What is not an event is here too, without workflow and `seq`: nothing that was written is hidden.
+"""
+
+import hashlib
+from typing import Literal, NamedTuple
+
+from poweron_events.envelope import Recorded
+from poweron_events.fold.state import Verdict
+from poweron_events.log import Record
+from poweron_projections.table import Table, Uuid, text
+
+RecordVerdict = Verdict | Literal["undecodable"]
+
+
+class RecordRow(NamedTuple):
+    """One record of `poweron.events`."""
+
+    partition: int
+    log_offset: int
+    workflow_id: Uuid | None
+    seq: int | None
+    type: str | None
+    verdict: RecordVerdict
+    event_id: Uuid | None
+    causation_id: Uuid | None
+    time_ms: int
+    sha256: bytes
+    key: bytes | None
+    value: bytes | None
+
+
+RECORDS = Table("records", RecordRow, key=("partition", "log_offset"))
+
+
+def judged(record: Record, recorded: Recorded, seq: int, verdict: Verdict) -> RecordRow:
+    """The row of a record that is an event; its key is its workflow's id."""
+    envelope = recorded.envelope
+    return RecordRow(
+        partition=record.partition,
+        log_offset=record.offset,
+        workflow_id=envelope.workflow_id,
+        seq=seq,
+        type=text(envelope.type),
+        verdict=verdict,
+        event_id=envelope.id,
+        causation_id=None if envelope.cause is None else envelope.cause.id,
+        time_ms=record.time_ms,
+        sha256=bytes.fromhex(recorded.sha256),
+        key=None,
+        value=record.value,
+    )
+
+
+def undecodable(record: Record) -> RecordRow:
+    """The row of a record that is no event."""
+    return RecordRow(
+        partition=record.partition,
+        log_offset=record.offset,
+        workflow_id=None,
+        seq=None,
+        type=None,
+        verdict="undecodable",
+        event_id=None,
+        causation_id=None,
+        time_ms=record.time_ms,
+        sha256=hashlib.sha256(record.value or b"").digest(),
+        key=record.key,
+        value=record.value,
+    )

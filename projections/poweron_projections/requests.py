@@ -1,0 +1,49 @@
+"""What became of each request, as rows: the log's answer under the request's own identity (E-15).
+
+Every accepted event that names a request is an answer to it. If intakes raced there can be several;
+readers let accepted outrank refused.
+"""
+
+from typing import NamedTuple
+
+from poweron_events.envelope import Recorded
+from poweron_events.request import RequestIdentity, RequestRefused
+from poweron_projections.table import Table, Uuid, text
+
+
+class RequestRow(NamedTuple):
+    """One answer to the request (source, id)."""
+
+    source: str
+    id: str
+    workflow_id: Uuid
+    seq: int
+    type: str
+    answer: str
+    round: int | None
+    reason: str | None
+    detail: str
+
+
+REQUESTS = Table("requests", RequestRow, key=("source", "id", "workflow_id", "seq"))
+
+
+def request_rows(recorded: Recorded, seq: int) -> list[RequestRow]:
+    """The answer that an accepted event gives, if it names a request."""
+    event = recorded.envelope.event
+    request: RequestIdentity | None = getattr(event, "request", None)
+    if request is None:
+        return []
+    refused = event if isinstance(event, RequestRefused) else None
+    row = RequestRow(
+        source=text(request.source),
+        id=text(request.id),
+        workflow_id=recorded.envelope.workflow_id,
+        seq=seq,
+        type=recorded.envelope.type,
+        answer="accepted" if refused is None else "refused",
+        round=getattr(event, "round", None),
+        reason=None if refused is None else refused.reason,
+        detail="" if refused is None else text(refused.detail),
+    )
+    return [row]

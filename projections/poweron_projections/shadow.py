@@ -1,0 +1,106 @@
+"""Rows made anew from the log beside the live ones: what a rebuild puts in their place and `verify` compares with.
+
+Where they lie is for the caller to say by the search path: in a schema that stays, or in temporary tables.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from poweron_events import topics
+from poweron_events.log import EventLog, Record
+from poweron_projections import offsets
+from poweron_projections.connection import Connection
+from poweron_projections.rows import Rows
+from poweron_projections.tables import ALL
+
+EVENTS: Final = topics.EVENTS.name
+DEAD_LETTERS: Final = topics.DEAD_LETTERS.name
+
+BATCH: Final = 5_000  # records written at a time
+MAX_DIFFERENCES: Final = 1_000  # rows named of each table
+
+Ends = Mapping[str, Mapping[int, int]]
+"""For each topic, the offsets up to which rows are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the rows are not what the log adds up to. `column` is None where the whole row is missing or too much."""
+
+    table: str
+    key: dict[str, Any]
+    column: str | None
+    expected: Any
+    found: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """Rows being made anew in the schema that the connection looks into."""
+
+    log: EventLog
+    connection: Connection
+    rows: Rows
+
+    async def fill(self, ends: Ends) -> None:
+        """Take in everything up to these ends; dead letters come first, so that none is told twice."""
+        for topic in (topic for topic in (DEAD_LETTERS, EVENTS) if topic in ends):
+            start = await self.rows.load(self.connection, topic, sorted(ends[topic]))
+            async for records in _batched(self.log.read(topic, start, ends[topic])):
+                async with self.connection.transaction():
+                    await self.rows.write(self.connection, topic, records)
+
+
+async def _batched(reads: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Sequence[Record]]:
+    """The same records in batches of a size worth a transaction."""
+    gathered: list[Record] = []
+    async for records in reads:
+        gathered += records
+        while len(gathered) >= BATCH:
+            yield gathered[:BATCH]
+            gathered = gathered[BATCH:]
+    if gathered:
+        yield gathered
+
+
+async def live_ends(log: EventLog, connection: Connection, schema: str, seen: Ends) -> Ends:
+    """How far rows must be made to be compared: as far as the live ones go, at least to the ends `seen`.
+
+    Never beyond the log: an offset that claims more is a difference.
+    """
+    found = await connection.fetch(f"SELECT topic, partition, next_offset FROM {schema}.{offsets.OFFSETS.name}")  # noqa: S608 - our own names
+    claimed = {(row["topic"], row["partition"]): row["next_offset"] for row in found}
+    return {
+        topic: {
+            partition: min(max(claimed.get((topic, partition), 0), seen[topic][partition]), end)
+            for partition, end in (await log.ends(topic)).items()
+        }
+        for topic in (DEAD_LETTERS, EVENTS)
+    }
+
+
+async def ends_of(log: EventLog) -> Ends:
+    """The ends of both topics at this moment."""
+    return {topic: await log.ends(topic) for topic in (DEAD_LETTERS, EVENTS)}
+
+
+async def differences(connection: Connection, *, expected: str, found: str) -> list[Difference]:
+    """Every cell, and every missing or extra row, in which two schemas differ."""
+    named: list[Difference] = []
+    for table in ALL:
+        for row in await connection.fetch(table.differences(expected, found), MAX_DIFFERENCES):
+            named += _named(table.name, row["key"], row["expected"], row["found"])
+    return named
+
+
+def _named(
+    table: str, key: dict[str, Any], expected: dict[str, Any] | None, found: dict[str, Any] | None
+) -> list[Difference]:
+    if expected is None or found is None:
+        return [Difference(table, key, None, expected, found)]
+    return [
+        Difference(table, key, column, value, found[column])
+        for column, value in expected.items()
+        if value != found[column]
+    ]

@@ -1,0 +1,193 @@
+"""Where to begin: the open workflows as the rows know them, folded from the records of their open round (E-07).
+
+No fold state is stored. `records` keeps every byte, so the state of a workflow that is open follows from its
+records since the opening of that round; of any other workflow a stub is enough.
+"""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from poweron_events import topics
+from poweron_events.codec import read_record
+from poweron_events.envelope import Recorded
+from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import Workflow
+from poweron_events.log import Record
+from poweron_events.request import RefusalReason
+from poweron_projections import offsets
+from poweron_projections.connection import Connection, Found, Pool, acquire, snapshot
+from poweron_projections.projection import Batch, View, project
+from poweron_projections.table import text
+from poweron_projections.workflows import WorkflowRow
+
+EVENTS: Final = topics.EVENTS.name
+
+PREFETCHED: Final = 500  # records fetched at a time while open rounds are folded
+
+_STUBS: Final = """
+SELECT workflows.*,
+       ARRAY(SELECT opening_offset FROM rounds WHERE rounds.workflow_id = workflows.workflow_id ORDER BY round)
+       AS openings
+  FROM workflows
+"""
+_STUBS_BY_ID: Final = f"{_STUBS} WHERE workflow_id = ANY($1::uuid[])"
+_STUBS_OF_OPEN: Final = f"{_STUBS} WHERE is_open AND partition = ANY($1::integer[])"
+
+_OPEN_ROUNDS: Final = """
+SELECT rounds.opening_seq, records.partition, records.log_offset, records.time_ms, records.workflow_id, records.value
+  FROM workflows
+  JOIN rounds USING (workflow_id, round)
+  JOIN records ON records.workflow_id = workflows.workflow_id AND records.seq >= rounds.opening_seq
+ WHERE workflows.workflow_id = ANY($1::uuid[])
+ ORDER BY records.workflow_id, records.seq
+"""
+
+_ANSWER: Final = """
+SELECT answer, workflow_id, seq, round, reason, detail
+  FROM requests
+ WHERE source = $1 AND id = $2
+ ORDER BY answer = 'accepted' DESC, workflow_id, seq
+ LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A partition at one moment: the projector's next offset, and every workflow with an open round."""
+
+    offset: int
+    workflows: dict[str, Workflow]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a request. Accepted outranks refused."""
+
+    answer: Literal["accepted", "refused"]
+    workflow_id: str
+    seq: int
+    round: int | None
+    reason: RefusalReason | None
+    detail: str
+
+
+async def load(pool: Pool, partitions: Collection[int]) -> dict[int, Snapshot]:
+    """What a reader that was assigned these partitions starts from, all of it at one moment.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with snapshot(pool) as connection:
+        positions_ = await offsets.read(connection, EVENTS)
+        snapshots = {partition: Snapshot(positions_.get(partition, 0), {}) for partition in partitions}
+        async for view in _views(connection, await connection.fetch(_STUBS_OF_OPEN, list(partitions))):
+            assert view.row is not None
+            snapshots[view.row.partition].workflows[view.workflow.id] = view.workflow
+    return snapshots
+
+
+async def look_up(pool: Pool, partition: int, workflow_ids: Collection[str]) -> tuple[int, dict[str, Stub]]:
+    """The projector's next offset and the stubs of those workflows that have records, all at one moment.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with snapshot(pool) as connection:
+        position = (await offsets.read(connection, EVENTS)).get(partition, 0)
+        found = await connection.fetch(_STUBS_BY_ID, list(workflow_ids))
+    return position, {stub.workflow_id: stub for stub in map(_stub, found)}
+
+
+async def positions(pool: Pool) -> dict[int, int]:
+    """The projector's next offset in each partition of `poweron.events` that has one.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        return await offsets.read(connection, EVENTS)
+
+
+async def answer(pool: Pool, source: str, request_id: str) -> Answer | None:
+    """What the rows say became of the request (source, id); None if nothing yet.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        found = await connection.fetchrow(_ANSWER, text(source), text(request_id))
+    if found is None:
+        return None
+    return Answer(**{**found, "workflow_id": str(found["workflow_id"])})
+
+
+async def views(connection: Connection, workflow_ids: Collection[str]) -> dict[str, View]:
+    """The workflows of these ids that have records, as the projector goes on from them."""
+    found = await connection.fetch(_STUBS_BY_ID, list(workflow_ids))
+    return {view.workflow.id: view async for view in _views(connection, found)}
+
+
+async def _views(connection: Connection, found: Iterable[Found]) -> AsyncIterator[View]:
+    opened = dict[str, View]()
+    for stub in found:
+        view = _view(stub)
+        if stub["is_open"]:
+            opened[view.workflow.id] = view
+        else:
+            yield view
+    if opened:
+        async for view in _folded(connection, opened):
+            yield view
+
+
+async def _folded(connection: Connection, opened: Mapping[str, View]) -> AsyncIterator[View]:
+    """Each open workflow, folded from the records of its open round."""
+    view = None
+    async for row in connection.cursor(_OPEN_ROUNDS, list(opened), prefetch=PREFETCHED):
+        record, recorded = _recorded(row)
+        workflow_id = recorded.envelope.workflow_id
+        if view is None or view.workflow.id != workflow_id:
+            if view is not None:
+                yield replace(view, row=opened[view.workflow.id].row)
+            view = _before_open_round(opened[workflow_id].workflow, row["opening_seq"])
+        view = project(view, record, recorded, Batch())
+    if view is not None:
+        yield replace(view, row=opened[view.workflow.id].row)
+
+
+def _before_open_round(workflow: Workflow, opening_seq: int) -> View:
+    openings = workflow.openings[:-1]
+    return View(Workflow(workflow.id, "ended" if openings else "none", openings, seq=opening_seq))
+
+
+def _recorded(row: Found) -> tuple[Record, Recorded]:
+    key = str(row["workflow_id"]).encode()
+    record = Record(EVENTS, row["partition"], row["log_offset"], row["time_ms"], key, row["value"], {})
+    return record, read_record(record)
+
+
+def _stub(found: Found) -> Stub:
+    return Stub(
+        workflow_id=str(found["workflow_id"]),
+        openings=tuple(found["openings"]),
+        is_open=found["is_open"],
+        seq=found["seq"],
+        last=found["last_offset"],
+    )
+
+
+def _view(found: Found) -> View:
+    """A workflow as its stub knows it: all there is to know of one that is not open."""
+    row = WorkflowRow(**{name: found[name] for name in WorkflowRow._fields})
+    row = row._replace(workflow_id=str(row.workflow_id))
+    openings = tuple(found["openings"])
+    workflow = Workflow(
+        id=row.workflow_id,
+        phase="ended" if openings else "none",
+        openings=openings,
+        frozen=row.frozen,
+        seq=row.seq,
+        last=row.last_offset,
+    )
+    return View(workflow, row)

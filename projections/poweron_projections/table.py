@@ -1,0 +1,132 @@
+"""A table as code knows it: a name, a row type whose fields are its columns, and a key.
+
+The statements that write and compare rows follow from that, so that columns are listed once in SQL (`migrations/`)
+and once in Python. A test holds the two together.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
+
+import orjson
+from pydantic import BaseModel
+
+Row = tuple[Any, ...]
+"""One row, a NamedTuple whose fields are the table's columns in their order."""
+
+Uuid = Annotated[str, "uuid"]
+Json = Annotated[str, "jsonb"]
+"""JSON as text; read back as the value."""
+
+Keeps = Literal["all", "newest", "first"]
+"""`all`: rows are only ever added. `newest`: a row replaces the one with its key. `first`: the row there stays."""
+
+_TYPES: Final[dict[object, str]] = {
+    Uuid: "uuid",
+    Json: "jsonb",
+    str: "text",
+    int: "bigint",
+    bool: "boolean",
+    bytes: "bytea",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """How rows of one kind are written."""
+
+    name: str
+    row: type[Row]
+    key: tuple[str, ...]
+    keeps: Keeps = "all"
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(get_type_hints(self.row))
+
+    @cached_property
+    def key_of(self) -> Callable[[Row], object]:
+        """The key of a row, as something that can be compared."""
+        return itemgetter(*map(self.columns.index, self.key))
+
+    @cached_property
+    def upsert(self) -> str:
+        """One statement for any number of rows: each parameter is a column as an array."""
+        types = [_pg_type(hint) for hint in get_type_hints(self.row, include_extras=True).values()]
+        given = [f"${place}::{_passed_as(name)}[]" for place, name in enumerate(types, 1)]
+        chosen = [f"{column}::{name}" for column, name in zip(self.columns, types, strict=True)]
+        return (
+            f"INSERT INTO {self.name} ({', '.join(self.columns)}) "  # noqa: S608 - names from this package
+            f"SELECT {', '.join(chosen)} FROM unnest({', '.join(given)}) AS given ({', '.join(self.columns)}) "
+            f"ON CONFLICT ({', '.join(self.key)}) DO {self._on_conflict}"
+        )
+
+    @property
+    def _on_conflict(self) -> str:
+        if self.keeps == "first":
+            return "NOTHING"
+        changed = [column for column in self.columns if column not in self.key]
+        return f"UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in changed)}"
+
+    def differences(self, expected: str, found: str) -> str:
+        """A query of the rows that two schemas do not have in common: key, and both rows as JSON."""
+        left, right = (", ".join(f"{side}.{column}" for column in self.columns) for side in ("e", "f"))
+        key = ", ".join(f"'{column}', {column}" for column in self.key)
+        return (
+            f"SELECT jsonb_build_object({key}) AS key, "  # noqa: S608 - names from this package
+            f"CASE WHEN e.there THEN to_jsonb(e) - 'there' END AS expected, "
+            f"CASE WHEN f.there THEN to_jsonb(f) - 'there' END AS found "
+            f"FROM (SELECT *, TRUE AS there FROM {expected}.{self.name}) e "
+            f"FULL JOIN (SELECT *, TRUE AS there FROM {found}.{self.name}) f USING ({', '.join(self.key)}) "
+            f"WHERE ROW(e.there, {left}) IS DISTINCT FROM ROW(f.there, {right}) LIMIT $1"
+        )
+
+
+def _pg_type(hint: object) -> str:
+    return next(_TYPES[part] for part in (hint, *get_args(hint)) if part in _TYPES)
+
+
+def _passed_as(pg_type: str) -> str:
+    return "text" if pg_type == "jsonb" else pg_type  # arrays of jsonb know no codec
+
+
+def columns_of(rows: Iterable[Row]) -> Sequence[Sequence[Any]]:
+    """The rows turned on their side: one sequence a column."""
+    return list(zip(*rows, strict=True))
+
+
+def text(value: str) -> str:
+    """A text that Postgres can hold: it knows no NUL."""
+    return value.replace("\0", "\ufffd") if "\0" in value else value
+
+
+def optional_text(value: str | None) -> str | None:
+    return None if value is None else text(value)
+
+
+def json(value: object) -> Json:
+    """A value of our models as the text of a `jsonb`, without the NULs that Postgres cannot hold."""
+    dumped = orjson.dumps(value, default=_plain)
+    if rb"\u0000" in dumped:
+        dumped = orjson.dumps(_without_nul(orjson.loads(dumped)))
+    return dumped.decode()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True)
+    raise TypeError(f"{type(value).__name__} is not a value of our models")
+
+
+def _without_nul(value: Any) -> Any:
+    match value:
+        case str():
+            return text(value)
+        case list():
+            return [_without_nul(item) for item in value]
+        case dict():
+            return {text(key): _without_nul(item) for key, item in value.items()}
+        case _:
+            return value

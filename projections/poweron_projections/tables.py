@@ -1,0 +1,30 @@
+"""All tables whose rows follow from the log; where the projector stands is in `offsets`, beside them."""
+
+from typing import Final
+
+from poweron_projections.dead_letters import DEAD_LETTERS
+from poweron_projections.documents import DOCUMENTS
+from poweron_projections.messages import MESSAGES
+from poweron_projections.offsets import OFFSETS
+from poweron_projections.records import RECORDS
+from poweron_projections.requests import REQUESTS
+from poweron_projections.steps import STEPS
+from poweron_projections.table import Table
+from poweron_projections.tasks import TASKS
+from poweron_projections.usage import USAGE
+from poweron_projections.workflows import ROUNDS, WORKFLOWS
+
+PROJECTED: Final[tuple[Table, ...]] = (
+    RECORDS,
+    WORKFLOWS,
+    ROUNDS,
+    TASKS,
+    STEPS,
+    MESSAGES,
+    DOCUMENTS,
+    USAGE,
+    REQUESTS,
+    DEAD_LETTERS,
+)
+
+ALL: Final[tuple[Table, ...]] = (OFFSETS, *PROJECTED)

@@ -1,0 +1,49 @@
+"""Verify: whether the rows are what the log adds up to, cell by cell.
+
+The log is folded anew, by the functions that the projector uses, into temporary tables; Postgres compares. It
+is one repeatable-read transaction that is always rolled back: a living projector goes on, a kill leaves nothing.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from poweron_events.errors import Conflict
+from poweron_events.log import EventLog
+from poweron_projections.connection import Pool, acquire, schema_of
+from poweron_projections.migrations import create_tables
+from poweron_projections.projector import catch_up
+from poweron_projections.rows import Rows
+from poweron_projections.shadow import EVENTS, Difference, Shadow, differences, ends_of, live_ends
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How many records were folded, and where the rows differ from them."""
+
+    events: int
+    differences: Sequence[Difference]
+
+
+async def verify(log: EventLog, pool: Pool) -> Verified:
+    """Compare every row with what the log says, at the ends seen now or later.
+
+    Raises:
+        Unavailable: the log or Postgres cannot be reached.
+    """
+    seen = await ends_of(log)
+    with suppress(Conflict):  # the rows are such that nobody can go on from them: the differences say which
+        await catch_up(log, pool, seen[EVENTS])
+    async with acquire(pool) as connection:
+        schema = await schema_of(connection)
+        transaction = connection.transaction(isolation="repeatable_read")
+        await transaction.start()
+        try:
+            ends = await live_ends(log, connection, schema, seen)
+            await connection.execute("SET LOCAL search_path TO pg_temp")
+            await create_tables(connection)
+            await Shadow(log, connection, Rows(None)).fill(ends)
+            found = await differences(connection, expected="pg_temp", found=schema)
+        finally:
+            await transaction.rollback()
+    return Verified(sum(ends[EVENTS].values()), found)

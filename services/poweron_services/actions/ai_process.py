@@ -1,0 +1,67 @@
+"""`ai.process`: a model answers a question from documents, or writes from them."""
+
+import csv
+import io
+
+import orjson
+
+from poweron_events.catalog import CATALOG, AiProcessParameters
+from poweron_events.execution import ActionResult
+from poweron_services.actions.action import Done, Failed, Order, document
+from poweron_services.actions.texts import process_prompt, texts_of
+from poweron_services.models.prompts import OutputFormat, SourceText
+
+MIME_TYPES: dict[OutputFormat, str] = {"markdown": "text/markdown", "json": "application/json", "csv": "text/csv"}
+ENDINGS: dict[OutputFormat, str] = {"markdown": "md", "json": "json", "csv": "csv"}
+
+
+class AiProcess:
+    """Shows the documents' text to the model and keeps what it writes; JSON and CSV are checked as such."""
+
+    spec = CATALOG["ai.process"]
+
+    async def __call__(self, order: Order) -> Done:
+        parameters: AiProcessParameters = order.parameters
+        output_format: OutputFormat = next(iter(parameters.expected_document_formats), "markdown")
+        texts, notes = await _texts(order)
+        prompt = process_prompt(
+            order,
+            parameters.ai_prompt,
+            texts,
+            output_format=output_format,
+            custom_instructions=parameters.custom_instructions,
+        )
+        called = await order.ask(prompt)
+        check_format(called.text, output_format)
+        written = document(f"answer.{ENDINGS[output_format]}", called.text, MIME_TYPES[output_format])
+        return Done(ActionResult(success=True, documents=(written,)), tuple(notes))
+
+
+async def _texts(order: Order) -> tuple[list[SourceText], list[str]]:
+    texts, notes = await texts_of(order.documents)
+    if order.documents and not texts:
+        raise Failed(" ".join(notes))
+    return [SourceText(given.reference, given.name.removesuffix(".md"), text) for given, text in texts], notes
+
+
+def check_format(text: str, output_format: OutputFormat) -> None:
+    """Refuse output that is not what was asked for.
+
+    Raises:
+        Failed: says what is wrong with it.
+    """
+    if not text.strip():
+        raise Failed("The model wrote nothing.")
+    try:
+        if output_format == "json":
+            orjson.loads(text)
+        elif output_format == "csv":
+            _check_csv(text)
+    except (orjson.JSONDecodeError, csv.Error) as error:
+        raise Failed(f"The output is not valid {output_format.upper()}: {error}") from error
+
+
+def _check_csv(text: str) -> None:
+    rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
+    if len({len(row) for row in rows}) > 1:
+        raise Failed("The output is not valid CSV: its rows differ in their number of cells.")

@@ -1,0 +1,39 @@
+"""`document.extract`: the text and tables of documents, as markdown with a heading for every page or section."""
+
+from poweron_events.catalog import CATALOG, DocumentExtractParameters
+from poweron_events.execution import ActionResult
+from poweron_services.actions.action import Done, Failed, Order, document
+from poweron_services.actions.texts import MARKDOWN, process_prompt
+from poweron_services.connectors.documents import UnreadableDocument, extract
+from poweron_services.models.prompts import SourceText
+
+
+class DocumentExtract:
+    """Reads each document in a child process; one that cannot be read is noted, not fatal to the others."""
+
+    spec = CATALOG["document.extract"]
+
+    async def __call__(self, order: Order) -> Done:
+        parameters: DocumentExtractParameters = order.parameters
+        texts, notes = await _extract_all(order)
+        documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in texts]
+        if parameters.ai_prompt:
+            called = await order.ask(process_prompt(order, parameters.ai_prompt, texts))
+            documents.append(document("extract.md", called.text, MARKDOWN))
+        return Done(ActionResult(success=True, documents=tuple(documents)), tuple(notes))
+
+
+async def _extract_all(order: Order) -> tuple[list[SourceText], list[str]]:
+    texts: list[SourceText] = []
+    notes: list[str] = []
+    for given in order.documents:
+        try:
+            found = await extract(given.data, given.name)
+        except UnreadableDocument as error:
+            notes.append(str(error))
+            continue
+        texts.append(SourceText(given.reference, given.name, found.markdown()))
+        notes += found.notes
+    if not texts:
+        raise Failed(" ".join(notes) or "There is no document to extract text from.")
+    return texts, notes

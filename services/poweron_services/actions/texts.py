@@ -1,0 +1,52 @@
+"""The texts of input documents, as actions show them to a model."""
+
+from collections.abc import Sequence
+
+from poweron_services.actions.action import InputDocument, Order
+from poweron_services.connectors.documents import UnreadableDocument, extract
+from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
+
+MARKDOWN = "text/markdown"
+TEMPLATE = Template.beside(__file__, "process.v1.md")
+
+
+async def text_of(given: InputDocument) -> str:
+    """A document's text as markdown; what an earlier action wrote as text is taken as it stands.
+
+    Raises:
+        UnreadableDocument: the document cannot be read.
+    """
+    if given.mime_type == MARKDOWN:
+        return given.data.decode("utf-8", errors="replace")
+    return (await extract(given.data, given.name)).markdown()
+
+
+async def texts_of(documents: Sequence[InputDocument]) -> tuple[list[tuple[InputDocument, str]], list[str]]:
+    """Each document that can be read with its text, and a sentence for each that cannot."""
+    texts: list[tuple[InputDocument, str]] = []
+    notes: list[str] = []
+    for given in documents:
+        try:
+            texts.append((given, await text_of(given)))
+        except UnreadableDocument as error:
+            notes.append(str(error))
+    return texts, notes
+
+
+def process_prompt(
+    order: Order,
+    ai_prompt: str,
+    texts: list[SourceText],
+    *,
+    output_format: OutputFormat = "markdown",
+    custom_instructions: str = "",
+) -> ProcessPrompt:
+    """The prompt by which a model answers from texts."""
+    return ProcessPrompt(
+        template=TEMPLATE,
+        ai_prompt=ai_prompt,
+        custom_instructions=custom_instructions,
+        language=order.language,
+        output_format=output_format,
+        documents=tuple(texts),
+    )

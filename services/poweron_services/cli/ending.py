@@ -1,0 +1,92 @@
+"""How a command ends: with an exit code, and with a sentence whatever went wrong."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+import structlog
+import typer
+from pydantic import ValidationError
+
+from poweron_events.codec import explain
+from poweron_events.errors import PowerOnError, Unavailable
+from poweron_services import telemetry
+from poweron_services.cli.printing import hush, tell
+from poweron_services.config import Settings
+
+log = structlog.get_logger()
+
+FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
+
+LOG: Final = "poweron.log"
+_AWAY = (
+    "`poweron status` tells which server answers. POWERON_KAFKA and POWERON_POSTGRES say where they are; "
+    "without these settings PowerOn starts both on this machine."
+)
+
+
+def stop(message: str, code: int = FAILED) -> NoReturn:
+    """End the command with a sentence on stderr."""
+    tell(message, style="bold red")
+    raise typer.Exit(code)
+
+
+def settled() -> Settings:
+    """The settings, with log lines going to a file in the data directory: a person reads the terminal."""
+    settings = Settings()
+    telemetry.configure("warning", telemetry.LogFile(settings.home / LOG))
+    return settings
+
+
+@contextmanager
+def sentences() -> Generator[None, None, None]:
+    """Turn whatever goes wrong into a sentence and an exit code; nobody sees a traceback."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt as interrupt:
+        stop(str(interrupt) or "Stopped.", INTERRUPTED)
+    except BrokenPipeError:
+        hush()
+        raise typer.Exit(FAILED) from None
+    except Exception as error:  # noqa: BLE001 - the last one who can say it in a sentence
+        _stop_with(_leaf(error))
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The error that a task group met first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _stop_with(error: BaseException) -> NoReturn:
+    if isinstance(error, ValidationError) and error.title == Settings.__name__:
+        stop(f"A setting cannot be used: {_settings(error)}.", USAGE)
+    if isinstance(error, ValidationError):
+        stop(f"That cannot be asked for: {explain(error)}.", USAGE)
+    if isinstance(error, Unavailable):
+        stop(f"{_sentence(error)} {_AWAY}")
+    if isinstance(error, PowerOnError):
+        stop(_sentence(error))
+    if isinstance(error, OSError) and error.filename is not None:
+        stop(
+            f"{str(error.filename)!r} cannot be used: {error.strerror}. POWERON_HOME says where PowerOn keeps its data."
+        )
+    if structlog.is_configured():
+        log.error("a command met an unexpected error", exc_info=error)
+    stop(
+        f"PowerOn met an error that it did not expect ({type(error).__name__}). {LOG} in the data directory says more."
+    )
+
+
+def _settings(error: ValidationError) -> str:
+    """What is wrong with settings, under the names that they have in the environment; without their values."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"POWERON_{'_'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in problems)
+
+
+def _sentence(error: BaseException) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:].removesuffix(".") + "."

@@ -1,0 +1,103 @@
+"""Documents to and from the file system."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from poweron_events.content import MissingContent
+from poweron_events.event import DocumentRef
+from poweron_events.request import MAX_DOCUMENTS
+from poweron_services.asking import File
+from poweron_services.cli.ending import USAGE, stop
+from poweron_services.cli.printing import tell
+from poweron_services.connections import Connections
+
+MAX_NAME = 200  # characters
+MAX_FILE_NAME = 200  # bytes; file systems take 255
+MAX_FILE = 200_000_000  # bytes
+
+
+def read(paths: Sequence[Path]) -> list[File]:
+    """The documents at these paths; a path that cannot be read ends the command."""
+    if len(paths) > MAX_DOCUMENTS:
+        stop(f"{len(paths)} documents are too many; a request may bring {MAX_DOCUMENTS}.", USAGE)
+    return [File(_name(path), _bytes(path)) for path in paths]
+
+
+def _name(path: Path) -> str:
+    """The file's name as text; what is no UTF-8 in it is replaced."""
+    return path.name.encode(errors="replace").decode()[-MAX_NAME:]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except FileNotFoundError:
+        stop(f"There is no file {str(path)!r}. Check the path after --document.", USAGE)
+    except IsADirectoryError:
+        stop(f"{str(path)!r} is a folder. Give its files one by one, each with --document.", USAGE)
+    except OSError as error:
+        stop(f"The file {str(path)!r} cannot be read: {error.strerror}.", USAGE)
+    if len(data) > MAX_FILE:
+        stop(f"The file {str(path)!r} is larger than {MAX_FILE // 1_000_000} MB, the most that can be read.", USAGE)
+    return data
+
+
+def check_writable(folder: Path) -> None:
+    """End the command if nothing can be written to the folder; it is made if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        stop(
+            f"Nothing can be written to {str(folder)!r}: {error.strerror}. Choose another folder with --output.", USAGE
+        )
+
+
+async def write(
+    connections: Connections, workflow_id: str, documents: Sequence[DocumentRef], folder: Path
+) -> list[dict[str, Any]]:
+    """Write documents to a folder; each as the object that `--json` prints, with its path, null where it failed."""
+    return [await _write(connections, workflow_id, document, folder) for document in documents]
+
+
+async def _write(connections: Connections, workflow_id: str, document: DocumentRef, folder: Path) -> dict[str, Any]:
+    shown = shown_document(document)
+    try:
+        data = await connections.content.get(workflow_id, document.content)
+    except MissingContent:
+        return shown | {"path": None}
+    path = folder / _file_name(document)
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_bytes, data)
+    except OSError as error:
+        tell(
+            f"{document.document_name!r} cannot be written to {str(folder)!r}: {error.strerror}. "
+            f"`poweron documents {workflow_id} --output DIR` writes it elsewhere."
+        )
+        return shown | {"path": None}
+    return shown | {"path": str(path).encode(errors="replace").decode()}
+
+
+def shown_document(document: DocumentRef) -> dict[str, Any]:
+    """A document as `--json` prints it."""
+    return {
+        "documentId": document.document_id,
+        "documentName": document.document_name,
+        "mimeType": document.mime_type,
+        "size": document.size,
+    }
+
+
+def _file_name(document: DocumentRef) -> str:
+    """A name that stays in its folder whatever the document is called, and keeps its ending."""
+    kept = "".join(
+        character if character.isalnum() or character in "-_. " else "_" for character in document.document_name
+    )
+    end = kept.strip("_. ").encode()[-MAX_FILE_NAME:].decode(errors="ignore")
+    return f"{document.document_id}-{end or 'document'}"

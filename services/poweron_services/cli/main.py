@@ -1,0 +1,216 @@
+"""The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
+
+import io
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+app = typer.Typer(
+    name="poweron",
+    help="Run work that a language model steers, as a log of events that anyone can audit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
+Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
+
+
+class PlayedRole(StrEnum):
+    """What a process can be told to do."""
+
+    intake = "intake"
+    planner = "planner"
+    selector = "selector"
+    parameterizer = "parameterizer"
+    executor = "executor"
+    observer = "observer"
+    refiner = "refiner"
+    reviewer = "reviewer"
+    projector = "projector"
+
+
+@app.command()
+def ask(
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What you ask for, in a sentence.")],
+    document: Annotated[
+        Optional[list[Path]], typer.Option(metavar="PATH", help="A document to hand over; repeatable, up to 100.")
+    ] = None,
+    max_steps: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")] = 5,
+    language: Annotated[
+        Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
+    ] = None,
+    output: Output = None,
+    no_serve: Annotated[
+        bool,
+        typer.Option(
+            "--no-serve",
+            help="Only request and follow; a `poweron serve` elsewhere does the work. "
+            "If none takes the request within a minute, the command ends with exit 1 and the request stands.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask for work, follow it, print the answer.
+
+    The answer goes to stdout, progress to stderr. Documents that come of it are written to --output,
+    else to poweron-output/WORKFLOW. Ctrl-C stops following; the workflow stands and is never lost.
+
+    Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import asking
+
+    asking.run(
+        prompt,
+        document or [],
+        max_steps=max_steps,
+        language=language,
+        output=output,
+        serving=not no_serve,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def workflows(limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List workflows, newest first."""
+    from poweron_services.cli import showing
+
+    showing.workflows(limit, as_json=as_json)
+
+
+@app.command()
+def history(
+    workflow: WorkflowId,
+    limit: Limit = 50,
+    before: Annotated[Optional[int], typer.Option(metavar="SEQ", help="Only entries before this seq.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a workflow's history, newest first."""
+    from poweron_services.cli import showing
+
+    showing.history(workflow, limit, before, as_json=as_json)
+
+
+@app.command()
+def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Show every event of a workflow, oldest first.
+
+    Each comes with its verdict: accepted, or superseded where another was first.
+    """
+    from poweron_services.cli import showing
+
+    showing.events(workflow, as_json=as_json)
+
+
+@app.command()
+def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Follow a workflow until its round has ended.
+
+    Tells every event from the first one on, then each as it happens.
+    """
+    from poweron_services.cli import showing
+
+    showing.watch(workflow, as_json=as_json)
+
+
+@app.command()
+def documents(workflow: WorkflowId, output: Output = None, as_json: AsJson = False) -> None:
+    """List a workflow's documents, or write them.
+
+    With --output they are written to that folder.
+    """
+    from poweron_services.cli import showing
+
+    showing.documents(workflow, output, as_json=as_json)
+
+
+@app.command()
+def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """Show records that nobody can read, and why.
+
+    Newest first. With --json each brings its bytes as base64.
+    """
+    from poweron_services.cli import showing
+
+    showing.dead_letters(limit, as_json=as_json)
+
+
+@app.command()
+def serve(
+    role: Annotated[list[PlayedRole] | None, typer.Option(metavar="ROLE", help="Only this role; repeatable.")] = None,
+) -> None:
+    """Do the work: play the roles until stopped.
+
+    All roles unless --role names some. Any number of these processes share the work.
+    """
+    from poweron_services.cli import operating
+
+    operating.serve([each.value for each in role or []])
+
+
+@app.command()
+def rebuild(as_json: AsJson = False) -> None:
+    """Fill the rows in Postgres anew from the log.
+
+    They are filled beside the old ones, compared with them, and take their place at once.
+    """
+    from poweron_services.cli import operating
+
+    operating.rebuild(as_json=as_json)
+
+
+@app.command()
+def verify(as_json: AsJson = False) -> None:
+    """Compare the rows in Postgres with the log.
+
+    Names every cell and row that differs. Exit 0 if none does, else 1.
+    """
+    from poweron_services.cli import operating
+
+    operating.verify(as_json=as_json)
+
+
+@app.command()
+def up(as_json: AsJson = False) -> None:
+    """Start Kafka and Postgres on this machine.
+
+    They are left running, until `poweron down`.
+    """
+    from poweron_services.cli import servers
+
+    servers.up(as_json=as_json)
+
+
+@app.command()
+def down() -> None:
+    """Stop the Kafka and Postgres of this machine."""
+    from poweron_services.cli import servers
+
+    servers.down()
+
+
+@app.command()
+def status(as_json: AsJson = False) -> None:
+    """Say where Kafka and Postgres answer.
+
+    Exit 1 if one of them does not.
+    """
+    from poweron_services.cli import servers
+
+    servers.status(as_json=as_json)
+
+
+def main() -> None:
+    """The entry point of `poweron`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter stops nothing
+    app()

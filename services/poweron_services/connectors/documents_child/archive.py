@@ -1,0 +1,53 @@
+"""Office files are zip archives of XML; nothing of one is unpacked before its table of contents was judged."""
+
+import io
+import stat
+import zipfile
+
+from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
+
+PROLOG = 1024  # bytes of an XML part in which a document type would stand
+DRIVE = ":"
+
+
+def check(data: bytes, limits: Limits) -> None:
+    """Refuse bombs, paths that lead out of the archive, and XML that defines entities."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        _check_sizes(members, len(data), limits)
+        for member in members:
+            _check_member(member)
+            if member.filename.endswith((".xml", ".rels")):
+                _check_prolog(archive, member)
+
+
+def _check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) -> None:
+    unpacked = sum(member.file_size for member in members)
+    if len(members) > limits.archive_entries:
+        raise _refusal(f"it holds {len(members):,} files, more than the {limits.archive_entries:,} that are allowed")
+    if unpacked > limits.archive_bytes:
+        raise _refusal(
+            f"it would unpack to {unpacked // MEGABYTE:,} MB, more than {limits.archive_bytes // MEGABYTE} MB"
+        )
+    if unpacked > MEGABYTE and unpacked > packed * limits.archive_ratio:
+        raise _refusal(f"it would unpack to {unpacked // packed:,} times its size, as no office document does")
+
+
+def _check_member(member: zipfile.ZipInfo) -> None:
+    parts = member.filename.replace("\\", "/").split("/")
+    if parts[0] == "" or ".." in parts or DRIVE in parts[0]:
+        raise _refusal(f"its entry {member.filename!r} points out of the archive")
+    if stat.S_ISLNK(member.external_attr >> 16):
+        raise _refusal(f"its entry {member.filename!r} is a link")
+
+
+def _check_prolog(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    with archive.open(member) as part:
+        prolog = part.read(PROLOG).replace(b"\0", b"")
+    if b"<!DOCTYPE" in prolog or b"<!ENTITY" in prolog:
+        raise _refusal(f"its entry {member.filename!r} defines XML entities, which no office program writes")
+
+
+def _refusal(reason: str) -> Unreadable:
+    return Unreadable(f"was not opened because {reason}; open it in its own program and save it as a new file.")

@@ -1,0 +1,38 @@
+"""What reading one document may cost."""
+
+import resource
+from dataclasses import dataclass
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    input_bytes: int = 100 * MEGABYTE
+    characters: int = 5 * MEGABYTE  # of the text that comes out; more is cut off, with a note
+    sections: int = 10_000
+    wall_seconds: float = 60.0
+    cpu_seconds: int = 55
+    memory_bytes: int = 1 << 30  # address space, with the interpreter and its libraries in it
+    open_files: int = 64
+    archive_entries: int = 10_000
+    archive_bytes: int = 300 * MEGABYTE  # unpacked
+    archive_ratio: int = 200  # unpacked to packed
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def confine(limits: Limits) -> None:
+    """Hold this process, and all it may ever start, to these limits. There is no way back."""
+    _cap(resource.RLIMIT_AS, limits.memory_bytes)
+    _cap(resource.RLIMIT_CPU, limits.cpu_seconds)
+    _cap(resource.RLIMIT_NOFILE, limits.open_files)
+    _cap(resource.RLIMIT_FSIZE, 0)
+    _cap(resource.RLIMIT_CORE, 0)
+
+
+def _cap(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(kind, (allowed, allowed))

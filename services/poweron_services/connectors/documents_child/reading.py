@@ -1,0 +1,149 @@
+"""Which reader reads which kind of document, and when it has read enough.
+
+A reader is a generator of sections and notes, so it stops where its listener stops. Each is imported only when
+its format turns up: the child lives for one document, and its start is what a person waits for.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+
+from poweron_services.connectors.documents_child import sniffing
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, Unreadable
+from poweron_services.connectors.documents_child.limits import Limits
+
+PATIENCE = 0.7  # of the wall clock: later than this nothing new is begun
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A whole sentence for people about how the document was read."""
+
+    sentence: str
+    truncated: bool = False
+
+
+Part = Section | Note
+Reader = Callable[[bytes, Limits], Iterator[Part]]
+
+READERS = {
+    sniffing.PDF: "pdf",
+    sniffing.DOCX: "word",
+    sniffing.XLSX: "workbook",
+    sniffing.XLS: "workbook",
+    sniffing.PPTX: "slides",
+    sniffing.HTML: "webpage",
+    sniffing.CSV: "delimited",
+    sniffing.TSV: "delimited",
+    sniffing.JSON: "structured",
+    sniffing.TEXT: "plain",
+    sniffing.MARKDOWN: "headed",
+}
+WORDS_FOR = {
+    sniffing.PDF: "a PDF document",
+    sniffing.DOCX: "a Word document",
+    sniffing.XLSX: "an Excel workbook",
+    sniffing.XLS: "an Excel workbook",
+    sniffing.PPTX: "a PowerPoint presentation",
+    sniffing.HTML: "a web page",
+    sniffing.CSV: "a table in CSV format",
+    sniffing.TSV: "a table with tabs between its cells",
+    sniffing.JSON: "JSON data",
+    sniffing.TEXT: "plain text",
+    sniffing.MARKDOWN: "markdown text",
+}
+READABLE = "PDF, DOCX, XLSX, PPTX, HTML, CSV, JSON, TXT and MD"
+
+_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
+
+
+def read(data: bytes, name: str, limits: Limits) -> ExtractedDocument:
+    """Read the document here and now, in this process: only the child may call this."""
+    deadline = time.monotonic() + limits.wall_seconds * PATIENCE
+    kind = sniffing.sniff(data, name)
+    reader = _reader(kind, name)
+    try:
+        document = collect(reader(data, limits), limits, deadline)
+    except Unreadable as error:  # readers do not know the name
+        raise Unreadable(f"{name!r} {error}") from error
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        raise Unreadable(
+            f"{name!r} looks like {WORDS_FOR[kind]} but is damaged or incomplete, so nothing of it was read; "
+            f"open it in its own program, save it again and hand over the new file."
+        ) from error
+    if not document.sections:
+        raise Unreadable(_without_text(name, document.notes))
+    notes = (*_mismatch(kind, name), *document.notes)
+    return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
+
+
+def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> ExtractedDocument:
+    """What the reader says until the text is long enough or the time, on the monotonic clock, is up."""
+    sections: list[Section] = []
+    notes: list[Note] = []
+    left = limits.characters
+    for part in parts:
+        if isinstance(part, Note):
+            notes.append(part)
+            continue
+        text = _clean(part.text)
+        if text:
+            sections.append(Section(" ".join(_clean(part.locator).split()), text[:left]))
+        left -= len(text)
+        if len(sections) >= limits.sections:
+            notes.append(Note(f"Only the first {limits.sections:,} parts were read.", truncated=True))
+            break
+        if left < 0:
+            notes.append(Note(f"The text was cut off after {limits.characters:,} characters.", truncated=True))
+            break
+        if time.monotonic() > deadline:
+            notes.append(Note(f"Reading took too long and ended after {part.locator or 'a part'}.", truncated=True))
+            break
+    return ExtractedDocument(
+        name="",
+        mime_type="",
+        sections=tuple(sections),
+        truncated=any(note.truncated for note in notes),
+        notes=tuple(dict.fromkeys(" ".join(_clean(note.sentence).split()) for note in notes)),
+    )
+
+
+def _reader(kind: str, name: str) -> Reader:
+    if kind == sniffing.ENCRYPTED:
+        raise Unreadable(
+            f"{name!r} is protected with a password, so nothing of it can be read; "
+            f"save it without a password and hand it over again."
+        )
+    if kind not in READERS:
+        raise Unreadable(
+            f"{name!r} is not a kind of document that can be read (its content looks like {kind}); "
+            f"hand over one of {READABLE}."
+        )
+    reader: Reader = import_module(f"poweron_services.connectors.documents_child.{READERS[kind]}").read
+    return reader
+
+
+def _without_text(name: str, notes: tuple[str, ...]) -> str:
+    if notes:
+        return (
+            f"{name!r} holds no text that can be read: {notes[0]} "
+            f"If it was scanned, run text recognition (OCR) on it and hand over the result."
+        )
+    return f"{name!r} holds no text; check that it is the file you meant."
+
+
+def _mismatch(kind: str, name: str) -> list[str]:
+    named = sniffing.named_kind(name)
+    if named in {None, kind}:
+        return []
+    return [f"The name {name!r} does not fit the content, which is {WORDS_FOR[kind]} and was read as such."]
+
+
+def _clean(text: str) -> str:
+    plain = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _BLANK_LINES.sub("\n\n", plain).strip()

@@ -1,0 +1,69 @@
+"""PPTX: one section per slide: title, texts from top to bottom, tables, the numbers of its charts, notes."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pptx
+
+from poweron_services.connectors.documents_child.archive import check
+from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.reading import Part
+from poweron_services.connectors.documents_child.tables import pipe_table
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    check(data, limits)
+    for number, slide in enumerate(pptx.Presentation(io.BytesIO(data)).slides, start=1):
+        yield Section(f"slide {number}", "\n\n".join(_texts(slide)))
+
+
+def _texts(slide: Any) -> Iterator[str]:
+    title = slide.shapes.title
+    if title is not None and title.text_frame.text.strip():
+        yield f"### {' '.join(title.text_frame.text.split())}"
+    for shape in _flat(slide.shapes):
+        if title is None or shape.shape_id != title.shape_id:
+            yield from _shape(shape)
+    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+        notes = slide.notes_slide.notes_text_frame.text.strip()
+        if notes:
+            yield f"Notes: {notes}"
+
+
+def _flat(shapes: Any) -> Iterator[Any]:
+    """Shapes from top to bottom, groups taken apart."""
+    for shape in sorted(shapes, key=lambda shape: (shape.top or 0, shape.left or 0)):
+        if hasattr(shape, "shapes"):
+            yield from _flat(shape.shapes)
+        else:
+            yield shape
+
+
+def _shape(shape: Any) -> Iterator[str]:
+    if getattr(shape, "has_table", False):
+        yield pipe_table([[cell.text for cell in row.cells] for row in shape.table.rows])
+    elif getattr(shape, "has_chart", False):
+        yield _chart(shape.chart)
+    elif shape.has_text_frame:
+        yield "\n".join(_lines(shape.text_frame))
+
+
+def _lines(frame: Any) -> Iterator[str]:
+    paragraphs = [(paragraph.level, paragraph.text.strip()) for paragraph in frame.paragraphs]
+    filled = [(level, text) for level, text in paragraphs if text]
+    for level, text in filled:
+        yield f"{'  ' * level}- {text}" if len(filled) > 1 else text
+
+
+def _chart(chart: Any) -> str:
+    series = list(chart.series)
+    categories = [str(category) for category in chart.plots[0].categories]
+    values = [[_number(value) for value in one.values] for one in series]
+    rows = [[category, *column] for category, *column in zip(categories, *values, strict=False)]
+    return pipe_table([["", *(one.name for one in series)], *rows])
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else format(value, ".15g")

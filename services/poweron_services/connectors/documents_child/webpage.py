@@ -1,0 +1,204 @@
+"""HTML: headings, paragraphs, lists and tables of what the page is about; menus, scripts and forms are left out.
+
+libxml2 stops at 256 nested elements and says so only in its error log; a page cut there is marked as truncated.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import lxml.html  # type: ignore[import-untyped] # it has no stubs
+
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.outline import Block, sections
+from poweron_services.connectors.documents_child.plain import decoded
+from poweron_services.connectors.documents_child.reading import Note, Part
+from poweron_services.connectors.documents_child.tables import first_row_is_header, pipe_table
+
+MAIN_SHARE = 0.5  # of the page's text: a main part with less is not all that the page is about
+NAME_WORDS = 3  # a link text with more words is rarely a menu entry
+MENU_ENTRIES = 4
+BREAK = "\v"  # stands for <br> until the white space was tidied
+
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_NOISE = {
+    *("script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "audio", "video"),
+    *("nav", "button", "select", "input", "textarea", "dialog", "menu", "head", "map", "link", "meta"),
+}
+_NOISY_ROLES = {"navigation", "banner", "contentinfo", "search", "menu", "menubar", "dialog", "alertdialog"}
+_NOISY_NAME = re.compile(
+    r"(?:^|[-_\s])(?:nav|navbar|navigation|navbox|menu|breadcrumbs?|cookie\w*|mw-editsection|mw-jump-link|catlinks|"
+    r"sidebar|skip-link|social|share|site-footer|site-header|pagination|vector-header\S*|noprint)(?:$|[-_\s])"
+)
+_INLINE = {
+    *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "label"),
+    *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "br", "img"),
+}
+_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w-]{2,30})", re.IGNORECASE)
+_HEAD = 4096  # bytes in which a page names its encoding
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    text, notes = _text(data, limits)
+    parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    root = lxml.html.document_fromstring(text.encode(), parser=parser)
+    yield from sections(_titled(root, list(_blocks(_main(root)))))
+    yield from notes
+    if any("depth" in entry.message for entry in parser.error_log):
+        yield Note("The page is nested too deeply; what lies deeper than 256 levels could not be read.", truncated=True)
+
+
+def _text(data: bytes, limits: Limits) -> tuple[str, list[Note]]:
+    named = _CHARSET.search(data[:_HEAD])
+    if named is None or data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
+        return decoded(data, limits)
+    try:
+        return decoded(data, limits, encoding=named[1].decode())
+    except LookupError:  # an encoding that nobody knows
+        return decoded(data, limits)
+
+
+def _titled(root: Any, blocks: list[Block]) -> list[Block]:
+    """The blocks below the title of the page, unless the first heading says the same."""
+    title = " ".join((root.findtext(".//title") or "").split())
+    first = next((block.text for block in blocks if block.level), "")
+    return blocks if not title or (first and first in title) else [Block(title), *blocks]
+
+
+def _main(root: Any) -> Any:
+    """The part that the page itself calls its main part, if it holds most of the text."""
+    body = root.find("body") if root.find("body") is not None else root
+    whole = len(body.text_content())
+    for part in (*body.iterfind(".//main"), *body.iterfind(".//article")):
+        if len(part.text_content()) > whole * MAIN_SHARE:
+            return part
+    return body
+
+
+def _blocks(element: Any) -> Iterator[Block]:
+    """What stands in the element, in reading order; text outside of any paragraph is one of its own."""
+    loose = [element.text or ""]
+    for child in element:
+        if _is_inline(child):
+            loose.append(_inline(child))
+        elif not _is_noise(child):
+            yield from _paragraph(loose)
+            loose = []
+            yield from _block(child)
+        loose.append(child.tail or "")
+    yield from _paragraph(loose)
+
+
+def _block(element: Any) -> Iterator[Block]:
+    tag = element.tag
+    if tag in _HEADINGS:
+        text = _flat(element)
+        if text:
+            yield Block(text, _HEADINGS[tag])
+    elif tag == "table":
+        yield from _table(element)
+    elif tag in {"ul", "ol"}:
+        items = [] if _is_menu(element) else list(_items(element))
+        if items:
+            yield Block("\n".join(items))
+    elif tag == "dl":
+        yield Block("\n".join(_terms(element)))
+    elif tag == "pre":
+        yield Block(f"```\n{element.text_content().strip()}\n```")
+    else:
+        yield from _blocks(element)
+
+
+def _table(table: Any) -> Iterator[Block]:
+    """Rows of the table; a table that holds other tables or headings is a way to lay out a page."""
+    if any(next(table.iter(tag), None) is not None for tag in ("h1", "h2", "h3")) or len(list(table.iter("table"))) > 1:
+        yield from _blocks(table)
+        return
+    caption = table.find("caption")
+    if caption is not None:
+        yield Block(_flat(caption))
+    rows = [[cell for cell in row if cell.tag in {"td", "th"}] for row in table.iter("tr")]
+    texts = [_spread(row) for row in rows if row]
+    has_head = bool(rows) and len(rows[0]) > 1 and all(cell.tag == "th" for cell in rows[0])
+    text = pipe_table(texts, header=has_head or first_row_is_header(texts))
+    if text:
+        yield Block(text)
+
+
+def _spread(row: list[Any]) -> list[str]:
+    """The texts of the cells, each followed by as many empty ones as it spans."""
+    texts: list[str] = []
+    for cell in row:
+        span = cell.get("colspan", "1")
+        width = min(int(span), 50) if span.isdecimal() else 1
+        texts += [_flat(cell), *[""] * (width - 1)]
+    return texts
+
+
+def _items(items: Any, indent: str = "") -> Iterator[str]:
+    numbered = items.tag == "ol"
+    for number, item in enumerate(items.iterchildren("li"), start=1):
+        nested = [child for child in item if child.tag in {"ul", "ol"}]
+        text = " ".join("".join(_inline_parts(item, nested)).split())
+        if text:
+            yield f"{indent}{f'{number}.' if numbered else '-'} {text}"
+        for inner in nested:
+            yield from _items(inner, indent + "  ")
+
+
+def _terms(terms: Any) -> Iterator[str]:
+    for child in terms.iter("dt", "dd"):
+        yield f"{_flat(child)}:" if child.tag == "dt" else f"  {_flat(child)}"
+
+
+def _is_menu(items: Any) -> bool:
+    """Whether all entries are short links and nothing else."""
+    entries = list(items.iter("li"))
+    if len(entries) < MENU_ENTRIES:
+        return False
+    linked = sum(len(_flat(link).split()) <= NAME_WORDS for link in items.iter("a"))
+    in_links = sum(len(_flat(link)) for link in items.iter("a"))
+    return linked >= len(entries) and in_links >= len(_flat(items)) * 0.9
+
+
+def _paragraph(loose: list[str]) -> Iterator[Block]:
+    lines = [" ".join(line.split()) for line in "".join(loose).split(BREAK)]
+    text = "\n".join(line for line in lines if line)
+    if text:
+        yield Block(text)
+
+
+def _flat(element: Any) -> str:
+    return " ".join("".join(_inline_parts(element)).replace(BREAK, " ").split())
+
+
+def _inline(element: Any) -> str:
+    return BREAK if element.tag == "br" else "".join(_inline_parts(element))
+
+
+def _inline_parts(element: Any, without: Any = ()) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if child not in without and not _is_noise(child):
+            yield _inline(child) if _is_inline(child) else f" {_inline(child)} "
+        yield child.tail or ""
+
+
+def _is_inline(element: Any) -> bool:
+    """Whether the element flows with the text around it; a link around whole paragraphs does not."""
+    return element.tag in _INLINE and not _is_noise(element) and all(_is_inline(child) for child in element)
+
+
+def _is_noise(element: Any) -> bool:
+    if not isinstance(element.tag, str) or element.tag in _NOISE or element.get("hidden") is not None:
+        return True
+    if element.get("role") in _NOISY_ROLES or element.get("aria-hidden") == "true" or "display:none" in _style(element):
+        return True
+    return element.tag not in {"html", "body", "main", "article"} and any(
+        _NOISY_NAME.search(element.get(name, "").lower()) for name in ("class", "id")
+    )
+
+
+def _style(element: Any) -> str:
+    style: str = element.get("style", "")
+    return style.replace(" ", "").lower()

@@ -1,0 +1,122 @@
+"""Where the pair keeps its things, and whether that place can hold them."""
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from poweron_events.errors import Refused
+
+PRIVATE = 0o700
+SPACE_NEEDED = 500  # MB: jars, Java's start-up cache, Postgres' first files and some room for the log
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """All paths of the pair; everything lies in `servers`, which only its owner can enter."""
+
+    home: Path
+
+    @classmethod
+    def of(cls, home: Path) -> "Folders":
+        return cls(home.expanduser().absolute())
+
+    @property
+    def servers(self) -> Path:
+        return self.home / "servers"
+
+    @property
+    def lock(self) -> Path:
+        return self.servers / "lock"
+
+    @property
+    def state(self) -> Path:
+        return self.servers / "state.json"
+
+    @property
+    def users(self) -> Path:
+        return self.servers / "users"
+
+    @property
+    def software(self) -> Path:
+        return self.servers / "software"
+
+    @property
+    def kafka(self) -> Path:
+        return self.servers / "kafka"
+
+    @property
+    def postgres(self) -> Path:
+        return self.servers / "postgres"
+
+
+def prepare(home: Path) -> Folders:
+    """Make the folders, or say why this place will not do."""
+    folders = Folders.of(home)
+    with explained(folders.home):
+        for folder in (folders.servers, folders.users, folders.software, folders.kafka, folders.postgres):
+            folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        folders.servers.chmod(PRIVATE)
+    _expect_private(folders.servers)
+    return folders
+
+
+def expect_space(folders: Folders) -> None:
+    """Refuse to start on a disk that is nearly full: both servers fail badly when it fills up."""
+    free = shutil.disk_usage(folders.servers).free // 1_000_000
+    if free < SPACE_NEEDED:
+        raise Refused(
+            f"The disk of {str(folders.home)!r} has {free} MB left, and Kafka and Postgres need {SPACE_NEEDED} MB. "
+            "Free some space, or choose another data directory with POWERON_HOME."
+        )
+
+
+def aside(folder: Path) -> Path:
+    """A new name for something in the making, which gets its own when it is whole; what killed makers left is swept.
+
+    A killed process may leave a tool behind that still works on its own unfinished piece: so no two have one name.
+    """
+    for left_over in folder.glob("new-*"):
+        shutil.rmtree(left_over, ignore_errors=True)
+    return folder / f"new-{uuid4().hex}"
+
+
+@contextmanager
+def explained(home: Path) -> Generator[None]:
+    """Turn what the file system answers into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise Refused(_sentence(home, error)) from error
+
+
+def _sentence(home: Path, error: OSError) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return (
+            f"The disk of {str(home)!r} is full. Free some space, or choose another data directory with POWERON_HOME."
+        )
+    if error.errno in {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}:
+        return f"The file system of {str(home)!r} cannot lock files. Choose a local directory with POWERON_HOME."
+    return (
+        f"The data directory {str(home)!r} cannot be used: {error.strerror} ({error.filename}). "
+        "Make it writable, or choose another one with POWERON_HOME."
+    )
+
+
+def _expect_private(servers: Path) -> None:
+    found = servers.stat()
+    if found.st_uid != os.geteuid():
+        raise Refused(
+            f"{str(servers)!r} belongs to another user (uid {found.st_uid}). "
+            "Run PowerOn as that user, or choose another data directory with POWERON_HOME."
+        )
+    if stat.S_IMODE(found.st_mode) != PRIVATE:
+        raise Refused(
+            f"The file system of {str(servers)!r} does not keep permissions, which Postgres insists on. "
+            "Choose a directory on a local Linux or macOS file system with POWERON_HOME."
+        )

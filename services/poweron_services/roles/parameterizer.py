@@ -1,0 +1,96 @@
+"""The parameterizer: stage 2, the business parameters of the selected action and nothing else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue, ValidationError
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.codec import explain
+from poweron_events.event import ModelCall
+from poweron_events.fold.state import Workflow, step_place
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.selection import ActionSelected, SchemaField
+from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.defaults import defaults
+from poweron_services.decider.validation import NotAllowed, check_recordable, complete_parameters, fields_of
+from poweron_services.models.answers import ParametersAnswer
+from poweron_services.models.call import Caller
+from poweron_services.models.prompts import ParametersPrompt, Template
+
+TEMPLATE = Template.beside(__file__, "parameterizer.v1.md")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameterizer:
+    """Asks the model for the schema's fields; checks them and fills the rest in code."""
+
+    caller: Caller
+    catalog: Mapping[str, ActionSpec]
+
+    async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
+        selection = workflow.step.selection
+        assert selection is not None
+        spec = self.catalog[selection.action]
+        fields = fields_of(selection.parameters_schema, spec)
+        if workflow.task.planned:
+            planned = workflow.task.planned[workflow.step.number - 1]
+            return [_judged(workflow, planned.parameters, fields, spec, None)]
+        prompt = generate_react_parameters_prompt(workflow, selection, fields)
+        decided = await self.caller.decide(workflow.id, prompt, ParametersAnswer)
+        if decided.answer is None:
+            return [_rejected(workflow, decided.refusal, decided.call)]
+        return [_judged(workflow, decided.answer.parameters, fields, spec, decided.call)]
+
+
+def _judged(
+    workflow: Workflow,
+    given: dict[str, JsonValue],
+    fields: Sequence[SchemaField],
+    spec: ActionSpec,
+    call: ModelCall | None,
+) -> ParametersSet | ParametersRejected:
+    selection = workflow.step.selection
+    assert selection is not None
+    try:
+        completed = complete_parameters(
+            given,
+            fields=fields,
+            spec=spec,
+            documents=selection.required_input_documents,
+            defaults=defaults(spec.name, workflow),
+        )
+        accepted = ParametersSet(
+            **step_place(workflow),
+            given=given,
+            parameters=completed.parameters,
+            defaulted=completed.defaulted,
+            dropped=completed.dropped,
+            decided_by="plan" if call is None else "model",
+            model_call=call,
+        )
+        check_recordable(accepted)
+    except NotAllowed as error:
+        return _rejected(workflow, str(error), call)
+    except ValidationError as error:  # for example nested too deeply to be recorded
+        return _rejected(workflow, f"The parameters cannot be recorded: {explain(error)}.", call)
+    return accepted
+
+
+def _rejected(workflow: Workflow, reason: str, call: ModelCall | None) -> ParametersRejected:
+    return ParametersRejected(**step_place(workflow), try_=workflow.step.try_, reason=reason[:2_000], model_call=call)
+
+
+def generate_react_parameters_prompt(
+    workflow: Workflow, selection: ActionSelected, fields: Sequence[SchemaField]
+) -> ParametersPrompt:
+    """What stage 2 shows to the model (P-03)."""
+    refusals = workflow.step.refusals
+    return ParametersPrompt(
+        template=TEMPLATE,
+        action_objective=selection.action_objective,
+        selected_action=selection.action,
+        parameters_context=selection.parameters_context,
+        fields=tuple(fields),
+        refusal=refusals[-1] if refusals else None,
+    )

@@ -1,0 +1,21 @@
+"""How far a task's criteria are met: what the refiner and the reviewer both read and carry on."""
+
+from collections.abc import Sequence
+
+from poweron_events.event import CriterionProgress
+from poweron_events.fold.state import Workflow
+
+
+def progress(workflow: Workflow) -> tuple[CriterionProgress, ...]:
+    """How far the task's criteria are met so far."""
+    known = {criterion.criterion: criterion for criterion in workflow.task.progress}
+    return tuple(
+        known.get(criterion, CriterionProgress(criterion=criterion, met=False))
+        for criterion in workflow.task.plan.success_criteria
+    )
+
+
+def updated_progress(workflow: Workflow, answered: Sequence[CriterionProgress]) -> tuple[CriterionProgress, ...]:
+    """The task's criteria with what the answer says of them; the answer cannot add or rename criteria."""
+    said = {criterion.criterion: criterion for criterion in answered}
+    return tuple(said.get(criterion.criterion, criterion) for criterion in progress(workflow))

@@ -1,0 +1,378 @@
+"""The loop that all roles share: fold the log, see whose turn it is, do one piece of work, append what came of it.
+
+A role never calls another role and acts only on events read back from the log. There is no recovery
+code: after a crash, a rebalance or an outage the same loop loads, folds and acts (E-06, E-09).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+import structlog
+
+from poweron_events import topics
+from poweron_events.codec import encode, sha256
+from poweron_events.envelope import Cause, Recorded, envelop, rfc3339, source
+from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_events.event import Role
+from poweron_events.execution import ActionCompleted
+from poweron_events.fold.state import Workflow
+from poweron_events.fold.turn import STAGES, turn
+from poweron_events.log import EventLog, Follower, Message
+from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Stage, StageFailed
+from poweron_events.stream import WorkflowEvent
+from poweron_services.roles.executor import Executor, Standing
+from poweron_services.roles.folding import Backoff, Holding, Partition, Snapshots, Tasks
+
+log = structlog.get_logger()
+
+POLL_TIMEOUT = 1.0  # seconds
+DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
+MAX_WAITING = 1_000  # pieces of work that wait for a free place before reading pauses
+MAX_ERROR = 4_000  # characters
+
+Think = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
+"""What a role that is not the executor does when it is its turn."""
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """Work on what a workflow waits for; in flight until its event is read back.
+
+    `earlier` is work that is not over yet: cancelled, or begun before the partition was lost and given back.
+    """
+
+    head: Cause
+    partition: Partition
+    earlier: "_Work | None" = None
+    task: asyncio.Task[None] | None = None
+    appending: bool = False
+
+    @property
+    def running(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+
+class Worker:
+    """One process' share of the roles, over one consumer and one fold."""
+
+    def __init__(
+        self,
+        *,
+        event_log: EventLog,
+        snapshots: Snapshots,
+        thinkers: Mapping[Role, Think],
+        executor: Executor | None,
+        group: str,
+        instance: str,
+        concurrency: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._log = event_log
+        self._snapshots = snapshots
+        self._thinkers = thinkers
+        self._executor = executor
+        self._group = group
+        self._instance = instance
+        self._now_ms = now_ms
+        self._slots = asyncio.Semaphore(concurrency)
+        self._waiting = 0
+        self._works: dict[str, _Work] = {}
+        self._deadlines: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        self._stopped: set[str] = set()
+        self._follower: Follower | None = None
+        self._holding: Holding | None = None
+        self._tasks = Tasks()
+
+    async def run(self) -> None:
+        """Follow and act until cancelled; then give work in hand a moment to be appended."""
+        async with self._log.follow(topics.EVENTS.name, self._group) as follower:
+            self._follower = follower
+            self._holding = Holding(self._log, self._snapshots, follower, self)
+            self._tasks.spawn(self._holding.tidy())
+            try:
+                await self._follow(follower, self._holding)
+            finally:
+                await self._drain(self._holding)
+
+    async def _follow(self, follower: Follower, holding: Holding) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                polled = await follower.poll(POLL_TIMEOUT)
+            except Unavailable as error:
+                log.warning("the log is away", error=str(error))
+                await backoff.pause()
+                continue
+            backoff = Backoff()
+            holding.take(polled)
+            full = self._waiting > MAX_WAITING
+            follower.pause(frozenset(holding.partitions) if full else frozenset())
+
+    # --- what `Holding` tells ---------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        assert self._holding is not None
+        for partition in self._holding.partitions.values():
+            if partition.caught_up and partition.pending:
+                pending, partition.pending = partition.pending, set()
+                for workflow_id in pending:
+                    self._consider(partition, partition.fold.workflows.get(workflow_id))
+
+    def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
+        """Stop on a workflow whose fold and ours disagree: our event was refused by its own cause (E-06).
+
+        An event that travelled with its cause, whose offset it could not know, was written before the
+        verdict on that: where the round was stopped meanwhile, it is honestly too late.
+        """
+        ours = recorded.envelope.source.endswith(f"/{self._instance}")
+        cause = recorded.envelope.cause
+        if ours and workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head):
+            self._stopped.add(workflow.id)
+            self._forget_claim(workflow.id)
+            log.critical(
+                "stopped on a workflow: an event of ours was not what it waited for",
+                workflow_id=workflow.id,
+                event_id=recorded.envelope.id,
+            )
+
+    def released(self, workflow_ids: Iterable[str]) -> None:
+        """Results of work in hand are still appended, the fold decides on them; new effects do not start."""
+        for workflow_id in workflow_ids:
+            self._stopped.discard(workflow_id)
+            self._forget_deadline(workflow_id)
+            self._forget_claim(workflow_id)
+            if workflow_id in self._works and not self._works[workflow_id].running:
+                del self._works[workflow_id]
+
+    # --- acting -----------------------------------------------------------------------------------------
+
+    def _consider(self, partition: Partition, workflow: Workflow | None) -> None:
+        if workflow is None or workflow.head is None or workflow.id in self._stopped:
+            return
+        self._watch_deadline(partition, workflow)
+        work = self._works.get(workflow.id)
+        if work is not None:
+            same = work.head.names(workflow.head)
+            if same and work.partition is partition:
+                return
+            if not same:
+                _retire(work)
+            del self._works[workflow.id]
+        role = turn(workflow)
+        if role != "executor":
+            self._forget_claim(workflow.id)
+        if role is not None and self._plays(role):
+            self._works[workflow.id] = new = _Work(workflow.head, partition, work)
+            new.task = self._tasks.spawn(self._work(new, workflow, role))
+
+    def _plays(self, role: Role) -> bool:
+        return role in self._thinkers or (role == "executor" and self._executor is not None)
+
+    def _forget_claim(self, workflow_id: str) -> None:
+        if self._executor is not None:
+            self._executor.forget(workflow_id)
+
+    async def _work(self, work: _Work, workflow: Workflow, role: Role) -> None:
+        """Do what it is the role's turn to do; what nobody foresaw is logged and tried again."""
+        backoff = Backoff()
+        try:
+            if await _in_flight_already(work):
+                return
+            while True:
+                try:
+                    await self._act(work, workflow, role)
+                except Exception:
+                    log.exception("work is tried again", workflow_id=workflow.id, role=role)
+                    work.appending = False
+                    await backoff.pause()
+                else:
+                    return
+        finally:
+            if not work.partition.ours and self._works.get(workflow.id) is work:
+                del self._works[workflow.id]
+
+    async def _act(self, work: _Work, workflow: Workflow, role: Role) -> None:
+        if role == "executor":
+            assert self._executor is not None
+            events = await self._executor(workflow, self._standing(work.partition))
+        else:
+            events = await self._in_a_slot(work.partition, workflow, self._thinkers[role])
+        if events:
+            work.appending = True
+            await self._append(role, workflow, events)
+
+    def _standing(self, partition: Partition) -> Standing:
+        async def caught_up() -> bool:
+            assert self._follower is not None
+            end = self._follower.end(partition.number)  # seen now: under load there is always more to come
+            while partition.ours and partition.position < end:
+                await partition.moved.wait()
+            return partition.ours
+
+        async def wait_until(due_ms: int) -> bool:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0, due_ms - self._now_ms()) / 1000):
+                    await partition.lost.wait()
+            return partition.ours
+
+        return Standing(partition.end_at_assignment, lambda: partition.ours, caught_up, wait_until)
+
+    async def _in_a_slot(self, partition: Partition, workflow: Workflow, think: Think) -> Sequence[WorkflowEvent]:
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await self._thought(workflow, think) if partition.ours else []
+        finally:
+            self._slots.release()
+
+    async def _thought(self, workflow: Workflow, think: Think) -> Sequence[WorkflowEvent]:
+        """What the role came to; a stage that cannot be done at all is itself an event."""
+        if workflow.phase not in STAGES:
+            return await self._insisted(workflow, think)
+        stage_timeout_ms = workflow.current.opening.stage_timeout_ms
+        tries = 0
+        backoff = Backoff()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(stage_timeout_ms / 1000):  # of one try, however late it begins (E-16)
+                while True:
+                    tries += 1
+                    try:
+                        return await think(workflow)
+                    except Unavailable as away:
+                        log.warning("a stage waits", workflow_id=workflow.id, stage=workflow.phase, error=str(away))
+                        if self._now_ms() >= workflow.head_ms + stage_timeout_ms:
+                            return [_stage_failed(workflow, str(away), tries)]
+                        await backoff.pause()
+                    except PowerOnError as refused:
+                        return [_stage_failed(workflow, str(refused), tries)]
+                    except Exception:
+                        log.exception("a stage raised", workflow_id=workflow.id, stage=workflow.phase)
+                        return [_stage_failed(workflow, "An unexpected error; the log of the service has it.", tries)]
+        return [_stage_failed(workflow, "It took longer than its time limit.", tries)]
+
+    async def _insisted(self, workflow: Workflow, think: Think) -> Sequence[WorkflowEvent]:
+        """The end of a round is written whatever happens: only what is away is waited for."""
+        backoff = Backoff()
+        while True:
+            try:
+                return await think(workflow)
+            except Unavailable as error:
+                log.warning("an ending waits", workflow_id=workflow.id, error=str(error))
+                await backoff.pause()
+
+    async def _append(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> None:
+        """Append events one after the other in one go; an unknown outcome repeats the same bytes."""
+        try:
+            messages = self._messages(role, workflow, events)
+        except Refused as error:
+            messages = self._messages(role, workflow, [_instead(workflow, events, error)])
+        backoff = Backoff()
+        while True:
+            try:
+                await self._log.append(topics.EVENTS.name, messages)
+            except Unavailable as error:
+                log.warning("an append is repeated", workflow_id=workflow.id, error=str(error))
+                await backoff.pause()
+            else:
+                return
+
+    def _messages(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Message]:
+        time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
+        messages: list[Message] = []
+        cause = workflow.head
+        for event in events:
+            if isinstance(event, ActionCompleted):
+                cause = workflow.step.starts[event.try_ - 1].cause
+            envelope = envelop(
+                event, workflow_id=workflow.id, source=source(role, self._instance), time=time, cause=cause
+            )
+            value = encode(envelope)
+            messages.append(Message(workflow.id.encode(), value))
+            cause = Cause(envelope.id, sha256(value))
+        return messages
+
+    # --- deadlines --------------------------------------------------------------------------------------
+
+    def _watch_deadline(self, partition: Partition, workflow: Workflow) -> None:
+        """State that the round's time is over when our clock passes it; the fold decides on the event (E-16)."""
+        if "reviewer" not in self._thinkers:
+            return
+        if workflow.phase in ("closing", "draining", "ended") or workflow.frozen:
+            self._forget_deadline(workflow.id)
+        elif workflow.id not in self._deadlines or self._deadlines[workflow.id][0] != workflow.current.number:
+            self._forget_deadline(workflow.id)
+            delay = max(0, workflow.current.due_ms - self._now_ms()) / 1000
+            timer = asyncio.get_running_loop().call_later(delay, self._deadline_passed, partition, workflow.id)
+            self._deadlines[workflow.id] = (workflow.current.number, timer)
+
+    def _deadline_passed(self, partition: Partition, workflow_id: str) -> None:
+        workflow = partition.fold.workflows[workflow_id]  # held: a timer does not outlive the release of its workflow
+        passed = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
+        self._tasks.spawn(self._append("reviewer", workflow, [passed]))
+
+    def _forget_deadline(self, workflow_id: str) -> None:
+        _, timer = self._deadlines.pop(workflow_id, (0, None))
+        if timer is not None:
+            timer.cancel()
+
+    async def _drain(self, holding: Holding) -> None:
+        holding.lose_all()
+        for workflow_id in list(self._deadlines):
+            self._forget_deadline(workflow_id)
+        working = [work.task for work in self._works.values() if work.task is not None and work.running]
+        if working:
+            await asyncio.wait(working, timeout=DRAIN_TIMEOUT)
+        await holding.close(DRAIN_TIMEOUT)
+        await self._tasks.cancel(DRAIN_TIMEOUT)
+
+
+def _retire(work: _Work) -> None:
+    """Its slot is no longer awaited: what is being appended may end, what is only thought of is cancelled."""
+    retired: _Work | None = work
+    while retired is not None:
+        if retired.task is not None and not retired.appending:
+            retired.task.cancel()
+        retired = retired.earlier
+
+
+async def _in_flight_already(work: _Work) -> bool:
+    """Wait for earlier work to end; whether it appended what is awaited, so that it only has to be read back."""
+    earlier, appended = work.earlier, False
+    while earlier is not None:
+        if earlier.task is not None:
+            await asyncio.wait([earlier.task])
+        appended = appended or (earlier.appending and earlier.head.names(work.head))
+        earlier = earlier.earlier
+    work.earlier = None
+    return appended
+
+
+def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused) -> WorkflowEvent:
+    """What is said in place of an event that cannot be written: every wait ends in one that can."""
+    if workflow.phase in STAGES:
+        return _stage_failed(workflow, str(error), 1)
+    ending = events[0]
+    if not isinstance(ending, RoundCompleted | RoundFailed | RoundCancelled):
+        raise error
+    said = "The round has ended, but what it had to say could not be written. Its history has every step."
+    return ending.model_copy(update={"message": said, "documents": (), "model_calls": ()})
+
+
+def _stage_failed(workflow: Workflow, error: str, tries: int) -> StageFailed:
+    round_number, task, attempt, step = workflow.place
+    return StageFailed(
+        round=round_number,
+        task=task,
+        attempt=attempt,
+        step=step,
+        stage=cast("Stage", workflow.phase),
+        error=error.encode(errors="replace").decode()[:MAX_ERROR],
+        tries=tries,
+    )

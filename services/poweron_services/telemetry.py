@@ -1,0 +1,75 @@
+"""Structured log lines: a constant message, the varying parts as fields."""
+
+import logging
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+
+MAX_FIELD = 2_000  # characters
+
+
+class LogFile:
+    """A file that is opened for each line, and only once there is one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.written = False
+
+    def write(self, line: str) -> None:
+        with suppress(OSError), self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(line)
+            self.written = True
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+class _Structured(logging.Handler):
+    """Hands log lines of the standard library on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        known = logging.makeLogRecord({}).__dict__
+        fields: dict[str, Any] = {name: value for name, value in record.__dict__.items() if name not in known}
+        fields.pop("message", None)
+        structlog.get_logger().log(record.levelno, record.getMessage(), exc_info=record.exc_info, **fields)
+
+
+def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Keep every field on one line and of bounded length."""
+    return {name: _short(value) for name, value in line.items()}
+
+
+def _short(value: object) -> object:
+    return value if isinstance(value, int | float | bool | None) else str(value)[:MAX_FIELD]
+
+
+def configure(level: str = "info", file: LogFile | None = None) -> None:
+    """Write log lines of this level and above to stderr or a file, one JSON object a line."""
+    numeric = logging.getLevelNamesMapping()[level.upper()]
+    _configure(numeric, file)
+    logging.basicConfig(level=numeric, handlers=[_Structured()], force=True)
+
+
+def configure_for_library() -> None:
+    """Where a program that uses PowerOn has configured nothing: warnings to stderr, its own logging untouched."""
+    if not structlog.is_configured():
+        _configure(logging.WARNING, None)
+
+
+def _configure(level: int, file: LogFile | None) -> None:
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _cap,
+            structlog.processors.JSONRenderer(sort_keys=True),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(cast("Any", file or sys.stderr)),
+        cache_logger_on_first_use=False,
+    )

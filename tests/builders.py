@@ -1,0 +1,290 @@
+"""Recorded histories for tests: events as honest roles would write them, with everything that does not matter filled in.
+
+told = Told()                                  # a workflow that nobody has asked for yet
+told.tell(requested(), planned(), *step(1), reviewed(), completed())
+await log.append("poweron.events", told.messages)
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from poweron_events import codec
+from poweron_events.envelope import Cause, Envelope, Recorded, envelop
+from poweron_events.event import CriterionProgress, DocumentRef, ModelCall
+from poweron_events.execution import (
+    ActionCompleted,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+)
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Verdict, Workflow, result_label
+from poweron_events.log import Message
+from poweron_events.observation import Observation, ObservationRecorded
+from poweron_events.outcome import (
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+    Totals,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    EarlierRounds,
+    RequestIdentity,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+    workflow_id,
+)
+from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.stream import WorkflowEvent
+
+TIME = "2026-11-21T00:00:00.000Z"
+SOURCE = "/tests"
+COMMITMENT = "ab" * 32
+
+CALL = ModelCall(
+    provider="builtin",
+    model="extractive",
+    template="plan_select",
+    template_sha256="cd" * 32,
+    prompt_ref=COMMITMENT,
+    answer_ref="ef" * 32,
+    input_tokens=100,
+    output_tokens=20,
+    cost_nano_usd=3_000,
+    duration_ms=5,
+)
+
+
+def document(name: str = "estimate.pdf", **fields: Any) -> DocumentRef:
+    given = {"document_id": f"doc-{name}", "mime_type": "application/pdf", "size": 1_000, "content": COMMITMENT}
+    return DocumentRef(document_name=name, **{**given, **fields})
+
+
+def identity(request_id: str = "1") -> RequestIdentity:
+    return RequestIdentity(source=SOURCE, id=request_id)
+
+
+def requested(request_id: str = "1", **fields: Any) -> WorkflowRequested:
+    given = {"prompt": "What is the grand total?", "documents": (document(),)}
+    return WorkflowRequested(round=1, request=identity(request_id), **{**given, **fields})
+
+
+def follow_up(round_number: int = 2, request_id: str = "2", **fields: Any) -> RoundRequested:
+    given = {"prompt": "And what was repaired?", "earlier": EarlierRounds(last_round=max(1, round_number - 1))}
+    return RoundRequested(round=round_number, request=identity(request_id), **{**given, **fields})
+
+
+def cancellation(round_number: int = 1, request_id: str = "3") -> CancellationRequested:
+    return CancellationRequested(round=round_number, request=identity(request_id), reason="No longer needed.")
+
+
+def refused(request_id: str = "4", **fields: Any) -> RequestRefused:
+    given = {"reason": "round_open", "detail": "Round 1 is still open."}
+    return RequestRefused(request=identity(request_id), **{**given, **fields})
+
+
+def planned(tasks: int = 1, round_number: int = 1, **fields: Any) -> TasksPlanned:
+    given = {"objective": "Find the total", "success_criteria": ("The total is named",), "task_type": "lookup"}
+    plan = TaskPlan(**{**given, **fields})
+    return TasksPlanned(round=round_number, tasks=(plan,) * tasks, model_call=CALL)
+
+
+NOTHING_SEEN = Observation(success=False, result_label="label", documents_count=0)
+
+
+class At:
+    """Builds the events of one step: `At(step=2).selected()`."""
+
+    def __init__(self, step: int = 1, attempt: int = 1, task: int = 1, round_number: int = 1) -> None:
+        self.place = {"round": round_number, "task": task, "attempt": attempt, "step": step}
+
+    @classmethod
+    def head(cls, workflow: Workflow) -> "At":
+        round_number, task, attempt, step = workflow.place
+        return cls(step, attempt, task, round_number)
+
+    def actions_planned(self, count: int = 2) -> ActionsPlanned:
+        action = PlannedAction(action="document.extract", action_objective="Read the estimate")
+        return ActionsPlanned(**self.task_place, actions=(action,) * count, model_call=CALL)
+
+    @property
+    def task_place(self) -> dict[str, int]:
+        return {name: value for name, value in self.place.items() if name != "step"}
+
+    def selected(self, **fields: Any) -> ActionSelected:
+        given = {"action": "document.extract", "action_objective": "Read the estimate", "model_call": CALL}
+        return ActionSelected(**self.place, **{**given, **fields})
+
+    def selection_rejected(self, try_: int = 1) -> SelectionRejected:
+        return SelectionRejected(**self.place, try_=try_, reason="No such action.", model_call=CALL)
+
+    def parameters(self, **fields: Any) -> ParametersSet:
+        given = {"given": {}, "parameters": {"documentList": ["docList:round1_request"]}, "model_call": CALL}
+        return ParametersSet(**self.place, **{**given, **fields})
+
+    def parameters_rejected(self, try_: int = 1) -> ParametersRejected:
+        return ParametersRejected(**self.place, try_=try_, reason="A field is missing.", model_call=CALL)
+
+    def approval_requested(self, **fields: Any) -> ApprovalRequested:
+        given = {"parameters_sha256": COMMITMENT, "action": "document.extract", "expires_ms": 60_000}
+        return ApprovalRequested(**self.place, **{**given, **fields})
+
+    def approval_granted(self, request_id: str = "5") -> ApprovalGranted:
+        return ApprovalGranted(**self.place, parameters_sha256=COMMITMENT, request=identity(request_id))
+
+    def approval_denied(self, request_id: str | None = None) -> ApprovalDenied:
+        asked = None if request_id is None else identity(request_id)
+        return ApprovalDenied(**self.place, parameters_sha256=COMMITMENT, request=asked)
+
+    def started(self, try_: int = 1, **fields: Any) -> ActionStarted:
+        given = {"claim": "claim", "worker": "w1", "effect_class": "pure", "deadline_ms": 60_000}
+        return ActionStarted(**self.place, try_=try_, action="document.extract", **{**given, **fields})
+
+    def done(self, try_: int = 1, **fields: Any) -> ActionCompleted:
+        label = f"round{self.place['round']}_task{self.place['task']}_action{self.place['step']}_extract"
+        given = {"success": True, "outcome": "done", "documents": (document("text.md"),), "result_label": label}
+        return ActionCompleted(**self.place, try_=try_, duration_ms=12, **{**given, **fields})
+
+    def observed(self, **fields: Any) -> ObservationRecorded:
+        seen = Observation(success=True, result_label="label", documents_count=1, notes=("The total is 42.",))
+        given = {"observation": seen, "summary": "Read one document."}
+        return ObservationRecorded(**self.place, **{**given, **fields})
+
+    def refined(self, **fields: Any) -> RefinementDecided:
+        given = {"decision": "stop", "reason": "The total is known.", "classification": "success", "model_call": CALL}
+        progress = (CriterionProgress(criterion="The total is named", met=True, progress=1000),)
+        return RefinementDecided(**self.place, criteria_progress=progress, **{**given, **fields})
+
+    def failed(self, stage: str) -> StageFailed:
+        return StageFailed(**self.place, stage=stage, error="The model does not answer.", tries=3)
+
+    def reviewed(self, **fields: Any) -> TaskReviewed:
+        return TaskReviewed(**self.task_place, **{"status": "success", "reason": "", "model_call": CALL, **fields})
+
+
+def step(
+    number: int = 1, attempt: int = 1, task: int = 1, round_number: int = 1, **refinement: Any
+) -> list[WorkflowEvent]:
+    """A whole iteration, from the selection to the decision."""
+    at = At(number, attempt, task, round_number)
+    return [at.selected(), at.parameters(), at.started(), at.done(), at.observed(), at.refined(**refinement)]
+
+
+def reviewed(task: int = 1, attempt: int = 1, round_number: int = 1, **fields: Any) -> TaskReviewed:
+    return At(1, attempt, task, round_number).reviewed(**fields)
+
+
+def completed(round_number: int = 1, message: str = "The grand total is 42.") -> RoundCompleted:
+    return RoundCompleted(round=round_number, message=message, totals=Totals())
+
+
+class Told:
+    """A workflow's story as it is told: every event with its honest cause, folded as it comes."""
+
+    def __init__(self, request_id: str = "1") -> None:
+        self.id = workflow_id(SOURCE, request_id)
+        self.workflow = Workflow(self.id)
+        self.values: list[bytes] = []
+        self.verdicts: list[Verdict] = []
+
+    def tell(self, *events: WorkflowEvent) -> "Told":
+        """Append events, each caused by the head as it is then (a completion by its start)."""
+        for event in events:
+            self.write(codec.encode(self.envelope(event)))
+        return self
+
+    def envelope(self, event: WorkflowEvent) -> Envelope:
+        cause = honest_cause(self.workflow, event)
+        return envelop(event, workflow_id=self.id, source="/poweron/test/1", time=TIME, cause=cause)
+
+    def write(self, value: bytes) -> None:
+        """Append bytes as they are; they have to be an envelope of this workflow."""
+        offset = len(self.values)
+        recorded = Recorded(codec.decode(value), 0, offset, offset, codec.sha256(value))
+        self.workflow, verdict = evolve(self.workflow, recorded)
+        self.values.append(value)
+        self.verdicts.append(verdict)
+
+    @property
+    def messages(self) -> list[Message]:
+        return [Message(self.id.encode(), value) for value in self.values]
+
+    def next_events(self) -> Sequence[WorkflowEvent]:
+        """What an honest role could write now."""
+        return list(next_events(self.workflow))
+
+
+def typical(request_id: str = "1", steps: int = 2) -> Told:
+    """A workflow of one task, from its request to its answer."""
+    told = Told(request_id).tell(requested(request_id), planned())
+    for number in range(1, steps + 1):
+        told.tell(*step(number, decision="continue" if number < steps else "stop"))
+    return told.tell(reviewed(), completed())
+
+
+def honest_cause(workflow: Workflow, event: WorkflowEvent) -> Cause | None:
+    """What an honest role would name as its cause: the head, or the start that the completion ends."""
+    task = workflow.round.task if workflow.round else None
+    if isinstance(event, ActionCompleted) and task is not None and task.step.starts:
+        return task.step.starts[min(event.try_, len(task.step.starts)) - 1].cause
+    return workflow.head
+
+
+def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, PLR0912 - one case per phase
+    """Everything that could be accepted next, the way forward first."""
+    number = workflow.place[0]
+    at = At.head(workflow)
+    match workflow.phase:
+        case "none":
+            yield requested()
+        case "ended":
+            yield follow_up(len(workflow.openings) + 1, request_id=f"round-{len(workflow.openings) + 1}")
+        case "plan":
+            yield from (planned(2, number), planned(1, number))
+        case "plan_actions":
+            yield from (at.actions_planned(2), at.actions_planned(1))
+        case "select":
+            yield from (at.selected(), at.selection_rejected(workflow.step.try_), at.failed("select"))
+        case "parameterize":
+            yield from (at.parameters(), at.parameters_rejected(workflow.step.try_))
+        case "ready":
+            yield at.started(len(workflow.step.starts) + 1)
+            if workflow.step.approval is None:
+                yield at.approval_requested()
+        case "approve":
+            yield from (at.approval_granted(), at.approval_denied("6"), at.approval_denied())
+        case "started" | "draining":
+            label = result_label(workflow, "document.extract")
+            yield from (at.done(result_label=label), at.done(success=False, outcome="failed", documents=()))
+            yield at.started(len(workflow.step.starts) + 1)
+        case "observe":
+            yield from (at.observed(), at.observed(observation=NOTHING_SEEN))
+        case "refine":
+            yield from (at.refined(decision="continue"), at.refined(), at.refined(classification="retry"))
+            yield at.refined(decision="continue", classification="retry")
+        case "review":
+            yield from (at.reviewed(), at.reviewed(status="retry"), at.reviewed(status="failed", reason="Not found."))
+        case "closing":
+            yield from _endings(workflow)
+    if workflow.is_open:
+        yield from (cancellation(number, f"cancel-{number}"), DeadlinePassed(round=number, due_ms=0))
+
+
+def _endings(workflow: Workflow) -> Iterable[WorkflowEvent]:
+    number = workflow.current.number
+    match workflow.current.ending:
+        case "completed":
+            yield completed(number)
+        case "cancelled":
+            yield RoundCancelled(round=number, message="Cancelled as asked.", totals=Totals())
+        case _:
+            yield RoundFailed(round=number, message="It failed.", reason="Not found.", totals=Totals())

@@ -1,0 +1,50 @@
+"""Real servers for the tests that need them: one pair serves the whole run, each test has topics and rows of its own."""
+
+import os
+import signal
+import uuid
+from collections.abc import AsyncGenerator, Generator
+
+import asyncpg
+import pytest
+from servers import CHOICES, Pair, chosen_servers
+
+from poweron_events.log.kafka_settings import KafkaSettings
+
+
+def pytest_configure() -> None:
+    """A run in the background ignores Ctrl-C, and so would every command that it starts and interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair, None, None]:
+    """A Kafka and a Postgres for the whole run."""
+    choice = CHOICES[chosen_servers(dict(os.environ))]
+    with choice(tmp_path_factory.mktemp("servers")) as servers:
+        yield servers
+
+
+@pytest.fixture
+async def dsn(pair: Pair) -> AsyncGenerator[str, None]:
+    """An empty database of its own."""
+    name = f"t{uuid.uuid4().hex}"
+    connection = await asyncpg.connect(pair.postgres)
+    await connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield _with_database(pair.postgres, name)
+    finally:
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await connection.close()
+
+
+def _with_database(dsn: str, name: str) -> str:
+    base, question, options = dsn.partition("?")
+    return f"{base.rpartition('/')[0]}/{name}{question}{options}"
+
+
+@pytest.fixture
+def kafka(pair: Pair) -> KafkaSettings:
+    """Topics and groups of a test's own on the shared broker."""
+    return KafkaSettings(pair.kafka, prefix=f"t{uuid.uuid4().hex}.")

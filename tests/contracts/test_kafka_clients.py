@@ -1,0 +1,118 @@
+"""What Kafka's clients do when something goes wrong, and what we make of it."""
+
+import asyncio
+import time
+
+import pytest
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, Refused
+from poweron_events.log import Message, closing
+from poweron_events.log import kafka as keeper
+from poweron_events.log.kafka import KafkaSettings, connect
+
+TOPIC = "poweron.events"
+
+
+@pytest.mark.system
+@pytest.mark.req("E-05")
+async def test_after_a_record_that_the_broker_refuses_the_next_is_taken(
+    kafka: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connect(kafka) as log:
+        await log.append(TOPIC, [Message(b"w", b"first")])
+        monkeypatch.setattr(topics, "MAX_RECORD", 4_000_000)
+        log._producer = None if log._producer is None else await _replaced(log)
+        with pytest.raises(Refused, match="as too large"):
+            await log.append(TOPIC, [Message(b"w", b"x" * 3_000_000)])
+        assert list(await log.append(TOPIC, [Message(b"w", b"second"), Message(b"w", b"third")])) == [1, 2]
+
+
+async def _replaced(log: keeper.KafkaLog) -> None:
+    assert log._producer is not None
+    await log._producer.stop()
+
+
+@pytest.mark.system
+@pytest.mark.req("E-09")
+async def test_a_waiting_poll_tells_at_once_that_partitions_were_taken_away(kafka: KafkaSettings) -> None:
+    async with connect(kafka) as log, log.follow(TOPIC, "g") as first:
+        while not (await first.poll(5.0)).assigned:
+            pass
+        began = time.monotonic()
+        waiting = asyncio.create_task(first.poll(30.0))
+        async with log.follow(TOPIC, "g") as second:
+            joining = asyncio.create_task(second.poll(10.0))
+            assert (await waiting).revoked == frozenset(range(12))
+            assert time.monotonic() - began < 10
+            with pytest.raises(Conflict):
+                await first.commit({0: 1})
+            while not (await first.poll(5.0)).assigned:
+                pass
+            await joining
+
+
+class _Part:
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class _Silent:
+    """A client whose broker does not answer any more."""
+
+    def __init__(self) -> None:
+        self._sender, self._fetcher, self._client = _Part(), _Part(), _Part()
+
+    async def stop(self) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.req("E-09")
+async def test_closing_while_the_broker_is_away_ends_and_leaves_nothing_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(closing, "STOP_TIMEOUT", 0.01)
+    client = _Silent()
+    await closing.closed(client)
+    assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
+
+
+class _Stuck:
+    """A consumer that stands still although there is more to read."""
+
+    stopped = False
+
+    async def end_offsets(self, partitions: list[object]) -> dict[object, int]:
+        return dict.fromkeys(partitions, 9)
+
+    async def position(self, partition: object) -> int:
+        return 3
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+
+async def test_a_consumer_that_stands_still_is_built_anew_and_its_partitions_are_told_as_lost() -> None:
+    follower = keeper.KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
+    follower._consumer = stuck = _Stuck()
+    follower._mine, follower._sought = {1, 2}, {1}
+    for _ in range(2):
+        follower._watch_at = 0
+        assert not stuck.stopped
+        await follower._watch()
+    assert stuck.stopped
+    assert follower._consumer is None
+    assert follower._revoked == {1, 2}
+
+
+async def test_a_consumer_that_was_paused_meanwhile_is_not_taken_for_stuck() -> None:
+    follower = keeper.KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
+    follower._consumer = idle = _Stuck()
+    follower._mine, follower._sought = {1}, {1}
+    for paused in (frozenset[int](), frozenset({1}), frozenset[int]()):
+        follower._paused = paused
+        follower._watch_at = 0
+        await follower._watch()
+    assert not idle.stopped

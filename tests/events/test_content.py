@@ -1,0 +1,98 @@
+"""The content store: bytes under their commitment, stored once."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from poweron_events.content import ContentStore, MissingContent, commitment
+from poweron_events.errors import Refused, Unavailable
+
+WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
+OTHER = "7d444840-9dc0-11d1-b245-5ffdce74fad3"
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ContentStore:
+    return ContentStore.at(str(tmp_path / "content") if request.param == "folder" else "memory:///")
+
+
+@pytest.mark.req("E-10")
+def test_the_commitment_is_the_one_of_the_audit_vectors() -> None:
+    key = bytes.fromhex("404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f")
+    assert commitment(key, b"Top result: https://example.com/\n") == (
+        "81e22dcd1938905c992fd674c7fe5c0966c0586201675b9b1eaa4d114df5b94a"
+    )
+
+
+@pytest.mark.req("R-02")
+async def test_what_is_put_comes_back(store: ContentStore) -> None:
+    name = await store.put(WORKFLOW, b"the estimate")
+    assert await store.get(WORKFLOW, name) == b"the estimate"
+    assert await store.size(WORKFLOW, name) == 12
+
+
+async def test_nothing_at_all_can_be_stored(store: ContentStore) -> None:
+    assert await store.get(WORKFLOW, await store.put(WORKFLOW, b"")) == b""
+
+
+@pytest.mark.req("E-10")
+async def test_storing_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None:
+    store = ContentStore.at(str(tmp_path))
+    name = await store.put(WORKFLOW, b"the estimate")
+    written = (tmp_path / WORKFLOW / name).stat().st_mtime_ns
+    assert await store.put(WORKFLOW, b"the estimate") == name
+    assert (tmp_path / WORKFLOW / name).stat().st_mtime_ns == written
+    assert {path.name for path in (tmp_path / WORKFLOW).iterdir()} == {name, "key"}
+
+
+@pytest.mark.req("E-10")
+async def test_two_workflows_name_the_same_bytes_differently(store: ContentStore) -> None:
+    assert await store.put(WORKFLOW, b"same") != await store.put(OTHER, b"same")
+
+
+@pytest.mark.req("E-10")
+async def test_a_race_makes_one_key(tmp_path: Path) -> None:
+    stores = [ContentStore.at(str(tmp_path)) for _ in range(20)]
+    names = await asyncio.gather(*(store.put(WORKFLOW, b"the estimate") for store in stores))
+    assert len(set(names)) == 1
+    assert len((tmp_path / WORKFLOW / "key").read_bytes()) == 32
+
+
+@pytest.mark.req("R-02")
+async def test_what_was_never_stored_is_missing(store: ContentStore) -> None:
+    for call in (store.get, store.size):
+        with pytest.raises(MissingContent, match="has no content"):
+            await call(WORKFLOW, "ab" * 32)
+
+
+@pytest.mark.req("X-03")
+@pytest.mark.parametrize("name", ["", "key", "../key", "ab" * 31, "AB" * 32, f"{'ab' * 32}\n", f"{'ab' * 32}/../key"])
+async def test_only_commitments_name_content(store: ContentStore, name: str) -> None:
+    await store.put(WORKFLOW, b"the estimate")
+    for call in (store.get, store.size):
+        with pytest.raises(MissingContent, match="is not the name of any content"):
+            await call(WORKFLOW, name)
+
+
+@pytest.mark.req("E-10")
+async def test_a_store_that_cannot_be_written_is_unavailable(tmp_path: Path) -> None:
+    store = ContentStore.at(str(tmp_path))
+    (tmp_path / WORKFLOW).write_text("a file in the way of the workflow's folder")
+    with pytest.raises(Unavailable, match="The content store did not"):
+        await store.put(WORKFLOW, b"the estimate")
+
+
+@pytest.mark.req("E-10")
+async def test_a_key_that_cannot_be_read_is_no_foreign_error(tmp_path: Path) -> None:
+    store = ContentStore.at(str(tmp_path))
+    (tmp_path / WORKFLOW / "key").mkdir(parents=True)
+    with pytest.raises((Unavailable, MissingContent)):
+        await store.put(WORKFLOW, b"the estimate")
+
+
+def test_a_place_that_is_no_store_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for place in ("foo://bar", str(tmp_path / "file" / "store")):
+        with pytest.raises(Refused, match=r"cannot be used: .* POWERON_CONTENT"):
+            ContentStore.at(place)

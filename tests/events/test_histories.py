@@ -1,0 +1,80 @@
+"""Every history that a release has recorded is read, judged and told by this one as it was then."""
+
+import importlib.util
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+import orjson
+import pytest
+
+from poweron_events.codec import decode, dumps, encode, read, sha256
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Workflow
+
+HISTORIES = Path(__file__).parents[1] / "histories"
+THIS = f"v{version('poweron-events')}"
+RECORDED = pytest.mark.parametrize(
+    "path", sorted(HISTORIES.glob("*/*.jsonl")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+
+
+def values(path: Path) -> list[bytes]:
+    return [orjson.loads(line)["value"].encode() for line in path.read_bytes().splitlines()[:-1]]
+
+
+@pytest.fixture(scope="module")
+def recorder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("record", HISTORIES / "record.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.req("E-13")
+@RECORDED
+def test_a_recorded_history_is_judged_and_told_as_it_was(path: Path, recorder: ModuleType) -> None:
+    *told, expected = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    workflow = Workflow(decode(told[0]["value"].encode()).workflow_id)
+    verdicts = []
+    for offset, line in enumerate(told):
+        record = read(
+            line["value"].encode(), key=workflow.id.encode(), partition=0, offset=offset, time_ms=offset * 1_000
+        )
+        workflow, verdict = evolve(workflow, record)
+        verdicts.append(verdict)
+    assert verdicts == [line["verdict"] for line in told]
+    assert recorder.standing(workflow) == expected
+
+
+@pytest.mark.req("E-12")
+@RECORDED
+def test_a_recorded_history_re_writes_to_itself(path: Path) -> None:
+    for value in values(path):
+        assert dumps(orjson.loads(value)) == value
+        if path.parent.name == THIS:
+            assert encode(decode(value)) == value
+
+
+@pytest.mark.req("E-13")
+def test_this_release_has_its_histories() -> None:
+    assert len(list((HISTORIES / THIS).glob("*.jsonl"))) >= 10
+
+
+@pytest.mark.req("E-13")
+def test_the_histories_of_this_release_are_what_was_released() -> None:
+    """The hash of every byte: who must change this line has changed history."""
+    files = sorted((HISTORIES / "v0.1.0").glob("*.jsonl"))
+    assert sha256(b"".join(path.read_bytes() for path in files)) == RELEASED
+
+
+RELEASED = "98e79e45d5b2b7896a38cfe35768eb6450dbade000276a80d177674cdd671b70"
+
+
+@pytest.mark.req("E-13")
+def test_the_recorder_never_writes_a_history_again(recorder: ModuleType, tmp_path: Path) -> None:
+    recorder.record(tmp_path / "v9")
+    with pytest.raises(FileExistsError):
+        recorder.record(tmp_path / "v9")

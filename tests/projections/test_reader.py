@@ -1,0 +1,180 @@
+"""What is read of a workflow: the names on the wire, and pages that hold while rows come in."""
+
+import pytest
+
+from builders import SOURCE, At, Told, cancellation, completed, follow_up, planned, requested, reviewed, step, typical
+from poweron_events import topics
+from poweron_events.errors import Unavailable
+from poweron_events.event import Model
+from poweron_events.fold.history import reverse_chronological
+from poweron_events.log.memory import MemoryLog
+from poweron_events.outcome import RoundCancelled, Totals
+from poweron_projections import reader, snapshots
+from poweron_projections.connection import Pool, connect
+from poweron_projections.projector import catch_up
+
+EVENTS = topics.EVENTS.name
+
+
+async def given(log: MemoryLog, pool: Pool, told: Told) -> str:
+    await log.append(EVENTS, told.messages)
+    await catch_up(log, pool)
+    return told.id
+
+
+def wire(entry: Model) -> dict[str, object]:
+    return entry.model_dump(mode="json", by_alias=True)
+
+
+@pytest.mark.req("M-06")
+async def test_a_step_is_one_message_with_its_summary_documents_findings_and_learnings(
+    log: MemoryLog, pool: Pool
+) -> None:
+    parts = step(1)
+    parts[0] = parts[0].model_copy(update={"learnings": ("It is a PDF.",)})
+    name = await given(log, pool, Told().tell(requested(), planned(), *parts))
+    newest, *_ = await reader.history(pool, name)
+    found = wire(newest)
+    assert found.pop("time").endswith("Z")
+    (document,) = found.pop("documents")
+    assert document["documentName"] == "text.md"
+    assert found == {
+        "seq": 6,
+        "round": 1,
+        "task": 1,
+        "attempt": 1,
+        "step": 1,
+        "kind": "step",
+        "action": "document.extract",
+        "status": "step",
+        "success": True,
+        "message": "Read one document.",
+        "summary": "Read one document.",
+        "documentsLabel": "round1_task1_action1_extract",
+        "findings": ["The total is 42."],
+        "learnings": ["It is a PDF."],
+    }
+
+
+@pytest.mark.req("H-01")
+@pytest.mark.req("H-03")
+async def test_the_history_is_the_one_that_prompts_show_newest_round_first(log: MemoryLog, pool: Pool) -> None:
+    told = typical()
+    first = told.workflow.current.messages
+    told.tell(follow_up(2), planned(1, 2), *step(1, round_number=2), reviewed(round_number=2), completed(2))
+    name = await given(log, pool, told)
+    expected = reverse_chronological((*told.workflow.current.messages, *first))
+    found = await reader.history(pool, name)
+    assert [(entry.round, entry.seq, entry.message) for entry in found] == [
+        (message.round, message.seq, message.message) for message in expected
+    ]
+
+
+async def test_pages_of_the_history_follow_each_other_while_messages_come_in(log: MemoryLog, pool: Pool) -> None:
+    told = typical()
+    name = await given(log, pool, told)
+    first = await reader.history(pool, name, limit=2)
+    await log.append(EVENTS, told.tell(follow_up(2)).messages[-1:])
+    await catch_up(log, pool)
+    second = await reader.history(pool, name, limit=2, before_seq=first[-1].seq)
+    assert [entry.seq for entry in (*first, *second)] == [15, 14, 12, 6]
+
+
+async def test_events_come_oldest_first_with_verdict_cause_and_payload(log: MemoryLog, pool: Pool) -> None:
+    told = typical(steps=1)
+    told.write(told.values[1])
+    name = await given(log, pool, told)
+    found = await reader.events(pool, name, limit=2)
+    more = await reader.events(pool, name, after_seq=found[-1].seq)
+    assert [entry.seq for entry in (*found, *more)] == list(range(11))
+    assert [entry.verdict for entry in more][-2:] == ["accepted", "superseded"]
+    entry = wire(found[1])
+    assert set(entry) == {
+        "seq",
+        "type",
+        "verdict",
+        "partition",
+        "offset",
+        "time",
+        "id",
+        "causationid",
+        "sha256",
+        "data",
+    }
+    assert entry["causationid"] == found[0].id
+    assert entry["data"]["tasks"][0]["objective"] == "Find the total"
+
+
+async def test_documents_come_in_the_order_of_their_making(log: MemoryLog, pool: Pool) -> None:
+    name = await given(log, pool, typical(steps=1))
+    found = [wire(document) for document in await reader.documents(pool, name)]
+    assert [document["label"] for document in found] == ["round1_request", "round1_task1_action1_extract"]
+    assert {"documentId", "documentName", "mimeType", "size", "content"} <= set(found[0])
+
+
+async def test_workflows_are_listed_newest_first_in_pages(log: MemoryLog, pool: Pool) -> None:
+    names = [await given(log, pool, typical(str(number), steps=1)) for number in range(5)]
+    first = await reader.workflows(pool, limit=3)
+    second = await reader.workflows(pool, limit=3, before=first[-1].cursor)
+    assert {entry.workflow_id for entry in (*first, *second)} == set(names)
+    assert [len(first), len(second)] == [3, 2]
+    opened = [entry.opened for entry in (*first, *second)]
+    assert opened == sorted(opened, reverse=True)
+    assert (first[0].prompt, first[0].steps, first[0].tokens) == ("What is the grand total?", 1, 600)
+
+
+async def test_the_state_of_a_workflow_names_its_place(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned(2), *step(1), reviewed(), At(task=2).selected())
+    found = await reader.workflow(pool, await given(log, pool, told))
+    assert (found.status, found.phase) == ("running", "parameterize")
+    assert (found.current_round, found.current_task, found.attempt, found.current_step) == (1, 2, 1, 1)
+    assert await reader.workflow(pool, Told("unknown").id) is None
+
+
+async def test_tasks_tell_how_they_ended(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned(3), *step(1), reviewed(), At(task=2).selected(), cancellation())
+    told.tell(RoundCancelled(round=1, message="Cancelled.", totals=Totals()))
+    name = await given(log, pool, told)
+    found = [(task.task, task.status, task.attempts, task.reason) for task in await reader.tasks(pool, name)]
+    assert found == [(1, "success", 1, ""), (2, "stopped", 1, "No longer needed."), (3, "planned", 0, "")]
+    assert [step_.status for step_ in await reader.steps(pool, name)] == ["done", "stopped"]
+    (round_,) = await reader.rounds(pool, name)
+    assert (round_.status, round_.reason, round_.message) == ("cancelled", "No longer needed.", "Cancelled.")
+
+
+async def test_a_step_refused_twice_tells_both_reasons(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
+    (found,) = await reader.steps(pool, await given(log, pool, told))
+    assert (found.status, found.refusals) == ("refused", ("No such action.", "No such action."))
+
+
+async def test_a_task_tried_again_keeps_both_attempts_apart(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned(), *step(1), reviewed(status="retry"), *step(1, attempt=2))
+    name = await given(log, pool, told)
+    assert [(found.attempt, found.step) for found in await reader.steps(pool, name)] == [(1, 1), (2, 1)]
+    (task,) = await reader.tasks(pool, name)
+    assert (task.status, task.attempts, task.retries, task.actions) == ("running", 2, 1, 2)
+
+
+@pytest.mark.req("B-01")
+async def test_calls_of_superseded_events_are_used_up_too(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned())
+    told.write(told.values[-1])
+    name = await given(log, pool, told)
+    found = await reader.usage(pool, name)
+    assert [(call.seq, call.verdict, call.input_tokens) for call in found] == [
+        (1, "accepted", 100),
+        (2, "superseded", 100),
+    ]
+    assert (await reader.workflow(pool, name)).tokens == 120
+
+
+async def test_a_database_that_is_away_is_unavailable() -> None:
+    async with connect("postgresql://nobody@127.0.0.1:1/none") as pool:
+        with pytest.raises(Unavailable):
+            await reader.workflows(pool)
+
+
+async def test_a_database_without_tables_is_unavailable(pool: Pool) -> None:
+    with pytest.raises(Unavailable):
+        await snapshots.answer(pool, SOURCE, "1")

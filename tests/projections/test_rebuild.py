@@ -1,0 +1,126 @@
+"""A rebuild makes the same rows from the log alone, beside whoever goes on working."""
+
+import asyncio
+
+import pytest
+from histories import histories
+from hypothesis import given
+from living import projected, running
+from tables import contents, count, on_one_database, wipe
+
+from builders import typical
+from poweron_events import topics
+from poweron_events.errors import Conflict
+from poweron_events.log import Message
+from poweron_events.log.memory import MemoryLog
+from poweron_projections import rebuild as module
+from poweron_projections import shadow
+from poweron_projections.connection import Pool, acquire
+from poweron_projections.projector import catch_up
+from poweron_projections.rebuild import Rebuilt, rebuild
+from poweron_projections.verify import verify
+
+EVENTS = topics.EVENTS.name
+DEAD_LETTERS = topics.DEAD_LETTERS.name
+
+
+@pytest.mark.req("H-04")
+@on_one_database
+@given(history=histories())
+async def test_a_rebuild_of_any_history_gives_the_same_rows(pool: Pool, history: list[Message]) -> None:
+    log = MemoryLog()
+    await wipe(pool)
+    await log.append(EVENTS, history)
+    await catch_up(log, pool)
+    before = await contents(pool)
+    rebuilt = await rebuild(log, pool)
+    assert rebuilt.events == len(history)
+    assert rebuilt.differences == []
+    assert await contents(pool) == before
+
+
+@pytest.mark.req("H-04")
+@pytest.mark.parametrize("state", ["never there", "dropped", "empty"])
+async def test_a_rebuild_needs_nothing_but_the_log(log: MemoryLog, pool: Pool, state: str) -> None:
+    told = typical()
+    log.write(EVENTS, told.id.encode(), b"no event")
+    await log.append(EVENTS, told.messages)
+    if state != "never there":
+        await catch_up(log, pool)
+        await wipe(pool)
+    if state == "empty":
+        await catch_up(MemoryLog(), pool)
+    assert await rebuild(log, pool) == Rebuilt(17, 1, None)
+    assert (await verify(log, pool)).differences == []
+    assert sum((await log.ends(DEAD_LETTERS)).values()) == 1
+
+
+async def test_a_rebuild_names_what_it_mends(log: MemoryLog, pool: Pool) -> None:
+    await log.append(EVENTS, typical().messages)
+    await catch_up(log, pool)
+    async with acquire(pool) as connection:
+        await connection.execute("UPDATE messages SET summary = 'Nothing.' WHERE kind = 'step' AND step = 2")
+    rebuilt = await rebuild(log, pool)
+    assert [(one.table, one.column, one.expected) for one in rebuilt.differences] == [
+        ("messages", "summary", "Read one document.")
+    ]
+    assert (await rebuild(log, pool)).differences == []
+
+
+async def test_a_rebuild_beside_a_running_projector_loses_nothing(log: MemoryLog, pool: Pool) -> None:
+    written, rebuilds = 0, 0
+
+    async def write() -> None:
+        nonlocal written
+        while rebuilds < 3:
+            await log.append(EVENTS, typical(str(written), steps=1).messages)
+            written += 1
+            await asyncio.sleep(0.01)
+
+    async with running(log, pool):
+        writing = asyncio.create_task(write())
+        while rebuilds < 3:
+            assert (await rebuild(log, pool)).differences in ([], None)
+            rebuilds += 1
+        await writing
+        await projected(log, pool)
+    assert await count(pool, "workflows WHERE status = 'completed'") == written
+    assert (await verify(log, pool)).differences == []
+
+
+async def test_a_killed_rebuild_is_begun_anew(log: MemoryLog, pool: Pool) -> None:
+    for number in range(10):
+        await log.append(EVENTS, typical(str(number)).messages)
+    await catch_up(log, pool)
+    before = await contents(pool)
+    patience, kills = 0.02, 0
+    while True:
+        patience *= 1.4
+        try:
+            async with asyncio.timeout(patience):
+                await rebuild(log, pool)
+            break
+        except TimeoutError:
+            kills += 1
+    assert kills > 1
+    assert await contents(pool) == before
+
+
+async def test_only_one_process_rebuilds_at_a_time(log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    fill = shadow.Shadow.fill
+
+    async def held(self: shadow.Shadow, ends: shadow.Ends) -> None:
+        begun.set()
+        await go_on.wait()
+        await fill(self, ends)
+
+    monkeypatch.setattr(module.Shadow, "fill", held)
+    await log.append(EVENTS, typical().messages)
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(rebuild(log, pool))
+        await begun.wait()
+        with pytest.raises(Conflict, match="another process"):
+            await rebuild(log, pool)
+        go_on.set()
+    assert first.result().events == 16

@@ -1,0 +1,151 @@
+"""Verify names every difference between the rows and the log."""
+
+import pytest
+from tables import contents
+
+from builders import Told, completed, follow_up, planned, requested, reviewed, step, typical
+from poweron_events import topics
+from poweron_events.log.memory import MemoryLog
+from poweron_projections.connection import Pool, acquire
+from poweron_projections.projector import catch_up
+from poweron_projections.shadow import Difference
+from poweron_projections.tables import ALL, PROJECTED
+from poweron_projections.verify import verify
+
+EVENTS = topics.EVENTS.name
+
+CELLS = {
+    "offsets": ("next_offset", "1000000"),
+    "records": ("verdict", "'superseded'"),
+    "workflows": ("status", "'failed'"),
+    "rounds": ("message", "'43'"),
+    "tasks": ("criteria_progress", "'[1]'"),
+    "steps": ("parameters", "'{\"a\": 1}'"),
+    "messages": ("summary", "'Read no document.'"),
+    "documents": ("content", "'00'"),
+    "usage": ("input_tokens", "1"),
+    "requests": ("answer", "'refused'"),
+    "dead_letters": ("reason", "'no reason'"),
+}
+"""A column of each table and what is planted in it."""
+
+
+@pytest.fixture
+async def filled(log: MemoryLog, pool: Pool) -> None:
+    """At least two rows in every table, of an open and an ended workflow."""
+    open_ = Told("2").tell(
+        requested("2"), planned(), *step(1), reviewed(), completed(), follow_up(2, "3"), planned(1, 2)
+    )
+    open_.tell(*step(1, round_number=2)[:-1])
+    for told in (typical("1"), open_):
+        await log.append(EVENTS, told.messages)
+        log.write(EVENTS, told.id.encode(), b"no event")
+    await catch_up(log, pool)
+
+
+async def run(pool: Pool, statement: str) -> None:
+    async with acquire(pool) as connection:
+        await connection.execute(statement)
+
+
+async def only_difference(log: MemoryLog, pool: Pool) -> Difference:
+    found = await verify(log, pool)
+    assert len(found.differences) == 1, found.differences
+    return found.differences[0]
+
+
+def test_a_cell_is_planted_in_every_table() -> None:
+    assert CELLS.keys() == {table.name for table in ALL}
+
+
+@pytest.mark.req("H-04")
+@pytest.mark.usefixtures("filled")
+async def test_rows_that_the_projector_made_have_no_difference(log: MemoryLog, pool: Pool) -> None:
+    found = await verify(log, pool)
+    assert (found.events, found.differences) == (16 + 17 + 2, [])
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
+@pytest.mark.usefixtures("filled")
+async def test_a_changed_cell_is_named(log: MemoryLog, pool: Pool, table) -> None:
+    column, value = CELLS[table.name]
+    place = await one_row(pool, table)
+    await run(pool, f"UPDATE {table.name} SET {column} = {value} WHERE {place}")
+    found = await only_difference(log, pool)
+    assert (found.table, found.column) == (table.name, column)
+    assert found.expected != found.found
+    assert set(found.key) == set(table.key)
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.parametrize("table", PROJECTED, ids=lambda table: table.name)
+@pytest.mark.usefixtures("filled")
+async def test_a_missing_row_is_named(log: MemoryLog, pool: Pool, table) -> None:
+    await run(pool, f"DELETE FROM {table.name} WHERE {await one_row(pool, table)}")
+    found = await only_difference(log, pool)
+    assert (found.table, found.column, found.found) == (table.name, None, None)
+    assert set(found.key) == set(table.key)
+    assert found.expected is not None
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.parametrize("table", PROJECTED, ids=lambda table: table.name)
+@pytest.mark.usefixtures("filled")
+async def test_an_extra_row_is_named(log: MemoryLog, pool: Pool, table) -> None:
+    """A copy of a row under another key."""
+    new = {
+        "records": "log_offset + 1000000 AS log_offset, gen_random_uuid() AS workflow_id",
+        "dead_letters": "log_offset + 9 AS log_offset",
+    }
+    new |= {"workflows": "gen_random_uuid() AS workflow_id", "requests": "source || '2' AS source"}
+    changed = new.get(table.name, "gen_random_uuid() AS workflow_id")
+    names = [part.rpartition(" ")[2] for part in changed.split(", ")]
+    columns = ", ".join(f"changed.{name}" if name in names else f"{table.name}.{name}" for name in table.columns)
+    await run(
+        pool,
+        f"INSERT INTO {table.name} SELECT {columns} FROM {table.name}, LATERAL (SELECT {changed}) changed "
+        f"WHERE {await one_row(pool, table)}",
+    )
+    found = await only_difference(log, pool)
+    assert (found.table, found.column, found.expected) == (table.name, None, None)
+    assert found.found is not None
+
+
+async def one_row(pool: Pool, table) -> str:
+    """A condition that exactly one row of the table fulfils, not the first one."""
+    async with acquire(pool) as connection:
+        row = await connection.fetchrow(
+            f"SELECT {', '.join(f'{column}::text' for column in table.key)} FROM {table.name} "
+            f"ORDER BY {', '.join(table.key)} LIMIT 1 OFFSET 1"
+        )
+    assert row is not None, f"{table.name} needs two rows"
+    return " AND ".join(f"{table.name}.{column}::text = '{value}'" for column, value in row.items())
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.usefixtures("filled")
+async def test_an_offset_set_back_is_named(log: MemoryLog, pool: Pool) -> None:
+    partition = log.partition_of(EVENTS, Told("1").id.encode())
+    await run(pool, f"UPDATE offsets SET next_offset = 3 WHERE topic = '{EVENTS}' AND partition = {partition}")
+    found = await only_difference(log, pool)
+    assert (found.table, found.column, found.found) == ("offsets", "next_offset", 3)
+
+
+@pytest.mark.usefixtures("filled")
+async def test_verifying_leaves_nothing_behind(log: MemoryLog, pool: Pool) -> None:
+    before = await contents(pool)
+    await verify(log, pool)
+    await verify(log, pool)
+    assert await contents(pool) == before
+    async with acquire(pool) as connection:
+        assert (
+            await connection.fetchval("SELECT count(*) FROM pg_class WHERE relname = 'steps' AND relpersistence = 't'")
+            == 0
+        )
+
+
+async def test_verifying_first_brings_the_rows_to_the_ends(log: MemoryLog, pool: Pool) -> None:
+    await log.append(EVENTS, typical().messages)
+    found = await verify(log, pool)
+    assert (found.events, found.differences) == (16, [])

@@ -1,0 +1,90 @@
+"""The servers that tests use, in the order that a user's settings have.
+
+`POWERON_KAFKA` and `POWERON_POSTGRES` set: those; with `POWERON_TEST_SERVERS=docker` containers; else
+embedded ones.
+"""
+
+import asyncio
+import gc
+import os
+import warnings
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The addresses of a Kafka and a Postgres for the tests."""
+
+    kafka: str
+    postgres: str
+
+
+def chosen_servers(environment: dict[str, str]) -> str:
+    """`given`, `docker` or `embedded`."""
+    if environment.get("POWERON_KAFKA") and environment.get("POWERON_POSTGRES"):
+        return "given"
+    if environment.get("POWERON_TEST_SERVERS") == "docker":
+        return "docker"
+    return "embedded"
+
+
+@contextmanager
+def given_servers(_: Path) -> Generator[Pair, None, None]:
+    yield Pair(os.environ["POWERON_KAFKA"], os.environ["POWERON_POSTGRES"])
+
+
+@contextmanager
+def docker_servers(_: Path) -> Generator[Pair, None, None]:
+    from testcontainers.community.kafka import KafkaContainer
+    from testcontainers.community.postgres import PostgresContainer
+
+    complaint = docker_complaint()
+    if complaint:
+        pytest.exit(
+            f"POWERON_TEST_SERVERS=docker was asked for, but no Docker engine answers ({complaint}). "
+            "Start Docker, or unset POWERON_TEST_SERVERS to use the embedded servers.",
+            returncode=2,
+        )
+    with KafkaContainer().with_kraft() as kafka, PostgresContainer("postgres:18", driver=None) as postgres:
+        yield Pair(kafka.get_bootstrap_server(), postgres.get_connection_url())
+
+
+def docker_complaint() -> str:
+    """Why no Docker engine answers; "" where one does."""
+    import docker
+    from docker.errors import DockerException
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # a client that cannot connect leaves its socket open
+        try:
+            docker.from_env().ping()
+        except DockerException as error:
+            return str(error)
+        finally:
+            gc.collect()
+    return ""
+
+
+@contextmanager
+def embedded_servers(home: Path) -> Generator[Pair, None, None]:
+    from poweron_services import embedded
+
+    with ThreadPoolExecutor(1) as outside:  # a loop may already be running in this thread
+        servers = outside.submit(asyncio.run, embedded.up(home, print)).result()
+        try:
+            yield Pair(servers.kafka, servers.postgres)
+        finally:
+            outside.submit(asyncio.run, embedded.down(home)).result()
+
+
+CHOICES: dict[str, Callable[[Path], AbstractContextManager[Pair]]] = {
+    "given": given_servers,
+    "docker": docker_servers,
+    "embedded": embedded_servers,
+}

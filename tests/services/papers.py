@@ -1,0 +1,42 @@
+"""Documents for the tests: the project's own examples, the samples where they are, PDFs made on the spot."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfgen.canvas import Canvas
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+SAMPLES = Path(os.environ.get("POWERON_SAMPLES", ROOT.parent / "shared" / "samples"))
+
+needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the sample documents are not on this machine")
+
+ONE_PIXEL = (
+    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+)
+
+
+def example(name: str) -> bytes:
+    return (EXAMPLES / name).read_bytes()
+
+
+def sample(name: str) -> bytes:
+    return (SAMPLES / name).read_bytes()
+
+
+def pdf_of(*pages: str | None, encrypt: StandardEncryption | None = None) -> bytes:
+    """Each page holds its text, or an image if there is none."""
+    packed = io.BytesIO()
+    canvas = Canvas(packed, invariant=1, encrypt=encrypt)
+    for text in pages:
+        if text is None:
+            canvas.drawImage(ImageReader(io.BytesIO(ONE_PIXEL)), 0, 0, 500, 700)
+        else:
+            canvas.drawString(72, 720, text)
+        canvas.showPage()
+    canvas.save()
+    return packed.getvalue()

@@ -1,0 +1,59 @@
+"""The built-in model and whatever comes: hostile text, huge documents, a stage it does not know."""
+
+import time
+
+import pytest
+from asked import INVOICE, TEMPLATE, process
+
+from poweron_events.errors import Refused
+from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.prompts import MessagePrompt, Prompt
+
+HOSTILE = [
+    "",
+    "\x00\uffff" * 500,
+    "?" * 5_000,
+    "a " * 20_000,
+    "x" * 20_000,
+    "|" * 20_000,
+    "(" * 20_000,
+    "Aa Bb, " * 3_000,
+    "what and " * 2_000,
+    "1." * 10_000,
+]
+
+
+@pytest.mark.parametrize("question", ["What is the total?", *HOSTILE[::3]])
+async def test_no_text_takes_long_or_breaks_it(question):
+    started = time.monotonic()
+    for text in HOSTILE:
+        assert await process(question, text, INVOICE)
+    assert time.monotonic() - started < 10
+
+
+async def test_a_huge_document_is_read_in_part_and_that_is_said():
+    line = "The turbine number {} was inspected by the crew on the hill and found to be in good order.\n\n"
+    huge = "".join(line.format(number) for number in range(40_000))
+    started = time.monotonic()
+    answer = await process("What is the due date?", INVOICE, huge)
+    assert time.monotonic() - started < 10
+    assert "July 3, 2025" in answer
+    assert "Not everything was read" in answer
+
+
+async def test_the_same_prompt_gets_the_same_answer():
+    answers = {await process("Who is the customer, and what are hours and cost of design?", INVOICE) for _ in range(5)}
+    assert len(answers) == 1
+
+
+async def test_a_completion_says_who_answered_and_estimates_tokens():
+    prompt = MessagePrompt(template=TEMPLATE, user_prompt="x" * 40, language=None, results=(), documents=())
+    completion = await BuiltinModel().complete(prompt)
+    assert (completion.provider, completion.model, completion.input_tokens) == ("builtin", "extractive-1", 10)
+    assert completion.text == "There is no result."
+    assert completion.output_tokens == 5
+
+
+async def test_an_unknown_stage_is_refused():
+    with pytest.raises(Refused, match="does not know the prompt 'Prompt'"):
+        await BuiltinModel().complete(Prompt(template=TEMPLATE))

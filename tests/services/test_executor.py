@@ -1,0 +1,267 @@
+"""The executor alone: which claim it makes, runs, hands on or gives up, and what it tells of the result."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from doubles import Counting
+from structlog.testing import capture_logs
+
+from builders import At, Told, cancellation, planned, requested
+from poweron_events import codec
+from poweron_events.content import ContentStore
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.execution import ActionResult
+from poweron_services.actions.action import Done
+from poweron_services.actions.action import document as written
+from poweron_services.models.call import Caller
+from poweron_services.models.scripted import ScriptedModel
+from poweron_services.roles import executor as module
+from poweron_services.roles.executor import Executor, Standing
+
+
+def executor(*actions: Any, content: ContentStore | None = None, ahead_ms: int = 0, observes: bool = False) -> Executor:
+    content = content or ContentStore.at("memory:///")
+    return Executor(
+        actions={action.spec.name: action for action in actions},
+        caller=Caller(ScriptedModel({}), content),
+        content=content,
+        worker="w1",
+        observes=observes,
+        concurrency=2,
+        now_ms=lambda: ahead_ms,
+    )
+
+
+class Stand:
+    """A worker's standing, and until when it was waited for."""
+
+    def __init__(self, end_at_assignment: int = 0, *, ours: bool = True, in_time: bool = True) -> None:
+        self.waited: list[int] = []
+        self._end, self._ours, self._in_time = end_at_assignment, ours, in_time
+
+    def __call__(self) -> Standing:
+        return Standing(self._end, lambda: self._ours, self._caught_up, self._wait_until)
+
+    async def _caught_up(self) -> bool:
+        return self._ours
+
+    async def _wait_until(self, due_ms: int) -> bool:
+        self.waited.append(due_ms)
+        return self._in_time
+
+
+def ready(action: str = "test.pure", request_id: str = "1") -> Told:
+    return Told(request_id).tell(requested(), planned(), At().selected(action=action), At().parameters(parameters={}))
+
+
+async def ran(one: Executor, told: Told) -> Sequence[Any]:
+    """Claim, read the claim back, run."""
+    (started,) = await one(told.workflow, Stand()())
+    told.tell(started)
+    return await one(told.workflow, Stand()())
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.req("C-09")
+async def test_a_claim_names_the_worker_the_effect_class_and_how_long_it_holds() -> None:
+    (started,) = await executor(Counting(effect_class="idempotent"))(ready().workflow, Stand()())
+    assert (started.worker, started.effect_class, started.try_) == ("w1", "idempotent", 1)
+    assert started.deadline_ms == 60_000 + module.GRACE_MS
+    assert len(started.claim) == 32
+
+
+@pytest.mark.req("E-08")
+async def test_a_claim_that_another_worker_won_holds_no_place() -> None:
+    one = executor(Counting())
+    for number in range(3):  # one more than there are places
+        told = ready(request_id=f"{number}")
+        async with asyncio.timeout(5):
+            await one(told.workflow, Stand()())
+        told.tell(At().started(claim="of another worker"))
+        assert await one(told.workflow, Stand(in_time=False)()) == []
+
+
+@pytest.mark.req("E-08")
+async def test_a_claim_that_is_late_is_not_begun() -> None:
+    action, told = Counting(), ready()
+    one = executor(action)
+    told.tell(*await one(told.workflow, Stand()()))
+    one.now_ms = lambda: told.workflow.step.starts[0].due_ms
+    (completed,) = await one(told.workflow, Stand()())
+    assert (completed.outcome, action.runs) == ("not_begun", [])
+
+
+@pytest.mark.req("E-08")
+async def test_a_token_runs_an_action_once_only() -> None:
+    action, told = Counting(), ready()
+    one = executor(action)
+    await ran(one, told)
+    stand = Stand(in_time=False)
+    assert await one(told.workflow, stand()) == []
+    assert stand.waited == [told.workflow.step.starts[0].due_ms]
+    assert len(action.runs) == 1
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize(
+    ("effect_class", "held_before", "waits"),
+    [("pure", True, False), ("idempotent", True, False), ("pure", False, True), ("at_most_once", True, True)],
+)
+async def test_another_workers_claim_is_waited_for_unless_it_is_old_and_may_be_repeated(
+    effect_class: Any, held_before: bool, waits: bool
+) -> None:
+    told = ready().tell(At().started(effect_class=effect_class, deadline_ms=60_000))
+    stand = Stand(end_at_assignment=99 if held_before else 0)
+    await executor(Counting())(told.workflow, stand())
+    assert stand.waited == [told.workflow.step.starts[0].due_ms if waits else 0]
+
+
+@pytest.mark.req("E-08")
+async def test_a_fifth_try_that_crashed_is_the_last() -> None:
+    told = ready().tell(*[At().started(try_) for try_ in range(1, 6)])
+    (completed,) = await executor(Counting())(told.workflow, Stand(99)())
+    assert (completed.outcome, completed.try_) == ("crashed", 5)
+
+
+@pytest.mark.req("E-08")
+async def test_an_effect_that_may_have_happened_is_unknown_never_repeated() -> None:
+    told = ready().tell(At().started(effect_class="at_most_once"))
+    (completed,) = await executor(Counting())(told.workflow, Stand(99)())
+    assert (completed.outcome, completed.success) == ("unknown", False)
+
+
+@pytest.mark.req("E-08")
+async def test_a_stopped_round_drains_its_claim() -> None:
+    told, one = ready(), executor(Counting())
+    told.tell(*await one(told.workflow, Stand()()), cancellation())
+    (completed,) = await one(told.workflow, Stand()())
+    assert completed.outcome == "not_begun"
+    assert one._places._value == 2
+
+
+@pytest.mark.req("E-09")
+async def test_a_place_is_held_from_the_claim_to_the_end_of_the_action() -> None:
+    one, told = executor(Counting()), ready()
+    (started,) = await one(told.workflow, Stand()())
+    assert one._places._value == 1
+    told.tell(started)
+    await one(told.workflow, Stand()())
+    assert one._places._value == 2
+    one.forget(told.id)
+    one.forget(told.id)
+    assert one._places._value == 2
+
+
+async def test_nobody_claims_for_a_partition_that_was_lost_while_waiting_for_a_place() -> None:
+    one = executor(Counting())
+    assert await one(ready().workflow, Stand(ours=False)()) == []
+    assert one._places._value == 2
+
+
+@pytest.mark.req("X-01")
+async def test_what_is_not_allowed_is_refused_before_it_runs_whatever_was_selected() -> None:
+    action = Counting()
+    opening = requested(denied_methods=("test",))
+    told = Told().tell(opening, planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
+    (completed,) = await ran(executor(action), told)
+    assert (completed.outcome, completed.error) == (
+        "denied",
+        "'test.pure' is not an action of this task; choose one of .",
+    )
+    assert action.runs == []
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.parametrize(
+    ("error", "effect_class", "outcome"),
+    [
+        (RuntimeError("a bug"), "pure", "failed"),
+        (RuntimeError("a bug"), "at_most_once", "unknown"),
+        (Unavailable("no answer"), "at_most_once", "unknown"),
+        (Unavailable("no answer"), "pure", "failed"),
+        (Refused("not that"), "at_most_once", "failed"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "no"), "pure", "failed"),
+    ],
+)
+async def test_an_action_that_raises_is_told_as_its_result(error: Exception, effect_class: Any, outcome: str) -> None:
+    def fails() -> Done:
+        raise error
+
+    with capture_logs():
+        (completed,) = await ran(executor(Counting(effect_class=effect_class, result=fails)), ready())
+    assert (completed.outcome, completed.success) == (outcome, False)
+    assert completed.error
+
+
+@pytest.mark.req("E-08")
+async def test_an_action_does_not_run_longer_than_its_claim_holds() -> None:
+    told, one = ready(), executor(Counting(gate=asyncio.Event()))
+    told.tell(*await one(told.workflow, Stand()()))
+    one.now_ms = lambda: told.workflow.step.starts[0].due_ms - 20
+    (completed,) = await one(told.workflow, Stand()())
+    assert completed.error == "test.pure was stopped: it took longer than its limit."
+
+
+@pytest.mark.req("M-08")
+@pytest.mark.req("R-02")
+async def test_a_result_is_labelled_and_its_bytes_are_stored_before_they_are_named() -> None:
+    content = ContentStore.at("memory:///")
+    told = ready()
+    (completed,) = await ran(executor(Counting(), content=content), told)
+    assert completed.result_label == "round1_task1_action1_pure"
+    (named,) = completed.documents
+    assert (named.document_id, named.document_name, named.size) == ("r1t1a1d1", "a.md", 2)
+    assert await content.get(told.id, named.content) == b"42"
+
+
+class Flaky(ContentStore):
+    """A store that is away a few times."""
+
+    failures = 0
+
+    async def put(self, workflow_id: str, content: bytes) -> str:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("away")
+        return await super().put(workflow_id, content)
+
+
+@pytest.mark.req("E-10")
+async def test_a_content_store_that_is_away_for_a_moment_costs_no_result() -> None:
+    content = Flaky.at("memory:///")
+    assert isinstance(content, Flaky)
+    content.failures = 2
+    with capture_logs():
+        (completed,) = await ran(executor(Counting(effect_class="at_most_once"), content=content), ready())
+    assert completed.outcome == "done"
+
+
+@pytest.mark.req("E-10")
+async def test_a_content_store_that_stays_away_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STORE_TIMEOUT", 0.01)
+    content = Flaky.at("memory:///")
+    assert isinstance(content, Flaky)
+    content.failures = 99
+    with capture_logs():
+        (completed,) = await ran(executor(Counting(), content=content), ready())
+    assert completed.outcome == "failed"
+    assert "its result could not be stored: the content store did not answer" in completed.error
+
+
+@pytest.mark.req("E-10")
+async def test_a_result_too_large_for_its_event_is_cut_and_says_so() -> None:
+    name = "ä" * 250
+    documents = tuple(written(f"{number}{name}", "x", "text/markdown") for number in range(300))
+    result = Done(ActionResult(success=True, documents=documents), tuple("ü" * 500 for _ in range(30)))
+    content, told = ContentStore.at("memory:///"), ready()
+    completed, observed = await ran(executor(Counting(result=lambda: result), content=content, observes=True), told)
+    told.tell(completed, observed)
+    assert max(map(len, told.values)) < codec.MAX_EVENT
+    index = completed.documents[-1]
+    assert index.document_name == "documents.json"
+    assert completed.notes[0] == f"{301 - len(completed.documents)} more documents are named in 'documents.json' only."
+    assert completed.notes[-1].endswith("more notes were left out.")
+    assert (await content.get(told.id, index.content)).count(b"documentId") == 300
+    assert told.workflow.phase == "refine"

@@ -1,0 +1,223 @@
+"""Documents that are broken, huge or hostile, and the child process that reads them: a sentence, never a fall."""
+
+import asyncio
+import gzip
+import io
+import sys
+import time
+import zipfile
+import zlib
+
+import psutil
+import pytest
+from papers import EXAMPLES, example, pdf_of
+from reportlab.lib.pdfencrypt import StandardEncryption
+
+from poweron_events.errors import Refused
+from poweron_services.connectors.documents import (
+    Limits,
+    Section,
+    UnreadableDocument,
+    extract,
+)
+from poweron_services.connectors.documents_child.reading import collect
+
+
+def docx_with(*extra: tuple[str, bytes], replace: dict[str, bytes] | None = None) -> bytes:
+    packed = io.BytesIO()
+    with (
+        zipfile.ZipFile(EXAMPLES / "contract.docx") as source,
+        zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as to,
+    ):
+        for name in source.namelist():
+            to.writestr(name, (replace or {}).get(name, source.read(name)))
+        for name, content in extra:
+            to.writestr(name, content)
+    return packed.getvalue()
+
+
+def pdf_bomb() -> bytes:
+    stream = zlib.compress(zlib.compress(bytes(600_000_000), 1), 9)
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>",
+        b"<</Filter[/FlateDecode/FlateDecode]/Length " + str(len(stream)).encode() + b">>stream\n" + stream,
+    ]
+    numbered = [str(number).encode() + b" 0 obj\n" + content for number, content in enumerate(objects, start=1)]
+    body = b"\nendobj\n".join(numbered)
+    return b"%PDF-1.4\n" + body + b"\nendstream\nendobj\ntrailer<</Size 5/Root 1 0 R>>\n%%EOF"
+
+
+NOISE = bytes(range(256)) * 400
+ENTITIES = (
+    b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+    b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body/></w:document>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "says"),
+    [
+        ("a.pdf", lambda: b"", "is empty"),
+        ("a.pdf", lambda: example("estimate.pdf")[:2500], "is damaged or incomplete"),
+        ("a.docx", lambda: example("contract.docx")[:20_000], "is damaged or incomplete"),
+        ("a.pdf", lambda: b"%PDF-1.7\n" + NOISE, "is damaged or incomplete"),
+        ("a.pdf", lambda: NOISE, "is not a kind of document that can be read"),
+        ("a.txt", lambda: b"text " * 2000 + NOISE, "is not a kind of document that can be read"),
+        ("a.txt", lambda: gzip.compress(bytes(10_000_000)), "looks like application/gzip"),
+        ("a.png", lambda: b"\x89PNG\r\n" + NOISE, "looks like image/png"),
+        ("a.doc", lambda: b"\xd0\xcf\x11\xe0" + bytes(999), "looks like application/x-ole-storage"),
+        ("a.pdf", lambda: pdf_of("secret", encrypt=StandardEncryption("word")), "is protected with a password"),
+        (
+            "a.docx",
+            lambda: b"\xd0\xcf\x11\xe0" + bytes(99) + "EncryptedPackage".encode("utf-16-le"),
+            "is protected with a password",
+        ),
+        ("a.pdf", lambda: pdf_of(None, None), "run text recognition (OCR)"),
+        ("a.docx", lambda: docx_with(("a.bin", bytes(20_000_000))), "times its size"),
+        ("a.docx", lambda: docx_with(*((f"x/{i}", b"") for i in range(10_001))), "files, more than the 10,000"),
+        ("a.docx", lambda: docx_with(("../../etc/passwd", b"x")), "points out of the archive"),
+        ("a.docx", lambda: docx_with(replace={"word/document.xml": ENTITIES}), "defines XML entities"),
+        ("a.docx", lambda: docx_with(replace={"word/document.xml": b"junk"}), "is damaged or incomplete"),
+        ("a.xlsx", lambda: b"PK\x03\x04" + b"xl/workbook.xml" + NOISE, "is damaged or incomplete"),
+        ("a.json", lambda: b"[" * 100_000, "is nested too deeply"),
+        ("a.csv", lambda: b",,,\n,,,\n", "holds no text"),
+    ],
+)
+@pytest.mark.req("X-04", "X-06", "C-05")
+async def test_what_can_not_be_read_is_refused_with_a_sentence(name, make, says) -> None:
+    with pytest.raises(UnreadableDocument) as refused:
+        await extract(make(), name)
+
+    assert repr(name) in str(refused.value)
+    assert says in str(refused.value)
+    assert isinstance(refused.value, Refused)
+
+
+@pytest.mark.req("X-04")
+async def test_an_archive_that_unpacks_to_too_much_is_not_opened() -> None:
+    with pytest.raises(UnreadableDocument, match="it would unpack to 3 MB, more than 2 MB"):
+        await extract(docx_with(("a.bin", bytes(3_000_000))), "a.docx", limits=Limits(archive_bytes=2_000_000))
+
+
+@pytest.mark.req("X-04")
+async def test_a_pdf_that_unpacks_to_more_than_the_memory_is_refused() -> None:
+    with pytest.raises(UnreadableDocument, match=r"memory|damaged|no text"):
+        await extract(pdf_bomb(), "bomb.pdf", limits=Limits(memory_bytes=400 << 20))
+
+
+@pytest.mark.req("X-06")
+async def test_a_page_nested_too_deeply_is_truncated_and_says_so() -> None:
+    deep = b"<html><body><p>Start.</p>" + b"<div>" * 100_000 + b"deep" + b"</div>" * 100_000
+
+    document = await extract(deep, "deep.html")
+
+    assert document.truncated
+    assert document.sections == (Section("", "Start."),)
+    assert document.notes == ("The page is nested too deeply; what lies deeper than 256 levels could not be read.",)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.md", "a.html", "a.json"])
+@pytest.mark.req("X-06")
+async def test_far_too_much_text_is_cut_with_a_note(name: str) -> None:
+    document = await extract(b"<p>Many words, again and again.\n" * 1_600_000, name, limits=Limits(characters=100_000))
+
+    assert document.truncated
+    assert sum(len(section.text) for section in document.sections) <= 100_000
+    assert document.notes
+
+
+async def test_a_document_over_the_size_limit_is_not_even_sent() -> None:
+    with pytest.raises(UnreadableDocument, match="has 3 MB, more than the 2 MB"):
+        await extract(bytes(3_000_000), "big.pdf", limits=Limits(input_bytes=2_000_000))
+
+
+# -- the child --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("X-04")
+async def test_reading_ends_at_its_time_limit() -> None:
+    began = time.monotonic()
+
+    with pytest.raises(UnreadableDocument, match=r"'slow\.pdf' could not be read within 0\.05 seconds"):
+        await extract(example("estimate.pdf"), "slow.pdf", limits=Limits(wall_seconds=0.05))
+
+    assert time.monotonic() - began < 2
+    assert children() == []
+
+
+@pytest.mark.req("X-04")
+def test_a_long_document_is_read_as_far_as_time_allows() -> None:
+    parts = iter([Section("page 1", "One"), Section("page 2", "Two"), Section("page 3", "Three")])
+
+    document = collect(parts, Limits(), deadline=time.monotonic())
+
+    assert document.truncated
+    assert document.sections == (Section("page 1", "One"),)
+    assert document.notes == ("Reading took too long and ended after page 1.",)
+    assert next(parts).locator == "page 2"
+
+
+@pytest.mark.req("X-04")
+def test_a_document_with_too_many_parts_is_cut() -> None:
+    parts = [Section(f"page {number}", "x") for number in range(9)]
+
+    document = collect(parts, Limits(sections=2), deadline=time.monotonic() + 60)
+
+    assert [section.locator for section in document.sections] == ["page 0", "page 1"]
+    assert document.notes == ("Only the first 2 parts were read.",)
+
+
+@pytest.mark.req("X-04")
+async def test_cancelling_kills_the_child() -> None:
+    reading = asyncio.create_task(extract(example("estimate.pdf"), "estimate.pdf"))
+    while not children():  # noqa: ASYNC110 - the operating system signals no event
+        await asyncio.sleep(0)
+    reading.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert children() == []
+
+
+@pytest.mark.req("X-04")
+async def test_the_child_is_confined_before_it_sees_the_document() -> None:
+    program = (
+        "import resource, sys\n"
+        "from poweron_services.connectors.documents_child.limits import Limits, confine\n"
+        "confine(Limits())\n"
+        "names = ['RLIMIT_AS', 'RLIMIT_CPU', 'RLIMIT_NOFILE', 'RLIMIT_FSIZE', 'RLIMIT_CORE']\n"
+        "print([resource.getrlimit(getattr(resource, name)) for name in names])\n"
+    )
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    said, _ = await child.communicate()
+
+    assert said.decode().strip() == "[(1073741824, 1073741824), (55, 55), (64, 64), (0, 0), (0, 0)]"
+
+
+async def test_the_child_starts_without_the_rest_of_poweron() -> None:
+    program = (
+        "import sys, poweron_services.connectors.documents_child.__main__\n"
+        "print(sorted({'asyncio', 'pdfplumber', 'poweron_events', 'pydantic'} & set(sys.modules)))"
+    )
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+
+    assert await child.communicate() == (b"[]\n", None)
+
+
+@pytest.mark.req("X-04")
+async def test_the_event_loop_goes_on_while_a_document_is_read() -> None:
+    reading = asyncio.create_task(extract(example("estimate.pdf"), "estimate.pdf"))
+    longest = 0.0
+    while not reading.done():
+        began = time.monotonic()
+        await asyncio.sleep(0.005)
+        longest = max(longest, time.monotonic() - began)
+
+    assert (await reading).sections
+    assert longest < 0.3
+
+
+def children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]

@@ -1,0 +1,57 @@
+"""The observation: small, and honest about what it left out."""
+
+import pytest
+
+from builders import At, Told, document, planned, requested
+from poweron_events.content import ContentStore
+from poweron_events.execution import ActionCompleted
+from poweron_events.observation import Omitted
+from poweron_services.roles.observer import Observer
+from poweron_services.roles.observing import observe_build
+
+
+def told(completed: ActionCompleted) -> Told:
+    return Told().tell(requested(), planned(), At().selected(), At().parameters(), At().started(), completed)
+
+
+@pytest.mark.req("L-04")
+@pytest.mark.req("M-03")
+def test_what_is_too_much_is_cut_and_the_cut_is_said() -> None:
+    documents = tuple(document(f"{number}.md", mime_type="text/markdown") for number in range(7))
+    done = At().done(documents=documents, notes=("n" * 250, *["short"] * 9))
+    recorded = observe_build(told(done).workflow, done, ["x" * 400, "y" * 300, "a  \n b", "", ""])
+    seen = recorded.observation
+    assert (len(seen.previews), len(seen.notes), seen.documents_count) == (5, 8, 7)
+    assert [len(preview.snippet) for preview in seen.previews] == [300, 300, 3, 0, 0]
+    assert max(map(len, seen.notes)) == 200
+    assert seen.truncated
+    assert seen.omitted == Omitted(previews=2, notes=2, characters=101 + 51)
+
+
+@pytest.mark.req("M-03")
+def test_what_fits_is_not_said_to_be_cut() -> None:
+    done = At().done()
+    seen = observe_build(told(done).workflow, done, ["a" + " " * 400 + "b"]).observation
+    assert (seen.previews[0].snippet, seen.truncated, seen.omitted) == ("a b", False, None)
+
+
+@pytest.mark.req("H-02")
+@pytest.mark.parametrize("success", [True, False])
+def test_the_summary_has_at_most_200_characters(success: bool) -> None:
+    done = At().done(
+        success=success, error="e" * 900, documents=tuple(document("d" * 90, document_id=str(n)) for n in range(9))
+    )
+    summary = observe_build(told(done).workflow, done, [""] * 5).summary
+    assert len(summary) == 200
+    assert summary.startswith("document.extract gave 9 documents: " if success else "document.extract failed: eee")
+
+
+@pytest.mark.req("R-02")
+async def test_the_observer_reads_the_beginning_from_the_content_store_and_bears_that_it_was_erased() -> None:
+    content, id_ = ContentStore.at("memory:///"), Told().id
+    kept = document("a.md", mime_type="text/markdown", content=await content.put(id_, "Größe 42".encode()))
+    done = At().done(
+        documents=(kept, document("b.md", mime_type="text/markdown"), document("c.png", mime_type="image/png"))
+    )
+    (recorded,) = await Observer(content)(told(done).workflow)
+    assert [preview.snippet for preview in recorded.observation.previews] == ["Größe 42", "", ""]

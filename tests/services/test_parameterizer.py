@@ -1,0 +1,108 @@
+"""Stage 2: the business parameters of the selected action and nothing else."""
+
+from typing import Any
+
+import pytest
+from doubles import script
+
+from builders import At, Told, planned, requested
+from poweron_events.catalog import CATALOG
+from poweron_events.content import ContentStore
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_services.decider.validation import fields_of
+from poweron_services.models.call import Caller
+from poweron_services.models.scripted import ScriptedModel
+from poweron_services.roles.parameterizer import Parameterizer, generate_react_parameters_prompt
+
+SCHEMA = {"fields": [{"name": "aiPrompt", "required": True, "description": "what to do"}]}
+
+
+def selected(**fields: Any) -> Told:
+    given = {"action": "ai.process", "parameters_context": "It is about the estimate.", "parameters_schema": SCHEMA}
+    references = ("docList:round1_request",)
+    chosen = At().selected(required_input_documents=references, **{**given, **fields})
+    return Told().tell(requested(), planned(), chosen)
+
+
+async def collected(answer: Any, told: Told | None = None) -> Any:
+    caller = Caller(ScriptedModel(script(parameters=[answer])), ContentStore.at("memory:///"))
+    (event,) = await Parameterizer(caller, CATALOG)((told or selected()).workflow)
+    return event
+
+
+def answer(**parameters: Any) -> dict[str, Any]:
+    return {"schema": "parameters_v1", "parameters": parameters}
+
+
+@pytest.mark.req("L-03")
+@pytest.mark.req("P-04")
+@pytest.mark.req("P-05")
+@pytest.mark.req("D-03")
+async def test_given_fields_are_kept_unknown_ones_dropped_and_the_rest_filled_in_code() -> None:
+    event = await collected(answer(aiPrompt="Add it up", colour="red", documentList=["docList:other"]))
+    assert isinstance(event, ParametersSet)
+    assert event.parameters == {
+        "aiPrompt": "Add it up",
+        "customInstructions": "",
+        "documentList": ["docList:round1_request"],
+        "expectedDocumentFormats": [],
+        "includeMetadata": True,
+        "processingMode": "basic",
+    }
+    assert event.dropped == ("colour", "documentList")
+    assert event.defaulted == ("customInstructions", "expectedDocumentFormats", "includeMetadata", "processingMode")
+
+
+@pytest.mark.req("D-04")
+@pytest.mark.req("P-04")
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("no JSON", "The answer is not one JSON object"),
+        ({"parameters": {"aiPrompt": "x"}}, "schema: Field required"),
+        (answer(), "aiPrompt must be given for ai.process."),
+        (answer(aiPrompt=""), "aiPrompt must be given for ai.process."),
+        (answer(aiPrompt={"a": 1}), "The parameters do not fit ai.process: aiPrompt"),
+        (answer(aiPrompt="x" * 30_000), "at most 20000 characters"),
+        (answer(aiPrompt="x", other="y" * 70_000), "keep it below 60000"),
+    ],
+)
+async def test_what_does_not_fit_is_refused_with_the_reason(given: Any, reason: str) -> None:
+    event = await collected(given)
+    assert isinstance(event, ParametersRejected)
+    assert reason in event.reason
+    assert event.model_call is not None
+
+
+@pytest.mark.req("P-04")
+async def test_the_second_refusal_sends_the_task_to_review() -> None:
+    told = selected()
+    told.tell(await collected("nonsense", told))
+    told.tell(await collected("nonsense", told))
+    assert told.workflow.phase == "review"
+
+
+@pytest.mark.req("P-03")
+def test_stage_two_shows_nothing_but_the_action_its_objective_context_and_fields() -> None:
+    told = selected()
+    selection = told.workflow.step.selection
+    assert selection is not None
+    fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
+    assert generate_react_parameters_prompt(told.workflow, selection, fields).render(fence="F").data == (
+        "Objective of the action:\n<<< F\nRead the estimate\n>>> F\n\n"
+        "Action: ai.process\n\n"
+        "Context:\n<<< F\nIt is about the estimate.\n>>> F\n\n"
+        "Fields:\n- aiPrompt (string, required): what to do\n"
+    )
+
+
+@pytest.mark.req("P-03")
+def test_without_a_schema_the_fields_are_the_actions_own() -> None:
+    fields = fields_of(None, CATALOG["document.generateReport"])
+    assert [(field.name, field.required) for field in fields] == [("title", False)]
+
+
+async def test_a_parameter_that_the_action_cannot_do_without_is_asked_for_although_stage_one_forgot_it() -> None:
+    told = selected(parameters_schema={"fields": [{"name": "customInstructions"}]})
+    event = await collected(answer(aiPrompt="Add it up", customInstructions="Briefly"), told)
+    assert event.parameters["aiPrompt"] == "Add it up"

@@ -1,0 +1,43 @@
+"""References to documents: one function resolves them."""
+
+import pytest
+
+from builders import At, Told, document, planned, requested
+from poweron_services.decider.references import UnknownReference, resolve
+
+A, B = document("a.pdf", document_id="1"), document("b:c.pdf", document_id="2")
+
+
+def told() -> Told:
+    history = Told().tell(requested(documents=(A, B)), planned(), At().selected(), At().parameters(), At().started())
+    return history.tell(At().done(documents=(document("text.md", document_id="3"),)), At().observed())
+
+
+@pytest.mark.req("R-01")
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ("docList:round1_request", ["1", "2"]),
+        ("docItem:1:a.pdf", ["1"]),
+        ("docItem:2:b:c.pdf", ["2"]),
+        ("docList:round1_task1_action1_extract", ["3"]),
+    ],
+)
+def test_a_list_names_all_its_documents_and_an_item_one(reference: str, found: list[str]) -> None:
+    assert [one.document_id for one in resolve([reference], told().workflow.current.messages)] == found
+
+
+@pytest.mark.req("R-01")
+def test_a_document_that_is_named_twice_comes_once() -> None:
+    named = resolve(["docItem:2:b:c.pdf", "docList:round1_request"], told().workflow.current.messages)
+    assert [one.document_id for one in named] == ["2", "1"]
+
+
+@pytest.mark.req("R-01")
+@pytest.mark.req("X-03")
+@pytest.mark.parametrize("reference", ["docItem:1:b.pdf", "docList:", "a.pdf", "/etc/passwd", "docItem:9:a.pdf", ""])
+def test_what_names_no_document_is_refused_and_the_known_lists_are_said(reference: str) -> None:
+    with pytest.raises(
+        UnknownReference, match="known are docList:round1_request, docList:round1_task1_action1_extract"
+    ):
+        resolve([reference], told().workflow.current.messages)

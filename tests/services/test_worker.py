@@ -1,0 +1,481 @@
+"""What a worker does with the log, told as stories over the log in memory."""
+
+import asyncio
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from doubles import EVENTS, ROLES, Clock, Counting, World, script, soon
+from structlog.testing import capture_logs
+
+from builders import cancellation, requested
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.fold.state import Workflow
+from poweron_events.request import workflow_id
+from poweron_services.roles import folding, role
+
+WHOLE_LOOP = [
+    "WorkflowRequested",
+    "TasksPlanned",
+    "ActionSelected",
+    "ParametersSet",
+    "ActionStarted",
+    "ActionCompleted",
+    "ObservationRecorded",
+    "RefinementDecided",
+    "TaskReviewed",
+    "RoundCompleted",
+]
+
+
+@pytest.fixture(autouse=True)
+def logged(monkeypatch: pytest.MonkeyPatch) -> Generator[list[Any], None, None]:
+    """Short waits; what is logged is kept, not shown."""
+    monkeypatch.setattr(role, "DRAIN_TIMEOUT", 0.05)
+    monkeypatch.setattr(folding, "LONGEST_PAUSE", 0.05)
+    with capture_logs() as entries:
+        yield entries
+
+
+@pytest.mark.req("E-06")
+@pytest.mark.req("L-01")
+async def test_a_worker_brings_a_request_to_its_end() -> None:
+    action = Counting()
+    world = World([action])
+    async with world.process():
+        workflow = await world.ended(await world.ask())
+    assert world.names(workflow.id) == WHOLE_LOOP
+    assert world.names(workflow.id, "superseded") == []
+    assert world.accepted(workflow.id)[-1].message == "The total is 42."
+    assert len(action.runs) == 1
+
+
+@pytest.mark.req("L-10")
+async def test_a_round_in_a_mode_that_the_planner_lacks_ends_with_a_sentence() -> None:
+    world = World([Counting()])
+    async with world.process():
+        workflow = await world.ended(await world.ask(workflow_mode="Actionplan"))
+    assert "Ask again with workflowMode React." in world.accepted(workflow.id)[-1].message
+    assert world.names(workflow.id, "superseded") == []
+
+
+@pytest.mark.req("L-10")
+async def test_half_a_character_from_the_model_does_not_keep_a_round_from_its_end() -> None:
+    world = World([Counting()], script(message=["The total \ud83d is 42."]))
+    async with world.process():
+        workflow = await world.ended(await world.ask())
+    assert world.accepted(workflow.id)[-1].message == "The total ? is 42."
+
+
+@pytest.mark.req("E-06")
+async def test_roles_split_over_several_processes_do_the_same() -> None:
+    world = World([Counting()])
+    for one in ROLES:
+        world.start(frozenset({one}))
+    workflow = await world.ended(await world.ask())
+    for process in world.processes:
+        await process.stop()
+    assert world.names(workflow.id) == WHOLE_LOOP
+
+
+async def test_two_workers_of_one_group_share_the_work() -> None:
+    world = World([Counting()])
+    async with world.process(), world.process():
+        ids = [await world.ask(str(number)) for number in range(12)]
+        for id_ in ids:
+            await world.ended(id_)
+    by = {recorded.envelope.source for id_ in ids for recorded, _ in world.records(id_)}
+    assert {"/poweron/planner/p0", "/poweron/planner/p1"} <= by
+    assert all(world.names(id_) == WHOLE_LOOP for id_ in ids)
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize("effect_class", ["pure", "idempotent"])
+async def test_what_may_run_again_is_taken_over_at_once(effect_class: Any) -> None:
+    action = Counting(effect_class=effect_class, gate=asyncio.Event())
+    world = World([action])
+    first = world.start()
+    id_ = await world.ask()
+    await action.begun.wait()
+    await first.kill()
+    action.gate.set()
+    async with world.process():
+        await world.ended(id_)
+    assert [event.try_ for event in world.accepted(id_) if type(event).__name__ == "ActionStarted"] == [1, 2]
+    assert len(action.runs) == 2
+    assert len(set(action.runs)) == 1  # the same idempotency key
+
+
+@pytest.mark.req("E-08")
+async def test_what_must_not_run_twice_is_given_up_after_its_deadline() -> None:
+    action = Counting(effect_class="at_most_once", gate=asyncio.Event())
+    world = World([action])
+    first = world.start()
+    id_ = await world.ask()
+    await action.begun.wait()
+    await first.kill()
+    async with world.process(clock=Clock(ahead_ms=10 * 60_000)):
+        workflow = await world.ended(id_)
+    completed = world.accepted(id_)[5]
+    assert (completed.outcome, completed.success) == ("unknown", False)
+    assert "whether it had its effect is unknown" in completed.error
+    assert len(action.runs) == 1
+    assert workflow.phase == "ended"
+
+
+@pytest.mark.req("E-03")
+async def test_a_zombies_result_counts_and_the_new_owner_does_not_repeat_it() -> None:
+    action = Counting(effect_class="at_most_once", gate=asyncio.Event())
+    world = World([action])
+    zombie = world.start()
+    id_ = await world.ask()
+    await action.begun.wait()
+    _revoke(world, zombie)
+    await soon(lambda: not zombie.worker._holding.partitions)
+    async with world.process():
+        await soon(lambda: bool(world.processes[1].worker._holding and world.processes[1].worker._works))
+        action.gate.set()
+        await world.ended(id_)
+    await zombie.stop()
+    assert world.names(id_) == WHOLE_LOOP
+    assert len(action.runs) == 1
+
+
+def _revoke(world: World, process: Any) -> None:
+    """Take all partitions away from a process, which keeps running."""
+    world.log.expel(process.log.followers[0])
+
+
+@pytest.mark.req("E-08")
+async def test_a_worker_that_loses_and_regains_its_partition_does_not_take_over_from_itself() -> None:
+    action = Counting(gate=asyncio.Event())
+    world = World([action])
+    async with world.process() as process:
+        id_ = await world.ask()
+        await action.begun.wait()
+        _revoke(world, process)
+        await soon(lambda: not process.worker._holding.partitions)
+        process.log.followers[0].assign(frozenset(range(12)))
+        world.log.wake()
+        await soon(lambda: any(work.earlier for work in process.worker._works.values()))
+        action.gate.set()
+        await world.ended(id_)
+    assert len(action.runs) == 1
+    assert world.names(id_) == WHOLE_LOOP
+    assert world.names(id_, "superseded") == []
+
+
+@pytest.mark.req("E-08")
+async def test_a_claim_that_is_revoked_before_it_begins_is_given_back() -> None:
+    action = Counting(effect_class="at_most_once")
+    world = World([action])
+    async with world.process() as process:
+        follower_end = process.log.followers
+        id_ = await world.ask()
+        await soon(lambda: bool(follower_end))
+        follower_end[0].end = lambda number: 10**9  # never caught up
+        await world.phase(id_, "started")
+        await soon(lambda: bool(process.executor._claims))
+        await soon(lambda: process.worker._works[id_].head.offset == world.folded(id_)[0].head.offset)
+        _revoke(world, process)
+        workflow = await world.until(id_, lambda found: found.phase == "observe" or found.step.completed is not None)
+    assert workflow.step.completed.outcome == "not_begun"
+    assert action.runs == []
+
+
+@pytest.mark.req("E-03")
+async def test_a_cancellation_stops_a_running_action_and_drains_it() -> None:
+    action = Counting(gate=asyncio.Event())
+    world = World([action])
+    async with world.process():
+        id_ = await world.ask()
+        await action.begun.wait()
+        await world.tell(id_, cancellation())
+        await world.ended(id_)
+    assert world.names(id_)[-3:] == ["CancellationRequested", "ActionCompleted", "RoundCancelled"]
+    assert world.accepted(id_)[-2].outcome == "cancelled"
+    assert action.cancelled == 1
+
+
+@pytest.mark.req("E-06")
+async def test_a_result_that_crosses_a_cancellation_raises_no_alarm_and_the_round_ends() -> None:
+    world = World([Counting()])
+    process = world.start()
+    id_ = workflow_id("/tests", "1")
+    append = process.log.append
+
+    async def cancelled_just_before(topic: str, messages: Any) -> Any:
+        if len(messages) == 2:
+            await world.tell(id_, cancellation())
+        return await append(topic, messages)
+
+    process.log.append = cancelled_just_before  # type: ignore[method-assign]
+    await world.ask()
+    await world.ended(id_)
+    await process.stop()
+    assert world.names(id_)[-3:] == ["CancellationRequested", "ActionCompleted", "RoundCancelled"]
+    assert world.names(id_, "superseded") == ["ObservationRecorded"]
+
+
+@pytest.mark.req("E-16")
+async def test_a_round_ends_when_its_time_is_over() -> None:
+    action = Counting(gate=asyncio.Event())
+    world = World([action])
+    async with world.process() as process:
+        id_ = await world.ask(deadline_ms=1_000)
+        await action.begun.wait()
+        await world.ended(id_)
+        assert process.worker._deadlines == {}
+    assert world.names(id_)[-3:] == ["DeadlinePassed", "ActionCompleted", "RoundFailed"]
+    assert "The time for this round is over" in world.accepted(id_)[-1].message
+
+
+@pytest.mark.req("E-16")
+async def test_a_deadline_that_passed_while_nobody_was_there_still_counts() -> None:
+    action = Counting(gate=asyncio.Event())
+    world = World([action])
+    first = world.start()
+    id_ = await world.ask(deadline_ms=3_600_000)
+    await action.begun.wait()
+    await first.kill()
+    async with world.process(clock=Clock(ahead_ms=2 * 3_600_000)):
+        await world.ended(id_)
+    assert "DeadlinePassed" in world.names(id_)
+
+
+@pytest.mark.req("L-10")
+async def test_a_stage_that_cannot_be_done_ends_the_round_with_a_message_for_people() -> None:
+    world = World([Counting()], script(planning=["no plan"]))
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert world.names(id_) == ["WorkflowRequested", "StageFailed", "RoundFailed"]
+    assert "The request could not be completed. No plan could be made." in world.accepted(id_)[-1].message
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), Refused("The model will not."), KeyError("\udcff")])
+async def test_a_stage_that_raises_ends_in_an_event(error: Exception) -> None:
+    world = World([Counting()], script(selection=[error]))
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert world.names(id_)[-2:] == ["StageFailed", "RoundFailed"]
+
+
+@pytest.mark.req("L-10")
+async def test_a_model_that_is_away_for_a_while_is_waited_for() -> None:
+    world = World([Counting()], script(selection=[Unavailable("busy"), Unavailable("busy"), script()[_selection()][0]]))
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert world.names(id_) == WHOLE_LOOP
+
+
+def _selection() -> type:
+    from poweron_services.models.prompts import SelectionPrompt
+
+    return SelectionPrompt
+
+
+@pytest.mark.req("E-16")
+async def test_a_stage_is_tried_once_before_its_own_deadline_counts() -> None:
+    world = World([Counting()], script(selection=[Unavailable("The model is away.")]))
+    async with world.process(clock=Clock(ahead_ms=10 * 60_000)):
+        id_ = await world.ask()
+        await world.ended(id_)
+    failed = next(event for event in world.accepted(id_) if type(event).__name__ == "StageFailed")
+    assert (failed.stage, failed.tries, failed.error) == ("select", 1, "The model is away.")
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.parametrize("line", [RuntimeError("a bug"), Unavailable("busy"), ""])
+async def test_a_final_message_that_no_model_writes_is_written_in_code(line: Any) -> None:
+    world = World([Counting()], script(message=[line]))
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert world.accepted(id_)[-1].message == "test.pure gave 1 document: a.md"
+
+
+@pytest.mark.req("E-06")
+async def test_work_that_fails_unforeseen_is_tried_again() -> None:
+    world = World([Counting()])
+    process = world.start()
+    executed, failures = process.executor.__class__.__call__, [RuntimeError("a bug")]
+
+    async def fails_once(executor: Any, workflow: Workflow, standing: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await executed(executor, workflow, standing)
+
+    process.worker._executor = _Called(process.executor, fails_once)  # type: ignore[assignment]
+    id_ = await world.ask()
+    await world.ended(id_)
+    await process.stop()
+    assert world.names(id_) == WHOLE_LOOP
+
+
+class _Called:
+    def __init__(self, executor: Any, call: Any) -> None:
+        self._executor, self._call = executor, call
+        self.forget = executor.forget
+
+    async def __call__(self, workflow: Workflow, standing: Any) -> Any:
+        return await self._call(self._executor, workflow, standing)
+
+
+@pytest.mark.req("E-07")
+async def test_openings_wait_for_postgres_and_running_workflows_go_on() -> None:
+    action = Counting(gate=asyncio.Event())
+    world = World([action])
+    async with world.process():
+        running = await world.ask("1")
+        await action.begun.wait()
+        world.postgres.away = True
+        waiting = await world.ask("2")
+        action.gate.set()
+        await world.ended(running)
+        assert world.names(waiting) == ["WorkflowRequested"]
+        world.postgres.away = False
+        await world.ended(waiting)
+
+
+@pytest.mark.req("E-10")
+@pytest.mark.parametrize("mishap", ["lost", "unknown", "first only", "doubled"])
+async def test_result_and_observation_recover_from_any_prefix(mishap: str) -> None:
+    world = World([Counting()])
+    mishaps = iter(["", "", "", "", mishap])
+    async with world.process(mishap=lambda: next(mishaps, "")):
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert world.names(id_) == WHOLE_LOOP
+
+
+@pytest.mark.req("E-10")
+async def test_an_observation_that_was_lost_with_its_writer_is_made_by_the_next() -> None:
+    world = World([Counting()])
+    first = world.start()
+    append = first.log.append
+
+    async def only_the_result(topic: str, messages: Any) -> Any:
+        if len(messages) == 2:
+            await append(topic, messages[:1])
+            first.log.cut_off = True
+        return await append(topic, messages)
+
+    first.log.append = only_the_result  # type: ignore[method-assign]
+    id_ = await world.ask()
+    await world.phase(id_, "observe")
+    await first.kill()
+    async with world.process():
+        await world.ended(id_)
+    assert world.names(id_) == WHOLE_LOOP
+
+
+@pytest.mark.req("E-09")
+async def test_no_more_actions_run_at_once_than_allowed_and_none_is_claimed_too_early() -> None:
+    action = Counting(gate=asyncio.Event())
+    world = World([action])
+    async with world.process(concurrency=3):
+        ids = [await world.ask(str(number)) for number in range(12)]
+        await soon(lambda: action.running == 3)
+        await soon(lambda: sum(world.folded(id_)[0].phase in ("ready", "started") for id_ in ids) == 12)
+        assert sum(world.folded(id_)[0].phase == "started" for id_ in ids) == 3
+        action.gate.set()
+        for id_ in ids:
+            await world.ended(id_)
+    assert action.most_at_once == 3
+
+
+@pytest.mark.req("E-09")
+async def test_reading_pauses_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(role, "MAX_WAITING", 2)
+    gate, paused = asyncio.Event(), list[frozenset[int]]()
+
+    world = World([Counting()])
+    planner = world.thinkers(_caller(world))["planner"]
+
+    async def slow(workflow: Workflow) -> Any:
+        await gate.wait()
+        return await planner(workflow)
+
+    async with world.process(concurrency=1, thinkers={"planner": slow}) as process:
+        await soon(lambda: bool(process.log.followers))
+        follower = process.log.followers[0]
+        pause = follower.pause
+        follower.pause = lambda numbers: (paused.append(numbers), pause(numbers))[1]  # type: ignore[method-assign, func-returns-value]
+        ids = [await world.ask(str(number)) for number in range(6)]
+        await soon(lambda: any(paused))
+        gate.set()
+        for id_ in ids:
+            await world.ended(id_)
+    assert paused[-1] == frozenset()
+
+
+def _caller(world: World) -> Any:
+    from poweron_services.models.call import Caller
+
+    return Caller(world.model, world.content)
+
+
+@pytest.mark.req("E-03")
+async def test_every_record_told_twice_changes_nothing() -> None:
+    world = World([Counting()])
+    async with world.process(mishap=lambda: "doubled"):
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert world.names(id_) == WHOLE_LOOP
+
+
+@pytest.mark.req("E-14")
+async def test_a_record_that_nobody_can_read_is_passed_by() -> None:
+    world = World([Counting()])
+    async with world.process():
+        id_ = workflow_id("/tests", "1")
+        world.log.write(EVENTS, id_.encode(), b"no event")
+        world.log.write(EVENTS, id_.encode(), None)
+        await world.ask()
+        await world.ended(id_)
+    assert world.names(id_) == WHOLE_LOOP
+
+
+@pytest.mark.req("E-09")
+async def test_at_shutdown_a_running_action_gets_a_moment_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(role, "DRAIN_TIMEOUT", 10.0)
+    action = Counting(gate=asyncio.Event())
+    world = World([action])
+    process = world.start()
+    id_ = await world.ask()
+    await action.begun.wait()
+    stopping = asyncio.create_task(process.stop())
+    await soon(lambda: all(not partition.ours for partition in process.worker._holding.partitions.values()))
+    action.gate.set()
+    await stopping
+    assert world.names(id_)[-2:] == ["ActionCompleted", "ObservationRecorded"]
+    assert world.folded(id_)[0].phase == "refine"  # nothing new was begun
+
+
+async def test_a_worker_that_stops_leaves_no_task_and_no_claim_behind() -> None:
+    world = World([Counting()])
+    before = asyncio.all_tasks()
+    async with world.process() as process:
+        for number in range(5):
+            await world.ended(await world.ask(str(number)))
+        await soon(lambda: not process.executor._claims)
+    assert asyncio.all_tasks() == before
+    assert process.executor._places._value == 4
+
+
+async def test_an_opening_of_a_second_round_is_known_from_postgres() -> None:
+    from builders import follow_up
+
+    world = World([Counting()])
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    async with world.process():
+        await world.tell(id_, follow_up())
+        await world.until(id_, lambda found: found.phase == "ended" and len(found.openings) == 2)
+    assert world.names(id_)[10:] == ["RoundRequested", *WHOLE_LOOP[1:]]
+    assert requested().round == 1

@@ -1,0 +1,52 @@
+"""A service on the real servers, served within the test, with topics and a database of its own."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from processes import ONE_STEP, script
+from pydantic import SecretStr
+from servers import Pair
+
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_services.config import Settings
+from poweron_services.models.model import ChatModel, Completion
+from poweron_services.models.prompts import Prompt
+from poweron_services.wiring import ROLES, Connections, build_model, connect, serve
+
+
+class GatedModel:
+    """Answers from a script, at once while `gate` is set."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        await self.gate.wait()
+        return await self._model.complete(prompt)
+
+
+@pytest.fixture
+async def model(tmp_path: Path) -> GatedModel:
+    """One task, one step: 'It is written.'"""
+    return GatedModel(build_model(Settings(model=script(tmp_path, ONE_STEP))))
+
+
+@pytest.fixture
+async def service(
+    pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path, model: GatedModel
+) -> AsyncGenerator[Connections, None]:
+    """Connections on which all roles are played while the test runs."""
+    settings = Settings(home=tmp_path / "home", kafka=pair.kafka, kafka_prefix=kafka.prefix, postgres=SecretStr(dsn))
+    async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
+        served = asyncio.create_task(serve(connections, ROLES, model))
+        try:
+            yield connections
+        finally:
+            served.cancel()
+            with suppress(asyncio.CancelledError):
+                await served

@@ -1,0 +1,381 @@
+"""The embedded pair as processes share it, lose it and find it again: real Kafka, real Postgres, real kills."""
+
+import asyncio
+import os
+import pwd
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from poweron_events.errors import Unavailable
+from poweron_services.embedded import Servers, down, lease, status, unprivileged, up, wheels
+from poweron_services.embedded.folders import Folders
+from poweron_services.embedded.kafka import Kafka
+from poweron_services.embedded.postgres import Postgres, _unprivileged
+from poweron_services.embedded.process import Running, start_apart, true_within
+from poweron_services.embedded.start_cache import StartCache
+from poweron_services.embedded.state import load
+
+pytestmark = pytest.mark.system
+
+DEADLINE = 60.0  # seconds for anything that another process does
+
+USER = """
+import asyncio, sys
+from pathlib import Path
+from poweron_services.embedded import lease
+
+def say(sentence):
+    print(sentence, flush=True)
+
+async def main():
+    async with lease(Path(sys.argv[1]), say) as servers:
+        say("ready " + servers.kafka)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+asyncio.run(main())
+"""
+
+
+def silent(_: str) -> None:
+    return
+
+
+@dataclass(frozen=True)
+class FirstRun:
+    """What a user sees who has nothing: an empty home, no caches, no settings."""
+
+    user: Path
+    home: Path
+    said: list[str]
+    recalled: tuple[str, str]
+
+
+@pytest.fixture(scope="session")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Generator[FirstRun, None, None]:
+    folder = tmp_path_factory.mktemp("first")
+    user, home = folder / "user", folder / "home"
+    user.mkdir()
+    said: list[str] = []
+
+    async def run() -> tuple[str, str]:
+        async with lease(home, said.append) as servers:
+            await remember(servers, "first")
+            return await recall(servers)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(user))
+        for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "M2_REPO", "JGO_CACHE_DIR"):
+            patch.delenv(name, raising=False)
+        yield FirstRun(user, home, said, asyncio.run(run()))
+
+
+@pytest.fixture(scope="session")
+def software(first_run: FirstRun) -> Path:
+    """The jars of the first run, and the start-up cache that was made of it, for all homes."""
+    cache = StartCache.of(first_run.home / "servers/software").path
+    assert asyncio.run(true_within(DEADLINE, cache.exists))
+    return cache.parent
+
+
+@pytest.fixture
+async def home(tmp_path: Path, software: Path) -> AsyncGenerator[Path, None]:
+    """A fresh data directory whose servers end with the test, whatever it did to them."""
+    fresh = prepared(tmp_path / "home", software)
+    yield fresh
+    await down(fresh)
+
+
+def prepared(home: Path, software: Path) -> Path:
+    (home / "servers").mkdir(parents=True, mode=0o700)
+    (home / "servers" / "software").symlink_to(software)
+    return home
+
+
+@asynccontextmanager
+async def another_user(home: Path) -> AsyncGenerator[asyncio.subprocess.Process, None]:
+    """A process of its own that leases the pair until its input ends."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", USER, str(home)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def hears(process: asyncio.subprocess.Process, beginning: str) -> str:
+    """The next line of the other user that begins like this."""
+    assert process.stdout is not None
+    async with asyncio.timeout(DEADLINE):
+        async for line in process.stdout:
+            if line.decode().startswith(beginning):
+                return line.decode().strip()
+    raise AssertionError(f"the other user ended without saying {beginning!r}")
+
+
+async def ends(process: asyncio.subprocess.Process) -> int | None:
+    async with asyncio.timeout(DEADLINE):
+        await process.communicate(b"\n" if process.returncode is None else None)
+    return process.returncode
+
+
+async def killed(process: asyncio.subprocess.Process) -> None:
+    process.kill()
+    async with asyncio.timeout(DEADLINE):
+        await process.communicate()
+
+
+def kafka_of(home: Path) -> Running:
+    found = Kafka(Folders.of(home)).find()
+    assert found is not None
+    return found
+
+
+def postgres_of(home: Path) -> Running:
+    found = Postgres(Folders.of(home)).find()
+    assert found is not None
+    return found
+
+
+def nothing_runs(home: Path) -> bool:
+    folders = Folders.of(home)
+    return Kafka(folders).find() is None and Postgres(folders).find() is None
+
+
+def is_socket(path: Path) -> bool:
+    return path.is_socket()
+
+
+def kill(running: Running) -> None:
+    running.handle.kill()
+    psutil.wait_procs([running.handle], timeout=10)
+
+
+async def another_process_with_the_rights_of_postgres(home: Path) -> Running:
+    command = _unprivileged(["/bin/sleep", "600"])
+    pid = await start_apart(command, folder=home, log=home / "stranger.log", env={})
+    return Running(psutil.Process(pid))
+
+
+def give_id_to(stranger: Running, lock: Path) -> None:
+    """As after a reboot: the file is old, its process id is in use again."""
+    rest = lock.read_text().partition("\n")[2]
+    lock.write_text(f"{stranger.pid}\n{rest}")
+
+
+async def remember(servers: Servers, what: str) -> None:
+    """Write the word to both servers."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers.kafka)
+    await admin.start()
+    await admin.create_topics([NewTopic("words", 1, 1)])
+    await admin.close()
+    async with AIOKafkaProducer(bootstrap_servers=servers.kafka, acks="all") as producer:
+        await producer.send_and_wait("words", what.encode())
+    connection = await asyncpg.connect(servers.postgres)
+    await connection.execute("CREATE TABLE words (word text)")
+    await connection.execute("INSERT INTO words VALUES ($1)", what)
+    await connection.close()
+
+
+async def recall(servers: Servers) -> tuple[str, str]:
+    consumer = AIOKafkaConsumer("words", bootstrap_servers=servers.kafka, auto_offset_reset="earliest")
+    async with consumer, asyncio.timeout(DEADLINE):
+        record = await consumer.getone()
+    connection = await asyncpg.connect(servers.postgres)
+    word = await connection.fetchval("SELECT word FROM words")
+    await connection.close()
+    return record.value.decode(), word
+
+
+def test_everything_is_fetched_made_and_stopped_under_one_directory(first_run: FirstRun) -> None:
+    assert first_run.recalled == ("first", "first")
+    assert {"Downloading Kafka (43 MB, once)…", "Starting Kafka…", "Starting Postgres…"} < set(first_run.said)
+    assert first_run.said[-1] == "Stopping Kafka and Postgres…"
+    assert nothing_runs(first_run.home)
+    assert list(first_run.user.iterdir()) == []
+
+
+async def test_the_last_of_two_processes_stops_the_pair(home: Path) -> None:
+    async with another_user(home) as other:
+        theirs = await hears(other, "ready")
+        async with lease(home, silent) as servers:
+            assert theirs == f"ready {servers.kafka}"
+        assert status(home) == servers
+        assert await ends(other) == 0
+    assert nothing_runs(home)
+    assert status(home) is None
+
+
+async def test_three_processes_that_start_at_once_get_one_pair(home: Path) -> None:
+    async with another_user(home) as one, another_user(home) as two, another_user(home) as three:
+        said = [await hears(user, "ready") for user in (one, two, three)]
+        assert len(set(said)) == 1
+        brokers = [
+            line for line in map(_line, psutil.process_iter()) if str(home / "servers/kafka/server.properties") in line
+        ]
+        assert len(brokers) == 1
+        for user in (one, two):
+            assert await ends(user) == 0
+        assert status(home) is not None
+        assert await ends(three) == 0
+    assert nothing_runs(home)
+
+
+def _line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+async def test_a_killed_user_leaves_the_pair_to_the_next_who_stops_it(home: Path) -> None:
+    async with another_user(home) as other:
+        await hears(other, "ready")
+        before = kafka_of(home).pid, postgres_of(home).pid
+        await killed(other)
+    assert status(home) is not None
+    async with lease(home, silent):
+        assert (kafka_of(home).pid, postgres_of(home).pid) == before
+    assert nothing_runs(home)
+
+
+@pytest.mark.parametrize("moment", ["Starting Kafka", "Starting Postgres"])
+async def test_a_user_killed_while_starting_is_finished_by_the_next(home: Path, moment: str) -> None:
+    async with another_user(home) as other:
+        await hears(other, moment)
+        await killed(other)
+    async with lease(home, silent) as servers:
+        await remember(servers, "second")
+        assert await recall(servers) == ("second", "second")
+    assert nothing_runs(home)
+
+
+async def test_ctrl_c_reaches_the_user_and_not_the_servers(home: Path) -> None:
+    async with another_user(home) as other:
+        await hears(other, "ready")
+        sessions = {os.getsid(running.pid) for running in (kafka_of(home), postgres_of(home))}
+        assert other.pid not in sessions
+        os.killpg(other.pid, signal.SIGINT)
+        assert await hears(other, "Stopping") == "Stopping Kafka and Postgres…"
+        await ends(other)
+    assert nothing_runs(home)
+
+
+async def test_a_killed_kafka_and_a_killed_postgres_come_back_with_their_data_and_addresses(home: Path) -> None:
+    async with lease(home, silent) as servers:
+        await remember(servers, "kept")
+        kill(kafka_of(home))
+        assert status(home) is None
+        async with lease(home, silent) as again:
+            assert again == servers
+            kill(postgres_of(home))
+            assert status(home) is None
+            async with lease(home, silent) as third:
+                assert third == servers
+                assert await recall(third) == ("kept", "kept")
+    assert nothing_runs(home)
+
+
+async def test_after_a_crash_of_the_whole_machine_the_data_are_there(home: Path) -> None:
+    servers = await up(home, silent)
+    await remember(servers, "durable")
+    kill(kafka_of(home))
+    kill(postgres_of(home))
+    assert status(home) is None
+    stranger = await another_process_with_the_rights_of_postgres(home)
+    (home / "servers/kafka/server.pid").write_text(str(stranger.pid))
+    give_id_to(stranger, home / "servers/postgres/data/postmaster.pid")
+    give_id_to(stranger, home / "servers/postgres/.s.PGSQL.5432.lock")
+    async with lease(home, silent) as again:
+        await stranger.stop(signal.SIGKILL, 10)
+        assert again == servers
+        assert await recall(again) == ("durable", "durable")
+    assert nothing_runs(home)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try the door as somebody else")
+async def test_nobody_else_reaches_postgres_and_it_may_no_more_than_pass_doors(home: Path) -> None:
+    async with lease(home, silent):
+        tried = [str(wheels.postgres() / "pg_isready"), "-h", str(home / "servers/postgres"), "-p", "5432"]
+        assert await exit_code(*tried) == 0
+        assert await exit_code(*tried, user=65534) == 2
+        server = postgres_of(home).handle
+        assert server.uids().effective == pwd.getpwnam("nobody").pw_uid
+        assert capabilities(server.pid) == 1 << unprivileged.CAP_DAC_OVERRIDE
+
+
+async def exit_code(*command: str, user: int | None = None) -> int:
+    process = await asyncio.create_subprocess_exec(*command, user=user, stdout=asyncio.subprocess.DEVNULL)
+    return await process.wait()
+
+
+def capabilities(pid: int) -> int:
+    found = re.search(r"^CapEff:\s+(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1], 16)
+
+
+async def test_up_lets_the_pair_run_until_down_and_leases_take_no_time(home: Path) -> None:
+    servers = await up(home, silent)
+    loop = asyncio.get_running_loop()
+    taken: list[float] = []
+    for _ in range(5):
+        begun = loop.time()
+        async with lease(home, silent) as leased:
+            taken.append(loop.time() - begun)
+            assert leased == servers
+    assert min(taken) < 0.1
+    assert status(home) == servers
+    assert await down(home) is True
+    assert nothing_runs(home)
+    assert await down(home) is False
+
+
+async def test_a_port_taken_by_something_else_is_exchanged(home: Path) -> None:
+    async with lease(home, silent) as servers:
+        port = int(servers.kafka.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)):
+        async with lease(home, silent) as moved:
+            assert moved.kafka != servers.kafka
+    assert nothing_runs(home)
+
+
+async def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(home: Path) -> None:
+    async with lease(home, silent):
+        pass
+    (home / "servers/kafka/data/meta.properties").write_text("version=1\n")
+    with pytest.raises(Unavailable, match=r"(?s)Kafka failed\. Its last words:\n.*No readable meta\.properties"):
+        async with lease(home, silent):
+            pass
+    assert nothing_runs(home)
+
+
+async def test_a_long_path_with_odd_characters_works_and_leaves_no_socket_behind(
+    tmp_path: Path, software: Path
+) -> None:
+    home = prepared(tmp_path / ("long, länger: 'ö\" " * 6).strip(), software)
+    async with lease(home, silent) as servers:
+        await remember(servers, "far")
+        assert await recall(servers) == ("far", "far")
+        short = load(home / "servers/state.json").socket_folder
+        assert short is not None
+        assert is_socket(Path(short) / ".s.PGSQL.5432")
+    assert not is_socket(Path(short) / ".s.PGSQL.5432")
+    assert nothing_runs(home)

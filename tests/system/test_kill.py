@@ -1,0 +1,151 @@
+"""`kill -9` at every turn of the loop: the workflow completes once, and the rows are what the log says."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from processes import ONE_STEP, SESSION_TIMEOUT_MS, script, serving
+from servers import Pair
+
+from poweron_events import InlineDocument, RequestWorkflow, encode_request, topics, workflow_id
+from poweron_events.codec import read_record
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.fold.turn import turn
+from poweron_events.log import Message
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.outcome import RoundCompleted
+from poweron_events.stream import WorkflowEvent
+from poweron_projections import reader
+from poweron_projections.verify import verify
+from poweron_services.config import Settings
+from poweron_services.wiring import ROLES, Connections, connect
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+SOURCE = "/tests/kill"
+ESTIMATE = Path(__file__).parents[2] / "docs" / "examples" / "estimate.pdf"
+DEADLINE = 180.0  # seconds
+
+Killing = Callable[[Workflow], None]
+"""What to do to the processes when the workflow has come to a new turn."""
+
+
+@pytest.fixture
+async def connections(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
+    settings = Settings(home=tmp_path / "home", kafka_prefix=kafka.prefix)
+    async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
+        yield connections
+
+
+@pytest.fixture
+def environment(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
+    return {
+        "POWERON_KAFKA": pair.kafka,
+        "POWERON_KAFKA_PREFIX": kafka.prefix,
+        "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
+        "POWERON_POSTGRES": dsn,
+        "POWERON_HOME": str(tmp_path / "home"),
+    }
+
+
+async def _request(connections: Connections, request: RequestWorkflow) -> str:
+    identity = secrets.token_hex(8)
+    value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
+    await connections.log.append(topics.REQUESTS.name, [Message(identity.encode(), value)])
+    return workflow_id(SOURCE, identity)
+
+
+async def _followed(
+    connections: Connections, workflow_id: str, at_turn: Killing
+) -> list[tuple[Verdict, WorkflowEvent | None]]:
+    """All records of the workflow to the end of its round; `at_turn` is called once for every turn."""
+    partition = connections.log.partition_of(topics.EVENTS.name, workflow_id.encode())
+    workflow, seen, turns = Workflow(workflow_id), [], set()
+    async with asyncio.timeout(DEADLINE), aclosing(connections.log.tail(topics.EVENTS.name, partition, 0)) as tail:
+        async for records in tail:
+            for record in records:
+                workflow, verdict = evolve(workflow, read_record(record))
+                seen.append((verdict, read_record(record).envelope.event))
+            if workflow.phase == "ended":
+                return seen
+            if workflow.is_open and (workflow.place, workflow.phase) not in turns:
+                turns.add((workflow.place, workflow.phase))
+                at_turn(workflow)
+    raise AssertionError("the log has an end")
+
+
+async def _completed_once(
+    connections: Connections, workflow_id: str, seen: list[tuple[Verdict, WorkflowEvent | None]]
+) -> str:
+    ended = [event for verdict, event in seen if verdict == "accepted" and isinstance(event, RoundCompleted)]
+    assert len(ended) == 1
+    verified = await verify(connections.log, connections.pool)
+    assert verified.differences == []
+    row = await reader.workflow(connections.pool, workflow_id)
+    assert row is not None
+    assert row.status == "completed"
+    return ended[0].message
+
+
+@pytest.mark.req("E-06")
+async def test_one_process_of_all_roles_is_killed_at_every_turn(
+    connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    document = InlineDocument.of(ESTIMATE.name, ESTIMATE.read_bytes())
+    request = RequestWorkflow(prompt="What is the grand total of the estimate?", documents=(document,))
+    killed: list[str] = []
+    with serving(environment, tmp_path, ["all"]) as processes:
+
+        def kill(workflow: Workflow) -> None:
+            killed.append(workflow.phase)
+            processes.replace(["all"])
+
+        workflow_id = await _request(connections, request)
+        seen = await _followed(connections, workflow_id, kill)
+        message = await _completed_once(connections, workflow_id, seen)
+    assert "1,980.84" in message
+    assert {"plan", "select", "parameterize", "refine", "review"} <= set(killed)
+
+
+@pytest.mark.req("E-06")
+async def test_the_process_whose_turn_it_is_is_killed_at_every_turn(
+    connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment["POWERON_MODEL"] = script(tmp_path, ONE_STEP)
+    killed: set[str] = set()
+    with serving(environment, tmp_path, ROLES) as processes:
+
+        def kill(workflow: Workflow) -> None:
+            role = turn(workflow)
+            assert role is not None
+            killed.add(role)
+            processes.replace([role])
+
+        workflow_id = await _request(connections, RequestWorkflow(prompt="Write it."))
+        seen = await _followed(connections, workflow_id, kill)
+        message = await _completed_once(connections, workflow_id, seen)
+    assert message == "It is written."
+    assert {"planner", "selector", "parameterizer", "executor", "refiner", "reviewer"} <= killed
+
+
+@pytest.mark.req("E-06")
+async def test_the_processes_of_all_roles_are_killed_at_every_turn(
+    connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment["POWERON_MODEL"] = script(tmp_path, ONE_STEP)
+    killed: list[str] = []
+    with serving(environment, tmp_path, ROLES) as processes:
+
+        def kill(workflow: Workflow) -> None:
+            killed.append(workflow.phase)
+            processes.replace(ROLES)
+
+        workflow_id = await _request(connections, RequestWorkflow(prompt="Write it."))
+        seen = await _followed(connections, workflow_id, kill)
+        message = await _completed_once(connections, workflow_id, seen)
+    assert message == "It is written."
+    assert len(killed) >= 6

@@ -1,0 +1,126 @@
+"""The rules of the house: what every file has in common, whatever it is about."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+HOUSE = Path(__file__).parent.parent
+MAX_FUNCTION = 60  # lines
+MAX_FILE = 500
+TABLES = {"tests/examples/questions.py"}  # one row after the other, to be looked up rather than read
+REQUIREMENT = re.compile(r"[MLAPDCRHBXE]-\d{2}|S\d{2}")
+REGISTRIES = [
+    ".".join(name)
+    for name in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("crates", "io"),
+        ("npmjs", "org"),
+        ("golang", "org"),
+        ("maven", "org"),
+        ("maven", "apache", "org"),
+        ("debian", "org"),
+        ("docker", "io"),
+        ("ghcr", "io"),
+        ("quay", "io"),
+    )
+]
+
+
+def files(pattern: str = "*") -> list[Path]:
+    """The files under version control."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", pattern], cwd=HOUSE, stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    return [path for name in listed.split("\0") if name and (path := HOUSE / name).is_file()]
+
+
+def modules() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(text)) for path in files("*.py") if (text := path.read_text()).strip()]
+
+
+def named(path: Path) -> str:
+    return path.relative_to(HOUSE).as_posix()
+
+
+def test_everybody_imports_only_whom_they_may() -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    linted = subprocess.run([linter, "--no-cache"], cwd=HOUSE, capture_output=True, text=True, check=False)
+    assert linted.returncode == 0, linted.stdout
+
+
+def test_no_file_names_a_package_registry() -> None:
+    naming = {
+        f"{named(path)} names {host}"
+        for path in files()
+        for host in REGISTRIES
+        if re.search(rf"\b{re.escape(host)}\b".encode(), path.read_bytes())
+    }
+    assert naming == set()
+
+
+def test_every_requirement_that_a_test_names_is_one_of_the_specification() -> None:
+    said = [
+        (named(path), argument.value)
+        for path, module in modules()
+        if path.is_relative_to(HOUSE / "tests")
+        for call in ast.walk(module)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.req"
+        for argument in call.args
+        if isinstance(argument, ast.Constant)
+    ]
+    assert said
+    assert [(path, name) for path, name in said if not REQUIREMENT.fullmatch(str(name))] == []
+
+
+def test_every_module_opens_with_a_sentence_that_says_what_it_is() -> None:
+    assert [named(path) for path, module in modules() if not ast.get_docstring(module)] == []
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = [
+        f"{named(path)}: {function.name}, {lines} lines"
+        for path, module in modules()
+        for function in ast.walk(module)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (lines := (function.end_lineno or 0) - function.lineno + 1) > MAX_FUNCTION
+    ]
+    assert long == []
+
+
+def test_no_module_is_too_long_to_be_read_at_once() -> None:
+    lines = {named(path): len(path.read_text().splitlines()) for path in files("*.py")}
+    assert {name: count for name, count in lines.items() if count > MAX_FILE and name not in TABLES} == {}
+
+
+def test_nothing_is_left_for_later() -> None:
+    later = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME)\b")
+    kinds = {".py", ".md", ".sql", ".toml", ".yaml", ".yml", ""}
+    assert [named(path) for path in files() if path.suffix in kinds and later.search(path.read_text())] == []
+
+
+def test_everything_that_uv_installs_has_its_exact_version_written_down() -> None:
+    project = tomllib.loads((HOUSE / "pyproject.toml").read_text())
+    pins = [Requirement(pin) for pin in project["tool"]["uv"]["constraint-dependencies"]]
+    pinned = {(canonicalize_name(pin.name), str(pin.specifier).removeprefix("==")) for pin in pins}
+    packages = tomllib.loads((HOUSE / "uv.lock").read_text())["package"]  # laid by `uv run`, for every platform
+    installed = {(each["name"], each["version"]) for each in packages if "registry" in each["source"]}
+    assert installed == pinned, "run `make pins`"
+
+
+@pytest.mark.parametrize("folder", ["events", "projections", "services"])
+def test_all_distributions_carry_one_version(folder: str) -> None:
+    whole = tomllib.loads((HOUSE / "pyproject.toml").read_text())["project"]
+    part = tomllib.loads((HOUSE / folder / "pyproject.toml").read_text())["project"]
+    assert (part["version"], part["license"], part["requires-python"]) == (
+        whole["version"],
+        whole["license"],
+        whole["requires-python"],
+    )

@@ -1,0 +1,153 @@
+"""What the README shows is what happens."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer.main
+from servers import Pair
+from typer import Typer
+
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_services.cli.main import app
+from poweron_services.config import Settings
+
+HOUSE = Path(__file__).parent.parent
+README = (HOUSE / "README.md").read_text()
+
+
+def load(path: Path) -> ModuleType:
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+transcripts = load(HOUSE / "docs" / "transcripts.py")
+
+VARYING = {
+    r"127\.0\.0\.1:\d+": "ADDRESS",
+    r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?(\.\d+)?": "TIME",
+    r"\d+\.\d s\b": "SECONDS",
+    r"%2F\S*(?=&port)": "SOCKET",
+    r"\b\d+/(?=\d+ +\w+\.)": "PARTITION/",
+}
+
+
+def lasting(text: str) -> list[str]:
+    """The lines without what differs from run to run, and without when servers are started and stopped."""
+    for pattern, name in VARYING.items():
+        text = re.sub(pattern, name, text)
+    return [line for line in text.splitlines() if not line.startswith(("Downloading ", "Starting ", "Stopping "))]
+
+
+@pytest.fixture
+def home(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty data directory; what was fetched for the tests' own servers is not fetched again."""
+    fresh = tmp_path_factory.mktemp("ada")
+    fetched = next(tmp_path_factory.getbasetemp().glob("servers*/servers/software"), None)
+    if fetched is not None:
+        (fresh / "servers").mkdir(mode=0o700)
+        (fresh / "servers" / "software").symlink_to(fetched)
+    return fresh
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+def test_the_commands_print_what_the_readme_shows(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "docs").symlink_to(HOUSE / "docs")
+    shell = transcripts.Shell(tmp_path, {"POWERON_HOME": str(home), "POWERON_KAFKA": "", "POWERON_POSTGRES": ""})
+    try:
+        shell.run("up", "")  # one start for all commands
+        for block in transcripts.blocks(README):
+            for command, shown in transcripts.conversation(block):
+                assert lasting(shell.run(command, shown)) == lasting(shown), f"{command}: run `make transcripts`"
+    finally:
+        shell.run("down", "")
+
+
+@pytest.fixture
+def given(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of somebody who has a Kafka and a Postgres."""
+    (tmp_path / "docs").symlink_to(HOUSE / "docs")
+    return {
+        **os.environ,
+        "POWERON_KAFKA": pair.kafka,
+        "POWERON_KAFKA_PREFIX": kafka.prefix,
+        "POWERON_POSTGRES": dsn,
+        "POWERON_HOME": str(tmp_path / "home"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+
+
+def examples(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (HOUSE / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("page", "fact"), [("README.md", "September 12, 2025"), ("services/README.md", "$1,980.84")])
+def test_the_example_with_a_service_of_ones_own_runs(
+    page: str, fact: str, given: dict[str, str], tmp_path: Path
+) -> None:
+    (example,) = [block for block in examples(page, "sh") if "--no-serve" in block]
+    own = re.sub(r"^(export|uv run poweron (up|down)).*\n", "", example, flags=re.MULTILINE)
+    script = own.replace("uv run ", "") + "wait\n"
+
+    done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, env=given, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert fact in done.stdout
+
+
+@pytest.mark.system
+def test_the_example_in_python_runs(given: dict[str, str], tmp_path: Path) -> None:
+    (example,) = examples("services/README.md", "python")
+
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, env=given, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "\ncompleted " in f"\n{done.stdout}"
+    assert "September 12, 2025" in done.stdout
+
+
+def test_the_table_of_settings_names_every_setting_with_its_default() -> None:
+    shown = dict(re.findall(r"^\| `POWERON_(\w+)` \|(?: `(.*?)`)? \|", README, re.MULTILINE))
+    fields = {name.upper(): field for name, field in Settings.model_fields.items()}
+    defaults = {name: field.default for name, field in fields.items() if field.default_factory is None}
+    assert shown == {
+        **{name: "" if default in {None, ""} else str(default) for name, default in defaults.items()},
+        "HOME": "~/.local/share/poweron",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", sorted(str(page.relative_to(HOUSE)) for page in [*HOUSE.glob("*.md"), *HOUSE.glob("*/README.md")])
+)
+def test_what_a_page_names_exists(name: str) -> None:
+    page = HOUSE / name
+    text = page.read_text()
+    links = [link for link in re.findall(r"\]\(([^)#:]+)\)", text) if not (page.parent / link).exists()]
+    assert isinstance(app, Typer)
+    commands = typer.main.get_group(app).commands
+    unknown = []
+    for command, rest in re.findall(r"\bpoweron ([a-z]+)\b([^`\n]*)", text):
+        options = {name for each in commands[command].params for name in each.opts} if command in commands else set()
+        unknown += [f"{command} {name}" for name in re.findall(r"--[a-z-]+", rest) if name not in options]
+    settings = {f"POWERON_{name.upper()}" for name in Settings.model_fields} | {"POWERON_TEST_SERVERS"}
+    unknown += set(re.findall(r"\bPOWERON_[A-Z_]+", text)) - settings
+    assert (links, unknown) == ([], [])
+
+
+def test_continuous_integration_runs_what_the_readme_tells() -> None:
+    (command,) = re.findall(r"^pip install uv && (uv run pytest.*)$", README, re.MULTILINE)
+    assert (HOUSE / ".ci" / "run").read_text().splitlines()[-1].endswith(f" {command}")

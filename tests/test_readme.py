@@ -38,7 +38,7 @@ VARYING = {
     r"(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(:\d\d)?(\.\d+)?": "TIME",
     r"\d+\.\d s\b": "SECONDS",
     r"%2F\S*(?=&port)": "SOCKET",
-    r"\b\d+/(?=\d+ +\w+\.)": "PARTITION/",
+    r"[ \d]\d/(?=\d+ +\w+\.)": "PARTITION/",
 }
 
 

@@ -139,7 +139,7 @@ def _print_event(event: reader.EventEntry, *, as_json: bool) -> None:
     if as_json:
         print_json(event.model_dump(mode="json", by_alias=True, include=EVENT))
         return
-    line = Text(f"{event.seq:>4}  {event.time[11:23]}  {f'{event.partition}/{event.offset}':<9}", style="dim")
+    line = Text(f"{event.seq:>4}  {event.time[11:23]}  {event.partition:>2}/{event.offset:<6}", style="dim")
     line.append(f"{one_line(event.type).removeprefix(PREFIX):<28}", style="bold")
     line.append(event.verdict, style="green" if event.verdict == "accepted" else "yellow")
     stdout.print(line)

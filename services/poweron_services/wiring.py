@@ -13,6 +13,7 @@ from poweron_events.event import Role
 from poweron_events.fold.partial import Stub
 from poweron_projections import projector, reader, snapshots
 from poweron_projections.connection import Pool
+from poweron_services.actions.action import Action
 from poweron_services.actions.registry import actions
 from poweron_services.config import Settings
 from poweron_services.connections import Connections, connect
@@ -81,16 +82,18 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def serve(connections: Connections, roles: Collection[str], model: ChatModel) -> None:
-    """Play the roles until cancelled; what is away is waited for."""
+async def serve(
+    connections: Connections, roles: Collection[str], model: ChatModel, known: Mapping[str, Action] | None = None
+) -> None:
+    """Play the roles until cancelled, with the actions `known`, by default our own; what is away is waited for."""
     instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     async with asyncio.TaskGroup() as group:
-        for running in _services(connections, frozenset(roles), model, instance):
+        for running in _services(connections, frozenset(roles), model, instance, actions() if known is None else known):
             group.create_task(running)
 
 
 def _services(
-    connections: Connections, roles: frozenset[str], model: ChatModel, instance: str
+    connections: Connections, roles: frozenset[str], model: ChatModel, instance: str, known: Mapping[str, Action]
 ) -> list[Coroutine[Any, Any, None]]:
     services: list[Coroutine[Any, Any, None]] = []
     if "projector" in roles:
@@ -98,7 +101,7 @@ def _services(
     if "intake" in roles:
         services.append(_intake(connections, instance).run())
     if roles & FOLDING:
-        services.append(_worker(connections, roles & FOLDING, model, instance).run())
+        services.append(_worker(connections, roles & FOLDING, model, instance, known).run())
     return services
 
 
@@ -118,9 +121,10 @@ def group_of(roles: frozenset[str]) -> str:
     return "poweron.all" if roles == FOLDING else f"poweron.{'+'.join(sorted(roles))}"
 
 
-def _worker(connections: Connections, roles: frozenset[str], model: ChatModel, instance: str) -> Worker:
+def _worker(
+    connections: Connections, roles: frozenset[str], model: ChatModel, instance: str, known: Mapping[str, Action]
+) -> Worker:
     caller = Caller(model, connections.content)
-    known = actions()
     specs = {name: action.spec for name, action in known.items()}
     thinkers: dict[Role, Think] = {
         "planner": Planner(caller, specs),

@@ -4,7 +4,6 @@ given(requested(), planned()).when(At().selected()).then(phase="parameterize", t
 given(requested()).when(At().selected()).then_superseded()
 """
 
-from dataclasses import replace
 from typing import Any
 
 from builders import SOURCE, TIME, Told
@@ -38,7 +37,7 @@ class Story:
 
     def when(self, event: WorkflowEvent, **envelope: Any) -> "Story":
         """Something is told, with its honest cause unless the envelope is given one."""
-        enveloped = replace(self.told.envelope(event), **envelope)
+        enveloped = self.told.envelope(event)._replace(**envelope)
         return self.when_written(codec.encode(enveloped))
 
     def when_written(self, value: bytes) -> "Story":
@@ -65,7 +64,7 @@ class Story:
         return self.then_nothing_changed()
 
     def then_nothing_changed(self) -> "Story":
-        assert self.workflow == replace(self.before, seq=self.before.seq + 1, last=len(self.told.values) - 1)
+        assert self.workflow == self.before._replace(seq=self.before.seq + 1, last=len(self.told.values) - 1)
         return self
 
     def _found(self, name: str) -> Any:

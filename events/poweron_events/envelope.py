@@ -1,8 +1,8 @@
 """The envelope around every event: a CloudEvent 1.0 whose attributes carry identity and cause."""
 
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from poweron_events.event import CATALOGUE, Event, Role
 from poweron_events.request import NAMESPACE, RequestIdentity
@@ -12,8 +12,7 @@ SPECVERSION = "1.0"
 CONTENT_TYPE = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """The accepted event that was acted upon: its id, the SHA-256 of its bytes, and its offset.
 
     The offset is unknown (None) where two events travel in one append. The verdict compares id and
@@ -28,8 +27,7 @@ class Cause:
         return other is not None and (self.id, self.sha256) == (other.id, other.sha256)
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     """A CloudEvent of `poweron.events`. `event` is None where its type is not in our catalogue."""
 
     id: str
@@ -43,8 +41,7 @@ class Envelope:
     traceparent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """An envelope as it was read back from the log: what the fold takes. `time_ms` is the broker's."""
 
     envelope: Envelope

@@ -8,7 +8,7 @@ import base64
 import uuid
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, FailFast, Field, Tag, field_validator
 
 from poweron_events.event import (
     Base64,
@@ -134,11 +134,15 @@ GivenDocument = Annotated[
 ]
 
 
+GivenDocuments = Annotated[tuple[GivenDocument, ...], FailFast(), Field(max_length=MAX_DOCUMENTS)]
+"""The first that is wrong is named, so that a million of them are refused as quickly as one."""
+
+
 class RequestWorkflow(Event, Terms):
     """Somebody asks for work: opens a workflow and its first round."""
 
     workflow_mode: WorkflowMode = "React"
-    documents: tuple[GivenDocument, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
+    documents: GivenDocuments = ()
 
 
 class RequestRound(Event, Terms):
@@ -147,7 +151,7 @@ class RequestRound(Event, Terms):
     workflow_id: str = Field(max_length=64)
     after_round: Number
     workflow_mode: WorkflowMode = "React"
-    documents: tuple[GivenDocument, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
+    documents: GivenDocuments = ()
 
 
 class RequestCancellation(Event):

@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -128,16 +127,16 @@ def test_doubling_every_record_changes_no_outcome(partition: Partition) -> None:
 def _known_by_content(workflow: Workflow) -> Workflow:
     """Without offsets and times, which doubling shifts."""
     if workflow.round is None:
-        return comparable(replace(workflow, openings=(), head=None, head_ms=0))
-    step_free = comparable(replace(workflow, openings=(), head_ms=0))
+        return comparable(workflow._replace(openings=(), head=None, head_ms=0))
+    step_free = comparable(workflow._replace(openings=(), head_ms=0))
     assert step_free.round is not None
     messages = tuple(each.model_copy(update={"time_ms": 0}) for each in step_free.round.messages)
     task = step_free.round.task
     if task is not None:
-        starts = tuple(replace(start, cause=replace(start.cause, offset=0), time_ms=0) for start in task.step.starts)
-        task = replace(task, step=replace(task.step, starts=starts, approval_due_ms=0))
-    head = step_free.head and replace(step_free.head, offset=0)
-    return replace(step_free, head=head, round=replace(step_free.round, messages=messages, opened_ms=0, task=task))
+        starts = tuple(start._replace(cause=start.cause._replace(offset=0), time_ms=0) for start in task.step.starts)
+        task = task._replace(step=task.step._replace(starts=starts, approval_due_ms=0))
+    head = step_free.head and step_free.head._replace(offset=0)
+    return step_free._replace(head=head, round=step_free.round._replace(messages=messages, opened_ms=0, task=task))
 
 
 @pytest.mark.req("E-03")
@@ -152,9 +151,9 @@ def test_saying_the_same_twice_changes_nothing(partition: Partition, generated: 
         if partition.verdicts[again] == "accepted":
             assert verdict == "superseded"
         if verdict == "superseded":
-            assert after == replace(state, seq=state.seq + 1, last=place + 1)
+            assert after == state._replace(seq=state.seq + 1, last=place + 1)
     else:
-        assert after == replace(state, seq=state.seq + 1, last=place + 1)
+        assert after == state._replace(seq=state.seq + 1, last=place + 1)
 
 
 @pytest.mark.req("E-14")
@@ -201,7 +200,7 @@ def test_while_a_round_is_open_somebody_is_next_and_it_has_an_end_in_time(partit
 def test_no_clock_touches_a_verdict(partition: Partition, shift: int) -> None:
     state = Workflow(WORKFLOW)
     for entry in partition.records:
-        state, verdict = evolve(state, replace(entry.recorded, time_ms=shift - entry.recorded.time_ms))
+        state, verdict = evolve(state, entry.recorded._replace(time_ms=shift - entry.recorded.time_ms))
         assert verdict == entry.verdict
 
 

@@ -1,6 +1,6 @@
 """Whole partitions as they could come about: competing writers who lag, repeat themselves, err and lie."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
 from hypothesis import strategies as st
@@ -151,6 +151,6 @@ def _newer(value: bytes) -> bytes:
 def comparable(workflow: Workflow) -> Workflow:
     """What every reader must agree upon: all but the count of records, which only whole folds know."""
     if workflow.round is None:
-        return replace(workflow, seq=0, last=0)
+        return workflow._replace(seq=0, last=0)
     messages = tuple(message.model_copy(update={"seq": 0}) for message in workflow.round.messages)
-    return replace(workflow, seq=0, last=0, round=replace(workflow.round, messages=messages))
+    return workflow._replace(seq=0, last=0, round=workflow.round._replace(messages=messages))

@@ -5,7 +5,6 @@ in the projector and in an auditor's hands the verdict is the same, because noth
 These are the transition rules number 1 (`request.LAWS`): they never change under that number.
 """
 
-from dataclasses import replace
 from typing import assert_never
 
 from poweron_events.envelope import Recorded
@@ -65,34 +64,37 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
         return _unknown(workflow, recorded)
     after = _judge(workflow, recorded, event)
     if after is None:
-        return replace(workflow, seq=workflow.seq + 1, last=recorded.offset), "superseded"
-    if after is not workflow:
-        after = _remember(workflow, recorded, event, after)
-    return replace(after, seq=workflow.seq + 1, last=recorded.offset), "accepted"
+        return workflow._replace(seq=workflow.seq + 1, last=recorded.offset), "superseded"
+    if after is workflow:
+        return workflow._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
+    return _remember(workflow, recorded, event, after), "accepted"
 
 
 def _unknown(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
     """E-13: a type that only a newer catalogue can know freezes the workflow for acting."""
     newer = recorded.envelope.catalogue > CATALOGUE
-    after = replace(
-        workflow, frozen=workflow.frozen or (newer and workflow.is_open), seq=workflow.seq + 1, last=recorded.offset
+    after = workflow._replace(
+        frozen=workflow.frozen or (newer and workflow.is_open), seq=workflow.seq + 1, last=recorded.offset
     )
     return after, "unknown" if newer else "superseded"
 
 
 def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after: Workflow) -> Workflow:
-    """What every accepted event of a round leaves behind: the new head, its costs, its message."""
+    """What every accepted event of a round leaves behind: the new head, its costs, its message, its count."""
     round_ = _charged(after.current, event)
     said = message(before, recorded, after)
     if said is not None:
-        round_ = replace(round_, messages=(*round_.messages, said))
-    return replace(after, round=round_, head=recorded.cause, head_ms=recorded.time_ms)
+        round_ = round_._replace(messages=(*round_.messages, said))
+    return after._replace(
+        round=round_, head=recorded.cause, head_ms=recorded.time_ms, seq=before.seq + 1, last=recorded.offset
+    )
 
 
 def model_calls(event: Event) -> tuple[ModelCall, ...]:
     """All model calls that an event tells of."""
-    one: ModelCall | None = getattr(event, "model_call", None)
-    return (*((one,) if one else ()), *getattr(event, "model_calls", ()))
+    fields = event.__dict__  # quicker than asking for an attribute that most events do not have
+    one: ModelCall | None = fields.get("model_call")
+    return (one,) if one else fields.get("model_calls", ())
 
 
 def _charged(round_: Round, event: WorkflowEvent) -> Round:
@@ -110,8 +112,8 @@ def _charged(round_: Round, event: WorkflowEvent) -> Round:
     )
     task = round_.task
     if task is not None and isinstance(event, TaskEvent) and event.task == task.number:
-        task = replace(task, tokens=task.tokens + spent_in + spent_out)
-    return replace(round_, totals=totals, task=task)
+        task = task._replace(tokens=task.tokens + spent_in + spent_out)
+    return round_._replace(totals=totals, task=task)
 
 
 def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:
@@ -131,8 +133,7 @@ def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Work
 
 
 def _open(workflow: Workflow, recorded: Recorded, event: WorkflowRequested | RoundRequested) -> Workflow:
-    return replace(
-        workflow,
+    return workflow._replace(
         phase="plan",
         openings=(*workflow.openings, recorded.offset),
         round=Round(event.round, event, opened_ms=recorded.time_ms),
@@ -246,7 +247,7 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
         case SelectionRejected():
             return _refused(workflow, event) if phase == "select" else None
         case ParametersSet():
-            return _to(change_step(workflow, parameters=event), "ready") if phase == "parameterize" else None
+            return change_step(workflow, "ready", parameters=event) if phase == "parameterize" else None
         case ParametersRejected():
             return _refused(workflow, event) if phase == "parameterize" else None
         case ApprovalRequested():
@@ -264,7 +265,7 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
 
 
 def _to(workflow: Workflow, phase: Phase) -> Workflow:
-    return replace(workflow, phase=phase)
+    return workflow._replace(phase=phase)
 
 
 def _stop(workflow: Workflow, ending: Ending, reason: str) -> Workflow | None:
@@ -275,7 +276,7 @@ def _stop(workflow: Workflow, ending: Ending, reason: str) -> Workflow | None:
 
 
 def _close(workflow: Workflow, ending: Ending, reason: str, phase: Phase = "closing") -> Workflow:
-    return replace(workflow, phase=phase, round=replace(workflow.current, ending=ending, reason=reason))
+    return workflow._replace(phase=phase, round=workflow.current._replace(ending=ending, reason=reason))
 
 
 def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
@@ -294,13 +295,13 @@ def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
 def _planned(workflow: Workflow, event: TasksPlanned) -> Workflow | None:
     if workflow.phase != "plan":
         return None
-    planned = replace(workflow, round=replace(workflow.current, tasks=event.tasks))
+    planned = workflow._replace(round=workflow.current._replace(tasks=event.tasks))
     return _begin_task(planned, 1)
 
 
 def _begin_task(workflow: Workflow, number: int) -> Workflow:
     task = Task(number, workflow.current.tasks[number - 1])
-    return _begin_attempt(replace(workflow, round=replace(workflow.current, task=task)))
+    return _begin_attempt(workflow._replace(round=workflow.current._replace(task=task)))
 
 
 def _begin_attempt(workflow: Workflow) -> Workflow:
@@ -309,12 +310,12 @@ def _begin_attempt(workflow: Workflow) -> Workflow:
 
 
 def _actions_planned(workflow: Workflow, event: ActionsPlanned) -> Workflow:
-    return _to(change_task(workflow, planned=event.actions), "select")
+    return change_task(workflow, "select", planned=event.actions)
 
 
 def _selected(workflow: Workflow, event: ActionSelected) -> Workflow:
-    counted = change_task(workflow, actions=workflow.task.actions + 1, announced=True)
-    return _to(change_step(counted, selection=event, try_=1, refusals=()), "parameterize")
+    step = workflow.step._replace(selection=event, try_=1, refusals=())
+    return change_task(workflow, "parameterize", step=step, actions=workflow.task.actions + 1, announced=True)
 
 
 def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) -> Workflow | None:
@@ -324,14 +325,14 @@ def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) 
     refused = change_step(workflow, try_=step.try_ + 1, refusals=(*step.refusals, event.reason))
     if event.try_ < MAX_REFUSALS:
         return change_task(refused, announced=True)
-    return _to(change_task(refused, announced=True, refused=event.reason), "review")
+    return change_task(refused, "review", announced=True, refused=event.reason)
 
 
 def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
     if workflow.phase != "ready" or workflow.step.approval is not None:
         return None
     due_ms = recorded.time_ms + event.expires_ms
-    return _to(change_step(workflow, approval="asked", approval_due_ms=due_ms), "approve")
+    return change_step(workflow, "approve", approval="asked", approval_due_ms=due_ms)
 
 
 def _approval(workflow: Workflow, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
@@ -339,7 +340,7 @@ def _approval(workflow: Workflow, event: ApprovalGranted | ApprovalDenied) -> Wo
     if not here or workflow.phase != "approve":
         return None
     granted = isinstance(event, ApprovalGranted)
-    return _to(change_step(workflow, approval="granted" if granted else "denied"), "ready")
+    return change_step(workflow, "ready", approval="granted" if granted else "denied")
 
 
 def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Workflow | None:
@@ -347,7 +348,7 @@ def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Wo
     if workflow.phase not in ("ready", "started") or event.try_ != len(starts) + 1:
         return None
     start = Start(recorded.cause, event.claim, event.effect_class, recorded.time_ms, event.deadline_ms)
-    return _to(change_step(workflow, starts=(*starts, start)), "started")
+    return change_step(workflow, "started", starts=(*starts, start))
 
 
 def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -> Workflow | None:
@@ -358,22 +359,16 @@ def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -
     cause = recorded.envelope.cause
     if cause is None or not cause.names(workflow.step.starts[event.try_ - 1].cause):
         return None
-    completed = change_step(workflow, completed=event)
-    return _to(completed, "observe" if workflow.phase == "started" else "closing")
+    return change_step(workflow, "observe" if workflow.phase == "started" else "closing", completed=event)
 
 
 def _observed(workflow: Workflow, event: ObservationRecorded) -> Workflow:
-    observed = change_step(workflow, observation=event)
     if workflow.current.opening.workflow_mode == "React":
-        return _to(observed, "refine")
+        return change_step(workflow, "refine", observation=event)
     more = workflow.step.number < len(workflow.task.planned)
     if event.observation.success and more:
-        return _next_step(observed)
-    return _to(observed, "review")
-
-
-def _next_step(workflow: Workflow) -> Workflow:
-    return _to(change_task(workflow, step=Step(workflow.step.number + 1)), "select")
+        return change_task(workflow, "select", step=Step(workflow.step.number + 1))
+    return change_step(workflow, "review", observation=event)
 
 
 def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
@@ -383,14 +378,15 @@ def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
     steps_left = workflow.step.number < max_steps(workflow)
     retries_left = not again or task.retries < workflow.current.opening.max_retries
     goes_on = event.decision == "continue" and steps_left and retries_left
-    refined = change_task(
+    return change_task(
         workflow,
+        "select" if goes_on else "review",
+        step=Step(workflow.step.number + 1) if goes_on else workflow.step,
         hint=event.hint,
         improvements=event.improvements,
         progress=event.criteria_progress or task.progress,
         retries=task.retries + (goes_on and again),
     )
-    return _next_step(refined) if goes_on else _to(refined, "review")
 
 
 def _reviewed(workflow: Workflow, event: TaskReviewed) -> Workflow:

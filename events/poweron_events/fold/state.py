@@ -6,8 +6,7 @@ has steps, a step has one action; only the open round is remembered in full.
 """
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from poweron_events.envelope import Cause
 from poweron_events.event import CriterionProgress, DocumentRef, FreeText, Model
@@ -67,8 +66,7 @@ class ChatMessage(Model):
     learnings: tuple[FreeText, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """An accepted claim on the action: whose it is and how long it holds (broker time)."""
 
     cause: Cause
@@ -82,8 +80,7 @@ class Start:
         return self.time_ms + self.deadline_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One iteration of the loop."""
 
     number: int
@@ -98,8 +95,7 @@ class Step:
     observation: ObservationRecorded | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """The task at hand. `actions` and `retries` count over all its attempts; so does `progress`."""
 
     number: int
@@ -117,8 +113,7 @@ class Task:
     step: Step = Step(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """The open round, or the one that ended last."""
 
     number: int
@@ -126,7 +121,7 @@ class Round:
     opened_ms: int
     tasks: tuple[TaskPlan, ...] = ()
     task: Task | None = None
-    totals: Totals = field(default_factory=Totals)
+    totals: Totals = Totals()
     ending: Ending | None = None
     reason: str = ""
     messages: tuple[ChatMessage, ...] = ()
@@ -136,8 +131,7 @@ class Round:
         return self.opened_ms + self.opening.deadline_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Workflow:
+class Workflow(NamedTuple):
     """A workflow as its events so far tell it. `openings` holds the offset of each round's opening."""
 
     id: str
@@ -226,12 +220,12 @@ def result_label(workflow: Workflow, action: str) -> str:
     return f"round{workflow.current.number}_task{task.number}_action{task.actions}_{label}"
 
 
-def change_task(workflow: Workflow, **changes: object) -> Workflow:
-    """The workflow with its task changed."""
-    task = replace(workflow.task, **changes)  # type: ignore[arg-type] # the callers name fields of Task
-    return replace(workflow, round=replace(workflow.current, task=task))
+def change_task(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:
+    """The workflow with its task changed, in another phase where one is named."""
+    task = workflow.task._replace(**changes)  # type: ignore[arg-type] # the callers name fields of Task
+    return workflow._replace(phase=phase or workflow.phase, round=workflow.current._replace(task=task))
 
 
-def change_step(workflow: Workflow, **changes: object) -> Workflow:
-    """The workflow with its step changed."""
-    return change_task(workflow, step=replace(workflow.step, **changes))  # type: ignore[arg-type] # fields of Step
+def change_step(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:
+    """The workflow with its step changed, in another phase where one is named."""
+    return change_task(workflow, phase, step=workflow.step._replace(**changes))  # type: ignore[arg-type] # of Step

@@ -2,12 +2,10 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One record as the log keeps it. `time_ms` is the broker's, in ms since 1970."""
 
     topic: str
@@ -19,16 +17,14 @@ class Record:
     headers: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """What is appended: the value under the key that decides its partition."""
 
     key: bytes
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(NamedTuple):
     """What one poll brought.
 
     Changes of the assignment come first: `revoked` partitions are no longer ours, `assigned` ones

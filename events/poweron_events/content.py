@@ -21,6 +21,7 @@ from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 from poweron_events.errors import Refused, Unavailable
 
 KEY_BYTES = 32
+AT_ONCE = 64_000  # bytes; a local folder takes so few sooner than a thread would be told of them
 MAX_KEYS = 10_000  # remembered in memory
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -39,6 +40,7 @@ class ContentStore:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._is_near = isinstance(store, LocalStore | MemoryStore)
         self._keys: dict[str, bytes] = {}
 
     @classmethod
@@ -93,19 +95,25 @@ class ContentStore:
     async def _key(self, workflow_id: str) -> bytes:
         """The workflow's key; whoever comes first makes it."""
         if workflow_id not in self._keys:
-            path = f"{workflow_id}/key"
-            await self._create(path, secrets.token_bytes(KEY_BYTES))
-            with _translated(f"The key of workflow {workflow_id} was erased"):
-                found = await self._store.get_async(path)
-                key = bytes(await found.bytes_async())
+            path, key = f"{workflow_id}/key", secrets.token_bytes(KEY_BYTES)
+            if not await self._create(path, key):
+                with _translated(f"The key of workflow {workflow_id} was erased"):
+                    found = await self._store.get_async(path)
+                    key = bytes(await found.bytes_async())
             if len(self._keys) > MAX_KEYS:
                 self._keys.clear()
             self._keys[workflow_id] = key
         return self._keys[workflow_id]
 
-    async def _create(self, path: str, content: bytes) -> None:
+    async def _create(self, path: str, content: bytes) -> bool:
+        """Store what is not there yet; whether it was not."""
         with _translated(path), suppress(AlreadyExistsError, FileExistsError):
-            await self._store.put_async(path, content, mode="create")
+            if self._is_near and len(content) <= AT_ONCE:
+                self._store.put(path, content, mode="create")
+            else:
+                await self._store.put_async(path, content, mode="create")
+            return True
+        return False
 
 
 @contextmanager

@@ -48,13 +48,14 @@ class Template:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @cached_property
-    def _parts(self) -> tuple[jinja2.Template, jinja2.Template]:
+    def _parts(self) -> tuple[str, jinja2.Template]:
+        """The instructions, which are the same every time, and what shows the data."""
         instructions, _, data = self.text.partition(DATA_LINE)
-        return _ENVIRONMENT.from_string(instructions), _ENVIRONMENT.from_string(data)
+        return _ENVIRONMENT.from_string(instructions).render(), _ENVIRONMENT.from_string(data)
 
     def render(self, values: dict[str, Any], fence: str) -> "Rendered":
         instructions, data = self._parts
-        return Rendered(instructions.render(), data.render(values, fence=fence))
+        return Rendered(instructions, data.render(values, fence=fence))
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ class Worker:
         """Do what it is the role's turn to do; what nobody foresaw is logged and tried again."""
         backoff = Backoff()
         try:
-            if await _in_flight_already(work):
+            if work.earlier is not None and await _in_flight_already(work):
                 return
             while True:
                 try:

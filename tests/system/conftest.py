@@ -6,9 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from processes import ONE_STEP, script
+from processes import ONE_STEP, SESSION_TIMEOUT_MS, script
 from pydantic import SecretStr
 from servers import Pair
+from surviving import Survival
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.config import Settings
@@ -50,3 +51,31 @@ async def service(
             served.cancel()
             with suppress(asyncio.CancelledError):
                 await served
+
+
+@pytest.fixture
+def environment(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
+    """The settings of processes that a test starts; a killed one is missed after a second."""
+    return {
+        "POWERON_KAFKA": pair.kafka,
+        "POWERON_KAFKA_PREFIX": kafka.prefix,
+        "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
+        "POWERON_POSTGRES": dsn,
+        "POWERON_HOME": str(tmp_path / "home"),
+    }
+
+
+@pytest.fixture
+async def connections(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
+    """Connections of the test itself, where nobody serves but the processes that it starts."""
+    settings = Settings(home=tmp_path / "home", kafka=pair.kafka, kafka_prefix=kafka.prefix)
+    async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
+        yield connections
+
+
+@pytest.fixture
+async def survival(connections: Connections, tmp_path: Path) -> AsyncGenerator[Survival, None]:
+    """Workflows whose log is followed while the test runs."""
+    survival = Survival(connections, tmp_path)
+    async with survival.followed():
+        yield survival

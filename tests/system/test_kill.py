@@ -2,13 +2,12 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
-from processes import ONE_STEP, SESSION_TIMEOUT_MS, script, serving
-from servers import Pair
+from processes import ONE_STEP, script, serving
 
 from poweron_events import InlineDocument, RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.codec import read_record
@@ -16,13 +15,11 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.fold.turn import turn
 from poweron_events.log import Message
-from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.outcome import RoundCompleted
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import reader
 from poweron_projections.verify import verify
-from poweron_services.config import Settings
-from poweron_services.wiring import ROLES, Connections, connect
+from poweron_services.wiring import ROLES, Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -32,24 +29,6 @@ DEADLINE = 180.0  # seconds
 
 Killing = Callable[[Workflow], None]
 """What to do to the processes when the workflow has come to a new turn."""
-
-
-@pytest.fixture
-async def connections(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
-    settings = Settings(home=tmp_path / "home", kafka_prefix=kafka.prefix)
-    async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
-        yield connections
-
-
-@pytest.fixture
-def environment(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
-    return {
-        "POWERON_KAFKA": pair.kafka,
-        "POWERON_KAFKA_PREFIX": kafka.prefix,
-        "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
-        "POWERON_POSTGRES": dsn,
-        "POWERON_HOME": str(tmp_path / "home"),
-    }
 
 
 async def _request(connections: Connections, request: RequestWorkflow) -> str:

@@ -1,0 +1,262 @@
+"""What the tests of survival share: processes to be hurt, the log as it grows, and what must hold at the end."""
+
+import asyncio
+import secrets
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import orjson
+from processes import Processes
+
+from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
+from poweron_events.codec import read_record
+from poweron_events.envelope import Envelope, idempotency_key
+from poweron_events.errors import PowerOnError
+from poweron_events.execution import ActionCompleted, ActionStarted
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Workflow
+from poweron_events.log import EventLog, Message, Record
+from poweron_events.outcome import RoundCompleted
+from poweron_projections import reader
+from poweron_projections.verify import verify
+from poweron_services.wiring import ROLES, Connections
+
+SOURCE = "/tests/survival"
+WITNESS = Path(__file__).with_name("witness.py")
+DEADLINE = 120.0  # seconds for whatever other processes do
+PERIOD = 0.02  # seconds between looks at files
+RESUMED_WITHIN = 12.0  # seconds from a kill to the next event
+
+
+class Witnesses(Processes):
+    """Processes of `witness.py`, each under a name of the test's: all roles unless it begins with some and a colon."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return self._environment
+
+    def start(self, name: str) -> None:
+        roles = name.partition(":")[0] if ":" in name else ",".join(ROLES)
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [sys.executable, WITNESS, roles],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def pid(self, name: str) -> int:
+        return self._running[name].pid
+
+    def name_of(self, pid: int) -> str:
+        return next(name for name, process in self._running.items() if process.pid == pid)
+
+    def pause(self, name: str) -> None:
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        self._running[name].send_signal(signal.SIGCONT)
+
+    def expect_alive(self) -> None:
+        """Nobody may have ended by itself."""
+        ended = {name: process.returncode for name, process in self._running.items() if process.poll() is not None}
+        assert ended == {}, self.log()[-4_000:]
+
+
+@contextmanager
+def witnesses(environment: Mapping[str, str], folder: Path, names: Sequence[str]) -> Generator[Witnesses, None, None]:
+    """Processes that are all gone at the end."""
+    processes = Witnesses({**environment, "WITNESS_FOLDER": str(folder)}, folder)
+    try:
+        for name in names:
+            processes.start(name)
+        yield processes
+    finally:
+        processes.stop()
+
+
+async def until(true: Callable[[], object], what: str) -> None:
+    """Wait for it; what is waited for is said if it does not come."""
+    try:
+        async with asyncio.timeout(DEADLINE):
+            while not true():  # noqa: ASYNC110 - files and processes tell nobody
+                await asyncio.sleep(PERIOD)
+    except TimeoutError:
+        raise AssertionError(f"in vain: {what}") from None
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+class Survival:
+    """Workflows, requested from outside and followed in the log while processes and servers come to harm."""
+
+    def __init__(self, connections: Connections, folder: Path) -> None:
+        self._connections = connections
+        self._folder = folder
+        self._positions: dict[int, int] = {}
+        self.requested: dict[str, bytes] = {}
+        self.workflows: dict[str, Workflow] = {}
+        self.accepted: dict[str, list[Envelope]] = {}
+        self.superseded = 0
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    async def request(self, action: str = "pure", *, times: int = 1, **told: object) -> str:
+        """Ask for a workflow whose one step has this action; the request is insisted on until the log has it."""
+        identity = secrets.token_hex(8)
+        prompt = orjson.dumps({"action": action, **told}).decode()
+        request = RequestWorkflow(prompt=prompt)
+        value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
+        opened = workflow_id(SOURCE, identity)
+        self.requested[opened] = value
+        await self.send([value] * times)
+        return opened
+
+    async def send(self, values: Sequence[bytes]) -> None:
+        """To any partition: a sender knows nothing of ours."""
+        messages = [Message(secrets.token_bytes(4), value) for value in values]
+        await insisted(lambda: self._connections.log.append(topics.REQUESTS.name, messages))
+
+    def open_gate(self, gate: str) -> None:
+        (self._folder / gate).touch()
+
+    # --- following ----------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncGenerator[None, None]:
+        """Follow the log meanwhile."""
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(self._follow(self._connections.log))
+            try:
+                yield
+            finally:
+                following.cancel()
+
+    async def _follow(self, log: EventLog) -> None:
+        async with log.follow(topics.EVENTS.name, f"tests.{secrets.token_hex(4)}") as follower:
+            while True:
+                try:
+                    polled = await follower.poll(0.5)
+                except PowerOnError:
+                    await asyncio.sleep(0.2)
+                    continue
+                for number in polled.assigned:
+                    await follower.seek(number, self._positions.get(number, 0))
+                for record in polled.records:
+                    self._take(record)
+
+    def _take(self, record: Record) -> None:
+        if record.offset < self._positions.get(record.partition, 0):
+            return
+        self._positions[record.partition] = record.offset + 1
+        recorded = read_record(record)
+        id_ = recorded.envelope.workflow_id
+        self.workflows[id_], verdict = evolve(self.workflows.get(id_, Workflow(id_)), recorded)
+        if verdict == "accepted":
+            self.accepted.setdefault(id_, []).append(recorded.envelope)
+        else:
+            self.superseded += 1
+
+    def ended(self, *ids: str) -> bool:
+        """Whether these workflows, by default all, have come to their end."""
+        return all(id_ in self.workflows and self.workflows[id_].phase == "ended" for id_ in ids or self.requested)
+
+    def phases(self) -> dict[str, str]:
+        return {id_: self.workflows[id_].phase if id_ in self.workflows else "requested" for id_ in self.requested}
+
+    def events(self, workflow_id: str) -> int:
+        return len(self.accepted.get(workflow_id, ()))
+
+    async def all_ended(self) -> None:
+        await until(self.ended, f"every workflow ends, {self.phases()}")
+
+    # --- effects and thoughts -----------------------------------------------------------------------------
+
+    def effects(self) -> list[tuple[int, str]]:
+        """Process id and idempotency key of each effect, in the order in which they came."""
+        return [(int(pid), key) for pid, key in (line.split() for line in lines(self._folder / "effects"))]
+
+    def running(self, workflow_id: str) -> list[int]:
+        """The processes that have had the effect of the workflow's first step."""
+        wanted = idempotency_key(workflow_id, (1, 1, 1, 1))
+        return [pid for pid, key in self.effects() if key == wanted]
+
+    def thoughts(self) -> list[tuple[int, str]]:
+        """Process id and kind of each question that a model has begun to think about."""
+        return [(int(pid), kind) for pid, kind, _ in (line.split() for line in lines(self._folder / "thoughts"))]
+
+    # --- what must hold -----------------------------------------------------------------------------------
+
+    async def expect_all_well(self) -> None:
+        """Each workflow completed once, each effect of an accepted claim came once, the rows are what the log says."""
+        verified = await verify(self._connections.log, self._connections.pool)
+        assert verified.differences == []
+        assert verified.events == sum(self._positions.values())
+        for id_ in self.requested:
+            completed = [one for one in self.accepted[id_] if isinstance(one.event, RoundCompleted)]
+            assert len(completed) == 1
+            row = await reader.workflow(self._connections.pool, id_)
+            assert row is not None
+            assert row.status == "completed"
+        assert set(self.workflows) == set(self.requested)
+        self._expect_no_effect_twice()
+
+    def _expect_no_effect_twice(self) -> None:
+        claims, done = Counter[tuple[int, str]](), set[str]()
+        for envelope in (each for events in self.accepted.values() for each in events):
+            match envelope.event:
+                case ActionStarted() as started:
+                    claims[_pid(started.worker), _key(envelope)] += 1
+                case ActionCompleted(outcome="done"):
+                    done.add(_key(envelope))
+                case _:
+                    pass
+        had = Counter(self.effects())
+        assert had - claims == Counter(), "an effect without an accepted claim of that process, or one claim's twice"
+        assert done <= {key for _, key in had}
+        times = Counter(key for _, key in had.elements())
+        once = {key for key in times if key in self._at_most_once()}
+        assert {key: times[key] for key in once} == dict.fromkeys(once, 1)
+
+    def _at_most_once(self) -> set[str]:
+        return {
+            _key(envelope)
+            for events in self.accepted.values()
+            for envelope in events
+            if isinstance(envelope.event, ActionStarted) and envelope.event.effect_class == "at_most_once"
+        }
+
+    def outcomes(self, workflow_id: str) -> list[str]:
+        events = [envelope.event for envelope in self.accepted[workflow_id]]
+        return [event.outcome for event in events if isinstance(event, ActionCompleted)]
+
+
+def _key(envelope: Envelope) -> str:
+    event = envelope.event
+    assert isinstance(event, ActionStarted | ActionCompleted)
+    return idempotency_key(envelope.workflow_id, (event.round, event.task, event.attempt, event.step))
+
+
+def _pid(worker: str) -> int:
+    """A worker is called host-pid-chance."""
+    return int(worker.rsplit("-", 2)[1])
+
+
+async def insisted(ask: Callable[[], Awaitable[object]]) -> None:
+    """Do it, again and again while a server is away."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            try:
+                await ask()
+            except PowerOnError:
+                await asyncio.sleep(0.2)
+            else:
+                return

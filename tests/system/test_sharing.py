@@ -1,0 +1,91 @@
+"""Processes that share the work, overlap, come and go: every workflow completes once and no effect comes twice."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import DeleteGroupsRequest
+from surviving import DEADLINE, Survival, until, witnesses
+
+from poweron_projections.connection import acquire
+from poweron_projections.rebuild import rebuild
+from poweron_services.wiring import Connections
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+OVERLAPPING = ("one", "two", "planner,selector,intake:some", "executor,observer:others", "projector:rows")
+
+
+@pytest.mark.req("E-08")
+async def test_overlapping_roles_a_rebalance_and_doubled_requests_give_each_effect_once(
+    survival: Survival, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with witnesses(environment, tmp_path, OVERLAPPING) as processes:
+        classes = ["pure", "idempotent", "once"] * 6
+        quick = [await survival.request(each, times=3) for each in classes]
+        held = [await survival.request("pure", gate="gate", times=2) for _ in range(12)]
+        await until(lambda: all(survival.running(id_) for id_ in held) and survival.ended(*quick), "all are at work")
+        assert [len(survival.running(id_)) for id_ in quick] == [1] * len(quick)
+        processes.start("three")
+        await until(lambda: any(len(survival.running(id_)) > 1 for id_ in held), "somebody takes an action over")
+        replayed = list(survival.requested.values())[::-1]
+        await survival.send(replayed * 2)
+        survival.open_gate("gate")
+        await survival.all_ended()
+        await survival.request()
+        await survival.all_ended()
+        processes.expect_alive()
+    await survival.expect_all_well()
+
+
+@pytest.mark.req("E-07")
+async def test_all_offsets_are_lost_the_rows_are_emptied_and_projectors_are_killed(
+    survival: Survival, connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with witnesses(environment, tmp_path, ["one", "two", "projector:rows"]) as processes:
+        begun = [await survival.request("idempotent", gate="gate") for _ in range(6)]
+        await until(lambda: all(survival.running(id_) for id_ in begun), "all are at work")
+        for name in ("one", "two", "projector:rows"):
+            processes.kill(name)
+        await delete_groups(connections)
+        for name in ("one", "two", "projector:rows"):
+            processes.start(name)
+        await until(lambda: all(len(survival.running(id_)) > 1 for id_ in begun), "all are taken over")
+        for _ in range(3):
+            for _ in range(10):
+                await survival.request(times=2)
+            processes.replace(["projector:rows"])
+        await empty(connections)
+        late = [await survival.request() for _ in range(3)]
+        await until(lambda: survival.ended(*late), "work begins while the rows are made anew")
+        await rebuild(connections.log, connections.pool)
+        survival.open_gate("gate")
+        await survival.all_ended()
+        await survival.send(list(survival.requested.values()))
+        await survival.request()
+        await survival.all_ended()
+        processes.expect_alive()
+    await survival.expect_all_well()
+
+
+async def delete_groups(connections: Connections) -> None:
+    """All that the groups of the roles remembered; Kafka does so once their members are known to be dead."""
+    settings = connections.settings
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
+    await admin.start()
+    try:
+        found = {name for name, _ in await admin.list_consumer_groups()}
+        groups = {name for name in found if name.startswith(f"{settings.kafka_prefix}poweron.")}
+        assert len(groups) == 4
+        async with asyncio.timeout(DEADLINE):
+            while groups:
+                deleted = await admin._send_request(DeleteGroupsRequest(sorted(groups)))
+                groups -= {name for name, error in deleted.results if error == 0}
+    finally:
+        await admin.close()
+
+
+async def empty(connections: Connections) -> None:
+    async with acquire(connections.pool) as connection:
+        await connection.execute("DROP SCHEMA poweron CASCADE")

@@ -23,6 +23,13 @@ Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help=
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
 
 
+class Measured(StrEnum):
+    """What can be measured by itself."""
+
+    latency = "latency"
+    throughput = "throughput"
+
+
 class PlayedRole(StrEnum):
     """What a process can be told to do."""
 
@@ -179,6 +186,28 @@ def verify(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def chaos(
+    minutes: Annotated[float, typer.Option(min=0.05, max=1_440, metavar="N", help="How long faults strike.")] = 1.0,
+    seed: Annotated[
+        Optional[int], typer.Option(min=0, metavar="N", help="The same seed: the same faults and requests.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory, also after a clean run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Break everything, and see whether anything is lost.
+
+    Starts servers and role processes of its own, asks for work, and kills, freezes and empties them at random.
+    Then all must come to rest: every request answered, every workflow ended once, no effect twice, rows as the log.
+    Your own servers and data are not touched.
+
+    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import chaos
+
+    chaos.run(minutes, seed, keep=keep, as_json=as_json)
+
+
+@app.command()
 def up(as_json: AsJson = False) -> None:
     """Start Kafka and Postgres on this machine.
 
@@ -206,6 +235,27 @@ def status(as_json: AsJson = False) -> None:
     from poweron_services.cli import servers
 
     servers.status(as_json=as_json)
+
+
+@app.command()
+def bench(
+    only: Annotated[
+        Optional[list[Measured]], typer.Option(help="Measure only this; repeatable. Everything if not given.")
+    ] = None,
+    fsync: Annotated[bool, typer.Option("--fsync", help="Let Kafka force every record to the disk.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast PowerOn is on this machine.
+
+    Prints our figures beside yardsticks of the same run: a bare ring of Kafka topics, the same written
+    to Postgres, a bare COPY. The model and the action answer at once. It takes a few minutes, on servers
+    of its own whose data are removed afterwards; nothing else should be working meanwhile.
+
+    Exit 1 if the run is void because the yardsticks show that the machine was busy.
+    """
+    from poweron_services.cli import measuring
+
+    measuring.bench(only or [], fsync=fsync, as_json=as_json)
 
 
 def main() -> None:

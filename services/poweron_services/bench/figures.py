@@ -1,0 +1,125 @@
+"""The figures of a run, and what is wanted of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from poweron_events.event import Model
+
+RING_P50_MS = 9.0  # above it the machine was busy
+RING_ITERATIONS = 1_000.0  # a second; below it the machine was busy
+
+
+class Figures(Model):
+    """What a run has measured; None for what it was not asked for. Rates are per second."""
+
+    iterations_per_second: float | None = None
+    """Until the rows of all iterations are in Postgres."""
+    ring_iterations_per_second: float | None = None
+    ring_projected_iterations_per_second: float | None = None
+    """Until each event of the ring is in Postgres."""
+    iteration_p50_ms: float | None = None
+    iteration_p99_ms: float | None = None
+    ring_p50_ms: float | None = None
+    cpu_seconds_per_1000_iterations: float | None = None
+    bytes_per_iteration: float | None = None
+    bytes_ratio_step_40_to_4: float | None = None
+    rebuild_events_per_second: float | None = None
+    copy_events_per_second: float | None = None
+    fold_events_per_second: float | None = None
+    history_page_p50_ms: float | None = None
+    ask_cold_ms: float | None = None
+    ask_warm_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A value that a figure is to keep to, or one that it is to reach."""
+
+    kind: Literal["at most", "at least"]
+    value: float
+
+    def met(self, value: float) -> bool:
+        return value <= self.value if self.kind == "at most" else value >= self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A figure beside its yardstick; `share` bounds the one divided by the other, `bound` the figure itself."""
+
+    name: str
+    figure: str
+    unit: str
+    yardstick: str | None = None
+    bound: Bound | None = None
+    share: Bound | None = None
+
+    def met(self, figures: Figures) -> bool | None:
+        """Whether all that is wanted is reached; None where nothing is, or where it was not measured."""
+        ours = value(figures, self.figure)
+        if ours is None:
+            return None
+        ratio = self.ratio(figures)
+        judged = [bound.met(found) for bound, found in ((self.bound, ours), (self.share, ratio)) if bound and found]
+        return all(judged) if judged else None
+
+    def ratio(self, figures: Figures) -> float | None:
+        ours = value(figures, self.figure)
+        theirs = value(figures, self.yardstick) if self.yardstick else None
+        return ours / theirs if ours is not None and theirs else None
+
+
+LINES: tuple[Line, ...] = (
+    Line(
+        "iteration, one workflow at a time, p50",
+        "iteration_p50_ms",
+        "ms",
+        yardstick="ring_p50_ms",
+        share=Bound("at most", 1.2),
+    ),
+    Line("the same, p99", "iteration_p99_ms", "ms"),
+    Line(
+        "iterations, 64 workflows at once, until in Postgres",
+        "iterations_per_second",
+        "/s",
+        yardstick="ring_projected_iterations_per_second",
+        bound=Bound("at least", 1_000),
+        share=Bound("at least", 0.6),
+    ),
+    Line("CPU of all processes, 1,000 iterations", "cpu_seconds_per_1000_iterations", "s", bound=Bound("at most", 2.5)),
+    Line("disk, per iteration", "bytes_per_iteration", "B", bound=Bound("at most", 16_000)),
+    Line("bytes of step 40 over those of step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
+    Line(
+        "rebuild of the rows, events",
+        "rebuild_events_per_second",
+        "/s",
+        yardstick="copy_events_per_second",
+        share=Bound("at least", 0.5),
+    ),
+    Line("fold for `poweron verify`, events", "fold_events_per_second", "/s", bound=Bound("at least", 40_000)),
+    Line("newest page of a long history, p50", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
+    Line("`poweron ask` until its first step, servers stopped", "ask_cold_ms", "ms"),
+    Line("the same, servers running", "ask_warm_ms", "ms"),
+)  # fmt: skip
+
+
+def value(figures: Figures, name: str) -> float | None:
+    """A figure by its name."""
+    found: float | None = getattr(figures, name)
+    return found
+
+
+def why_void(figures: Figures) -> str | None:
+    """Why the run says nothing about us; None for a run that counts."""
+    p50, rate = figures.ring_p50_ms, figures.ring_iterations_per_second
+    if p50 is not None and p50 > RING_P50_MS:
+        return f"The bare ring needed {p50:.1f} ms for a lap, where {RING_P50_MS:g} ms is the limit."
+    if rate is not None and rate < RING_ITERATIONS:
+        return f"The bare ring made {rate:,.0f} laps/s, where {RING_ITERATIONS:,.0f} is the least."
+    return None
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest of the values that so many percent of them do not exceed."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]

@@ -1,0 +1,84 @@
+"""A model and an action that answer at once, with answers of the sizes that real ones have.
+
+The sizes are those of what the model and the action say; what the loop adds to it in an event counts as ours.
+"""
+
+from itertools import count
+from typing import Any
+
+from poweron_events.catalog import CATALOG
+from poweron_events.codec import dumps
+from poweron_events.execution import ActionResult
+from poweron_services.actions.action import Done, Order
+from poweron_services.models.model import Completion
+from poweron_services.models.prompts import (
+    MessagePrompt,
+    ParametersPrompt,
+    PlanningPrompt,
+    Prompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    SelectionPrompt,
+)
+
+SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT = 600, 200, 2_000, 800, 150  # bytes
+NOTES = 4  # of a result; an observation keeps the first 200 characters of each
+ACTION = "ai.process"
+
+NUMBER = "No. 00000000 "  # makes no two answers the same
+WORDS = "The bumper cover was replaced, the dent in the quarter panel was repaired, and both were refinished in green. "
+
+
+def filled(start: str, size: int) -> str:
+    """A text of so many bytes that begins like this."""
+    return (start + WORDS * (size // len(WORDS) + 1))[:size]
+
+
+def _answer(size: int, filling: str, **answer: Any) -> str:
+    """An answer of so many bytes, one of whose fields is filled up."""
+    bare = len(dumps({**answer, filling: ""}))
+    return dumps({**answer, filling: filled(NUMBER, size - bare)}).decode()
+
+
+def _parameters() -> str:
+    bare = len(dumps({"schema": "parameters_v1", "parameters": {"aiPrompt": ""}}))
+    return dumps({"schema": "parameters_v1", "parameters": {"aiPrompt": filled(NUMBER, PARAMETERS - bare)}}).decode()
+
+
+_PLAN = {"objective": "Say what was repaired.", "successCriteria": ["Each repair is named."], "taskType": "analysis"}
+
+ANSWERS: dict[type[Prompt], str] = {
+    PlanningPrompt: dumps({"tasks": [_PLAN]}).decode(),
+    SelectionPrompt: _answer(
+        SELECTION, "parametersContext", action=ACTION, actionObjective="Find the next repair in the estimate."
+    ),
+    ParametersPrompt: _parameters(),
+    RefinementPrompt: _answer(REFINEMENT, "reason", decision="continue", classification="retry"),
+    ReviewPrompt: _answer(REFINEMENT, "reason", status="success"),
+    MessagePrompt: filled(NUMBER, REFINEMENT),
+}
+
+
+class InstantModel:
+    """Never satisfied: it goes on until the limit of steps is reached."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        text = ANSWERS[type(prompt)].replace(NUMBER, f"No. {next(self._numbers):08d} ", 1)
+        return Completion(text, provider="bench", model="instant", input_tokens=1_000, output_tokens=200)
+
+
+class InstantAction:
+    """Has always done its work already."""
+
+    spec = CATALOG[ACTION]
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    async def __call__(self, order: Order) -> Done:  # noqa: ARG002 - nothing is to be done
+        number = f"{next(self._numbers):08d}"
+        notes = tuple(filled(f"No. {number}, finding {note}: ", RESULT // NOTES) for note in range(1, NOTES + 1))
+        return Done(ActionResult(success=True), notes)

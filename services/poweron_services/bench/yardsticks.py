@@ -1,0 +1,155 @@
+"""The yardsticks: what Kafka and Postgres do at best for the same payloads, with nothing of PowerOn around them.
+
+The ring is five topics and five hops: each reads a record and sends one to the next topic. A lap is what an
+iteration costs at least. Nothing is folded, checked, kept in the content store or written to disk but by the servers.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from poweron_projections.connection import Pool, acquire, connect
+from poweron_services.bench.instant import OBSERVATION, PARAMETERS, REFINEMENT, RESULT, SELECTION, filled
+
+HOPS: Final = (SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT)  # bytes of each hop's record
+PAYLOADS: Final = tuple(filled("", size).encode() for size in HOPS)
+TOPICS: Final = tuple(f"yardstick.ring.{number}" for number in range(1, len(HOPS) + 1))
+SCHEMA: Final = "yardstick"
+DEADLINE: Final = 120.0  # seconds for one measurement
+COUNT_PERIOD: Final = 0.005  # seconds between looks at how many rows there are
+
+_CREATE: Final = """
+CREATE SCHEMA IF NOT EXISTS yardstick;
+CREATE TABLE IF NOT EXISTS yardstick.ring (hop integer NOT NULL, log_offset bigint NOT NULL, key bytea, value bytea);
+TRUNCATE yardstick.ring;
+"""
+_COUNT: Final = "SELECT count(*) FROM yardstick.ring"
+
+
+@dataclass(slots=True)
+class Ring:
+    """Five hops that hand on whatever comes; the last one counts the laps and begins the next."""
+
+    producers: list[AIOKafkaProducer]
+    consumers: list[AIOKafkaConsumer]
+    left: int = 0  # laps to begin yet
+    running: int = 0
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    ends: list[float] = field(default_factory=list)
+
+    async def hop(self, number: int) -> None:
+        consumer, producer, following = self.consumers[number], self.producers[number], number + 1
+        while True:
+            for records in (await consumer.getmany(timeout_ms=1_000)).values():
+                for record in records:
+                    if following < len(HOPS) or self._next_lap():
+                        await _send(producer, following % len(HOPS), record.key)
+
+    def _next_lap(self) -> bool:
+        """A lap has ended; whether its token runs another one."""
+        self.ends.append(time.perf_counter())
+        if self.left:
+            self.left -= 1
+            return True
+        self.running -= 1
+        if not self.running:
+            self.done.set()
+        return False
+
+    async def run(self, laps: int, *, at_once: int) -> list[float]:
+        """So many laps, and when the first one began and each one ended."""
+        self.running, self.left = at_once, laps - at_once
+        self.ends = [time.perf_counter()]
+        self.done.clear()
+        async with asyncio.timeout(DEADLINE):
+            for token in range(at_once):
+                await _send(self.producers[-1], 0, str(token).encode())
+            await self.done.wait()
+        return self.ends
+
+
+async def _send(producer: AIOKafkaProducer, hop: int, key: bytes) -> None:
+    """Put a record into the next batch; the producer sends what has gathered while the last one was on its way."""
+    await producer.send(TOPICS[hop], PAYLOADS[hop], key=key)
+
+
+@asynccontextmanager
+async def ring(bootstrap: str) -> AsyncGenerator[Ring, None]:
+    """A ring on this broker, running while the block lasts."""
+    await _create_topics(bootstrap)
+    async with AsyncExitStack() as stack:
+        producers = [await stack.enter_async_context(_producer(bootstrap)) for _ in HOPS]
+        consumers = [await stack.enter_async_context(_consumer(bootstrap, topic)) for topic in TOPICS]
+        turning = Ring(producers, consumers)
+        async with asyncio.TaskGroup() as group:
+            hops = [group.create_task(turning.hop(number)) for number in range(len(HOPS))]
+            yield turning
+            for hop in hops:
+                hop.cancel()
+
+
+async def _create_topics(bootstrap: str) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        missing = set(TOPICS) - set(await admin.list_topics())
+        await admin.create_topics([NewTopic(topic, 1, 1) for topic in sorted(missing)])
+    finally:
+        await admin.close()
+
+
+@asynccontextmanager
+async def _producer(bootstrap: str) -> AsyncGenerator[AIOKafkaProducer, None]:
+    """Promises what ours does: written once and in order, confirmed by all replicas."""
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=0)
+    async with producer:
+        yield producer
+
+
+@asynccontextmanager
+async def _consumer(bootstrap: str, *names: str) -> AsyncGenerator[AIOKafkaConsumer, None]:
+    """Begins at the end of these topics."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    async with consumer:
+        partitions = [TopicPartition(name, 0) for name in names]
+        consumer.assign(partitions)
+        await consumer.seek_to_end(*partitions)
+        for partition in partitions:
+            await consumer.position(partition)  # known only now
+        yield consumer
+
+
+async def project(bootstrap: str, dsn: str, *, ready: Callable[[], None]) -> None:
+    """Write each record of the ring to Postgres, as many at a time as have come; runs until cancelled."""
+    async with connect(dsn) as pool, acquire(pool) as connection, _consumer(bootstrap, *TOPICS) as consumer:
+        await connection.execute(_CREATE)
+        ready()
+        while True:
+            fetched = await consumer.getmany(timeout_ms=1_000)
+            rows = [_row(record) for records in fetched.values() for record in records]
+            if rows:
+                await connection.copy_records_to_table("ring", records=rows, schema_name=SCHEMA)
+
+
+def _row(record: Any) -> tuple[int, int, bytes, bytes]:
+    return (TOPICS.index(record.topic), record.offset, record.key, record.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows that `project` has written."""
+
+    pool: Pool
+
+    async def reach(self, count: int) -> float:
+        """Wait until there are so many; the answer is when that was."""
+        async with asyncio.timeout(DEADLINE), acquire(self.pool) as connection:
+            while await connection.fetchval(_COUNT) < count:  # noqa: ASYNC110 - Postgres tells nobody
+                await asyncio.sleep(COUNT_PERIOD)
+        return time.perf_counter()

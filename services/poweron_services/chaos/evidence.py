@@ -1,0 +1,178 @@
+"""The evidence: what was asked, what the log says, which effects were had, and what the rows show.
+
+The log is read once more from its beginning to its end, by nobody who has seen it before.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from poweron_events.codec import Undecodable, read_record
+from poweron_events.envelope import Recorded, idempotency_key
+from poweron_events.execution import ActionCompleted, ActionStarted, EffectClass
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Ending, Workflow
+from poweron_events.log import Record
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.request import (
+    CancellationRequested,
+    RequestCancellation,
+    RequestIdentity,
+    RequestRefused,
+    RequestRound,
+    RequestWorkflow,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.stream import Request, WorkflowEvent
+
+Wanted = Literal["workflow", "round", "cancellation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was sent, however often."""
+
+    request_id: str
+    workflow_id: str
+    wanted: Wanted
+
+
+def wanted(request: Request) -> Wanted:
+    """What a request asks for."""
+    match request:
+        case RequestWorkflow():
+            return "workflow"
+        case RequestRound():
+            return "round"
+        case RequestCancellation():
+            return "cancellation"
+
+
+@dataclass(slots=True)
+class Answers:
+    """How often the log accepts a request, and how often it refuses it."""
+
+    accepted: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class RoundTold:
+    """A round as accepted events tell it."""
+
+    max_steps: int
+    cancelled: bool = False
+    steps: int = 0
+    endings: list[Ending] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An accepted claim on an action: of which process."""
+
+    pid: int
+    effect_class: EffectClass
+
+
+@dataclass(slots=True)
+class Step:
+    """An action of a workflow, by its idempotency key: who claimed it, and who says that it was done."""
+
+    workflow_id: str
+    claims: list[Claim] = field(default_factory=list)
+    done_by: int | None = None
+
+
+@dataclass(slots=True)
+class Told:
+    """What the log says, from its beginning to its end."""
+
+    answers: dict[str, Answers] = field(default_factory=lambda: defaultdict(Answers))
+    rounds: dict[tuple[str, int], RoundTold] = field(default_factory=dict)
+    steps: dict[str, Step] = field(default_factory=dict)
+    phases: dict[str, str] = field(default_factory=dict)
+    """What each workflow waits for."""
+    accepted: int = 0
+    superseded: int = 0
+    undecodable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A workflow as the rows show it."""
+
+    status: str
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that the verdict is made from."""
+
+    asked: Sequence[Asked]
+    told: Told
+    effects: Counter[tuple[str, int]]
+    """How often which process had the effect of which idempotency key."""
+    differences: Sequence[str] = ()
+    """Where the rows are not what the log says."""
+    shown: Mapping[str, Shown] = field(default_factory=dict)
+    surprises: Sequence[str] = ()
+    """What else should not have happened, in sentences."""
+
+
+class Witness:
+    """Folds the log and tells what it says."""
+
+    def __init__(self) -> None:
+        self.told = Told()
+        self._workflows: dict[str, Workflow] = {}
+
+    def hear(self, records: Iterable[Record]) -> None:
+        """The next records of some partition."""
+        for record in records:
+            try:
+                self._hear(read_record(record))
+            except Undecodable:
+                self.told.undecodable += 1
+
+    def _hear(self, recorded: Recorded) -> None:
+        workflow_id = recorded.envelope.workflow_id
+        before = self._workflows.get(workflow_id) or Workflow(workflow_id)
+        workflow, verdict = evolve(before, recorded)
+        self._workflows[workflow_id] = workflow
+        self.told.phases[workflow_id] = workflow.phase
+        if verdict != "accepted" or recorded.envelope.event is None:
+            self.told.superseded += 1
+            return
+        self.told.accepted += 1
+        self._note(before, workflow, recorded.envelope.event)
+
+    def _note(self, before: Workflow, workflow: Workflow, event: WorkflowEvent) -> None:
+        request: RequestIdentity | None = getattr(event, "request", None)
+        if request is not None:
+            answers = self.told.answers[request.id]
+            answers.refused += isinstance(event, RequestRefused)
+            answers.accepted += not isinstance(event, RequestRefused)
+        match event:
+            case WorkflowRequested() | RoundRequested():
+                self.told.rounds[workflow.id, event.round] = RoundTold(event.max_steps)
+            case CancellationRequested():
+                self.told.rounds[workflow.id, event.round].cancelled = True
+            case RoundCompleted() | RoundFailed() | RoundCancelled():
+                told = self.told.rounds[workflow.id, event.round]
+                told.steps = event.totals.steps
+                assert workflow.current.ending is not None
+                told.endings.append(workflow.current.ending)
+            case ActionStarted():
+                claim = Claim(int(event.worker.rsplit("-", 2)[1]), event.effect_class)
+                self._step(workflow).claims.append(claim)
+            case ActionCompleted(outcome="done"):
+                step = self._step(before)
+                step.done_by = step.claims[event.try_ - 1].pid
+            case _:
+                pass
+
+    def _step(self, workflow: Workflow) -> Step:
+        return self.told.steps.setdefault(idempotency_key(workflow.id, workflow.place), Step(workflow.id))

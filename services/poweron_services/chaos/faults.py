@@ -1,0 +1,77 @@
+"""The faults: what can strike, and a plan of when; the same seed gives the same plan."""
+
+import random
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+Kind = Literal[
+    "process_killed",
+    "process_frozen",
+    "projectors_killed",
+    "rebalance",
+    "second_projector",
+    "kafka_killed",
+    "kafka_frozen",
+    "postgres_killed",
+    "offsets_lost",
+    "rows_lost",
+    "rows_rebuilt",
+]
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+SENTENCES: Final[dict[Kind, str]] = {
+    "process_killed": "role process killed",
+    "process_frozen": "role process frozen",
+    "projectors_killed": "all projectors killed",
+    "rebalance": "process joins and leaves",
+    "second_projector": "one more projector",
+    "kafka_killed": "Kafka killed",
+    "kafka_frozen": "Kafka frozen",
+    "postgres_killed": "Postgres killed",
+    "offsets_lost": "offsets of requests lost",
+    "rows_lost": "all rows dropped",
+    "rows_rebuilt": "rows rebuilt beside",
+}
+
+SESSION_TIMEOUT = 3.0  # seconds until the group goes on without a silent process
+
+LASTING: Final[dict[Kind, tuple[float, float]]] = {
+    "process_killed": (0.0, 2.0),
+    "process_frozen": (SESSION_TIMEOUT + 0.5, SESSION_TIMEOUT + 5.0),
+    "projectors_killed": (0.5, 3.0),
+    "rebalance": (2.0, 6.0),
+    "second_projector": (2.0, 6.0),
+    "kafka_killed": (0.0, 2.0),
+    "kafka_frozen": (1.0, 6.0),
+    "postgres_killed": (0.0, 3.0),
+    "offsets_lost": (0.0, 0.0),
+    "rows_lost": (0.0, 0.0),
+    "rows_rebuilt": (0.0, 0.0),
+}
+"""Seconds from the blow to the remedy, at least and at most: until a start, a thaw, a leave."""
+
+FIRST = 1.0  # seconds
+GAP = (1.5, 5.0)  # seconds between two faults; the later may strike while the earlier one lasts
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One blow: when, what, which of several processes, and how long until the remedy."""
+
+    at: float
+    kind: Kind
+    target: int
+    lasts: float
+
+
+def plan(seed: int, seconds: float) -> tuple[Fault, ...]:
+    """Faults for so many seconds; every kind comes as often as any other, give or take one."""
+    rng = random.Random(f"faults {seed}")
+    at, deck, planned = FIRST, list[Kind](), list[Fault]()
+    while at < seconds:
+        deck = deck or rng.sample(KINDS, len(KINDS))
+        kind = deck.pop()
+        planned.append(Fault(round(at, 3), kind, rng.randrange(1_000), round(rng.uniform(*LASTING[kind]), 3)))
+        at += rng.uniform(*GAP)
+    return tuple(planned)

@@ -1,0 +1,206 @@
+"""Striking: the faults, done to the processes and servers, and the remedy that follows each."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, Unavailable
+from poweron_events.log import Follower
+from poweron_projections.connection import LIVE, acquire
+from poweron_projections.rebuild import rebuild
+from poweron_services.chaos.crew import CREW, Crew, thaw
+from poweron_services.chaos.faults import Fault, Kind
+from poweron_services.chaos.load import stopped
+from poweron_services.chaos.watching import Watch
+from poweron_services.connections import Connections
+from poweron_services.embedded.kafka import Kafka
+from poweron_services.embedded.postgres import Postgres
+from poweron_services.roles.intake import GROUP as INTAKE
+from poweron_services.wiring import ROLES
+
+KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
+JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
+RETRY_PAUSE: Final = 0.2  # seconds
+NAMES: Final = tuple(CREW)
+
+_DROP: Final = f"DROP SCHEMA IF EXISTS {LIVE} CASCADE"
+
+
+@dataclass(slots=True)
+class Striker:
+    """Lets planned faults strike. What one fault holds, another one waits for."""
+
+    connections: Connections
+    kafka: Kafka
+    postgres: Postgres
+    crew: Crew
+    watch: Watch
+    stopping: asyncio.Event
+    surprises: list[str] = field(default_factory=list)
+    _kafka: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _postgres: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _processes: dict[str, asyncio.Lock] = field(default_factory=lambda: {name: asyncio.Lock() for name in NAMES})
+
+    async def run(self, faults: Sequence[Fault]) -> None:
+        """Strike as planned until told to stop; returns when everything is back in its place."""
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for fault in faults:
+                if await stopped(self.stopping, max(0.0, began + fault.at - time.monotonic())):
+                    return
+                group.create_task(self._strike(fault))
+
+    async def _strike(self, fault: Fault) -> None:
+        blows: Mapping[Kind, Callable[[Fault], Awaitable[None]]] = {
+            "process_killed": self._process_killed,
+            "process_frozen": self._process_frozen,
+            "projectors_killed": self._projectors_killed,
+            "rebalance": self._rebalance,
+            "second_projector": self._second_projector,
+            "kafka_killed": self._kafka_killed,
+            "kafka_frozen": self._kafka_frozen,
+            "postgres_killed": self._postgres_killed,
+            "offsets_lost": self._offsets_lost,
+            "rows_lost": self._rows_lost,
+            "rows_rebuilt": self._rows_rebuilt,
+        }
+        await blows[fault.kind](fault)
+
+    def _struck(self, fault: Fault) -> None:
+        self.watch.struck(fault.kind, time.time_ns() // 1_000_000)
+
+    async def _lasting(self, fault: Fault) -> None:
+        await stopped(self.stopping, fault.lasts)
+
+    # --- role processes ---------------------------------------------------------------------------------
+
+    async def _process_killed(self, fault: Fault) -> None:
+        name = NAMES[fault.target % len(NAMES)]
+        async with self._processes[name]:
+            self._struck(fault)
+            await self.crew.kill(name)
+            await self._lasting(fault)
+            await self.crew.start(name)
+
+    async def _process_frozen(self, fault: Fault) -> None:
+        name = NAMES[fault.target % len(NAMES)]
+        async with self._processes[name]:
+            self._struck(fault)
+            frozen = self.crew.freeze(name)
+            await self._lasting(fault)
+            thaw(frozen)
+
+    async def _projectors_killed(self, fault: Fault) -> None:
+        self._struck(fault)
+        async with asyncio.TaskGroup() as group:
+            for name in self.crew.playing("projector"):
+                group.create_task(self._killed_quietly(name, fault))
+
+    async def _killed_quietly(self, name: str, fault: Fault) -> None:
+        async with self._processes[name]:
+            await self.crew.kill(name)
+            await self._lasting(fault)
+            await self.crew.start(name)
+
+    async def _rebalance(self, fault: Fault) -> None:
+        await self._joined_by(fault, ROLES)
+
+    async def _second_projector(self, fault: Fault) -> None:
+        await self._joined_by(fault, ("projector",))
+
+    async def _joined_by(self, fault: Fault, roles: Sequence[str]) -> None:
+        name = f"guest-{fault.at:g}"
+        self._struck(fault)
+        await self.crew.start(name, roles)
+        await self._lasting(fault)
+        await self.crew.stop(name)
+
+    # --- servers ----------------------------------------------------------------------------------------
+
+    async def _kafka_killed(self, fault: Fault) -> None:
+        async with self._kafka:
+            self._struck(fault)
+            await _kill(self.kafka)
+            await self._lasting(fault)
+            await self.kafka.start(lambda _: None)
+
+    async def _kafka_frozen(self, fault: Fault) -> None:
+        async with self._kafka:
+            running = await asyncio.to_thread(self.kafka.find)
+            if running is None:
+                return
+            self._struck(fault)
+            os.kill(running.pid, signal.SIGSTOP)
+            try:
+                await self._lasting(fault)
+            finally:
+                os.kill(running.pid, signal.SIGCONT)
+
+    async def _postgres_killed(self, fault: Fault) -> None:
+        async with self._postgres:
+            self._struck(fault)
+            await _kill(self.postgres)
+            await self._lasting(fault)
+            await self.postgres.start(lambda _: None)
+
+    # --- what they hold ---------------------------------------------------------------------------------
+
+    async def _offsets_lost(self, fault: Fault) -> None:
+        """A member of the group takes its share of partitions, and says that none of it is done."""
+        async with self.connections.log.follow(topics.REQUESTS.name, INTAKE) as follower:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(JOIN_DEADLINE):
+                    await _until_committed(follower)
+                    self._struck(fault)
+
+    async def _rows_lost(self, fault: Fault) -> None:
+        async with self._postgres:
+            self._struck(fault)
+            await self._insisted(self._dropped)
+
+    async def _dropped(self) -> None:
+        async with acquire(self.connections.pool) as connection:
+            await connection.execute(_DROP)
+
+    async def _rows_rebuilt(self, fault: Fault) -> None:
+        async with self._postgres:
+            self._struck(fault)
+            await self._insisted(self._rebuilt)
+
+    async def _rebuilt(self) -> None:
+        rebuilt = await rebuild(self.connections.log, self.connections.pool)
+        for each in rebuilt.differences or ():
+            self.surprises.append(f"Before a rebuild, {each.table} {each.key} was not what the log says.")
+
+    async def _insisted(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Try until it is done: other faults strike at the same time."""
+        while not self.stopping.is_set():
+            with suppress(Unavailable, Conflict):
+                await work()
+                return
+            await stopped(self.stopping, RETRY_PAUSE)
+
+
+async def _kill(server: Kafka | Postgres) -> None:
+    running = await asyncio.to_thread(server.find)
+    if running is not None:
+        await running.stop(signal.SIGKILL, KILL_DEADLINE)
+
+
+async def _until_committed(follower: Follower) -> None:
+    mine: frozenset[int] = frozenset()
+    while True:
+        try:
+            polled = await follower.poll(RETRY_PAUSE)
+            mine = (mine - polled.revoked) | polled.assigned
+            if mine:
+                await follower.commit(dict.fromkeys(mine, 0))
+                return
+        except (Unavailable, Conflict):
+            await asyncio.sleep(RETRY_PAUSE)

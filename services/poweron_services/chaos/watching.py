@@ -1,0 +1,115 @@
+"""Watching: the log folded as it grows, to see what goes on again after a fault, and when.
+
+A fault counts as recovered when every workflow that was open as it struck has gone on or ended, by the broker's
+clock. `first` is when the first of them did: until then nobody did anything.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from poweron_events import topics
+from poweron_events.codec import Undecodable, read_record
+from poweron_events.envelope import Recorded
+from poweron_events.errors import Unavailable
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Workflow
+from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.request import RequestIdentity
+from poweron_services.chaos.faults import Kind
+
+GROUP = "poweron.chaos"
+POLL = 0.2  # seconds
+
+
+@dataclass(slots=True)
+class Strike:
+    """A fault that struck, and what has been seen of the recovery; times in ms since 1970."""
+
+    kind: Kind
+    struck_ms: int
+    waiting: set[str]
+    """The workflows that were open and have not gone on since."""
+    first_ms: int | None = None
+    all_ms: int | None = None
+
+    def take(self, workflow: Workflow, time_ms: int) -> None:
+        """Something happened in a workflow."""
+        if time_ms > self.struck_ms and (workflow.id in self.waiting or not self.waiting):
+            self.first_ms = self.first_ms or time_ms
+            self.waiting.discard(workflow.id)
+        if not workflow.is_open:
+            self.waiting.discard(workflow.id)
+        if self.first_ms is not None and not self.waiting:
+            self.all_ms = time_ms
+
+
+@dataclass(slots=True)
+class Watch:
+    """What the log says so far."""
+
+    workflows: dict[str, Workflow] = field(default_factory=dict)
+    open: set[str] = field(default_factory=set)
+    endings: Counter[str] = field(default_factory=Counter)
+    answered: set[str] = field(default_factory=set)
+    """The ids of the requests that have an answer."""
+    positions: dict[int, int] = field(default_factory=dict)
+    events: int = 0
+    superseded: int = 0
+    strikes: list[Strike] = field(default_factory=list)
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def struck(self, kind: Kind, now_ms: int) -> None:
+        """A fault strikes now."""
+        self.strikes.append(Strike(kind, now_ms, set(self.open)))
+
+    def take(self, record: Record) -> None:
+        """Fold one record, if it has not been folded before."""
+        if record.offset < self.positions.get(record.partition, 0):
+            return
+        self.positions[record.partition] = record.offset + 1
+        self.events += 1
+        with suppress(Undecodable):
+            self._fold(read_record(record))
+
+    def _fold(self, recorded: Recorded) -> None:
+        workflow_id = recorded.envelope.workflow_id
+        before = self.workflows.get(workflow_id) or Workflow(workflow_id)
+        workflow, verdict = evolve(before, recorded)
+        self.workflows[workflow_id] = workflow
+        if verdict != "accepted":
+            self.superseded += 1
+            return
+        request: RequestIdentity | None = getattr(recorded.envelope.event, "request", None)
+        if request is not None:
+            self.answered.add(request.id)
+        self._note(before, workflow)
+        for strike in self.strikes:
+            if strike.all_ms is None:
+                strike.take(workflow, recorded.time_ms)
+
+    def _note(self, before: Workflow, workflow: Workflow) -> None:
+        if workflow.is_open:
+            self.open.add(workflow.id)
+        elif before.is_open:
+            self.open.discard(workflow.id)
+            self.endings[workflow.current.ending or ""] += 1
+
+    async def run(self, log: EventLog) -> None:
+        """Follow the log from its beginning until cancelled."""
+        async with log.follow(topics.EVENTS.name, GROUP) as follower:
+            while True:
+                try:
+                    await self._go_on(follower, await follower.poll(POLL))
+                except Unavailable:
+                    await asyncio.sleep(POLL)
+
+    async def _go_on(self, follower: Follower, polled: Polled) -> None:
+        for number in polled.assigned:
+            await follower.seek(number, self.positions.get(number, 0))
+        for record in polled.records:
+            self.take(record)
+        if polled.records:
+            self.moved.set()
+            self.moved = asyncio.Event()

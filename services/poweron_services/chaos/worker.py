@@ -1,0 +1,59 @@
+"""A role process as `poweron serve` is one, but with errands: `python -m poweron_services.chaos.worker JOURNAL ROLE…`.
+
+It ends when its standard input does, so that no process is left where the command that started it was killed.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+from poweron_events.errors import Unavailable
+from poweron_services import telemetry, wiring
+from poweron_services.asking import opened
+from poweron_services.chaos.errands import ErrandModel, Journal, errand_actions
+from poweron_services.config import Settings
+
+AWAY = 75  # exit code: a server was away at the start; try again
+
+log = structlog.get_logger()
+
+
+def main(journal: Path, roles: Sequence[str]) -> int:
+    settings = Settings()
+    telemetry.configure(settings.log_level)
+    threading.Thread(target=_end_with_the_command, daemon=True).start()
+    try:
+        asyncio.run(_until_stopped(settings, journal, roles))
+    except Unavailable as error:
+        log.warning("a server is away", error=str(error))
+        return AWAY
+    return 0
+
+
+def _end_with_the_command() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+async def _until_stopped(settings: Settings, journal: Path, roles: Sequence[str]) -> None:
+    serving = asyncio.ensure_future(_serve(settings, journal, roles))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    with suppress(asyncio.CancelledError):
+        await serving
+
+
+async def _serve(settings: Settings, journal: Path, roles: Sequence[str]) -> None:
+    async with opened(settings, lambda _: None, patient=True) as connections:
+        log.info("serving", roles=",".join(roles))
+        await wiring.serve(connections, roles, ErrandModel(), errand_actions(Journal(journal)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

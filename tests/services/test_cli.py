@@ -24,7 +24,7 @@ from poweron_services.cli.main import app
 
 COMMANDS = [
     *("ask", "workflows", "history", "events", "watch", "documents", "deadletters"),
-    *("serve", "rebuild", "verify", "up", "down", "status"),
+    *("serve", "rebuild", "verify", "up", "down", "status", "bench", "chaos"),
 ]
 HEAVY = {"aiokafka", "asyncpg", "pydantic", "obstore", "rich.console", "structlog", "asyncio"}
 

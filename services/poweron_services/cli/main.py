@@ -186,28 +186,6 @@ def verify(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def chaos(
-    minutes: Annotated[float, typer.Option(min=0.05, max=1_440, metavar="N", help="How long faults strike.")] = 1.0,
-    seed: Annotated[
-        Optional[int], typer.Option(min=0, metavar="N", help="The same seed: the same faults and requests.")
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory, also after a clean run.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Break everything, and see whether anything is lost.
-
-    Starts servers and role processes of its own, asks for work, and kills, freezes and empties them at random.
-    Then all must come to rest: every request answered, every workflow ended once, no effect twice, rows as the log.
-    Your own servers and data are not touched.
-
-    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C.
-    """
-    from poweron_services.cli import chaos
-
-    chaos.run(minutes, seed, keep=keep, as_json=as_json)
-
-
-@app.command()
 def up(as_json: AsJson = False) -> None:
     """Start Kafka and Postgres on this machine.
 
@@ -256,6 +234,28 @@ def bench(
     from poweron_services.cli import measuring
 
     measuring.bench(only or [], fsync=fsync, as_json=as_json)
+
+
+@app.command()
+def chaos(
+    minutes: Annotated[float, typer.Option(min=0.05, max=1_440, metavar="N", help="How long faults strike.")] = 1.0,
+    seed: Annotated[
+        Optional[int], typer.Option(min=0, metavar="N", help="The same seed: the same faults and requests.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory, also after a clean run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Break everything, and see whether anything is lost.
+
+    Starts servers and role processes of its own, asks for work, and kills, freezes and empties them at random.
+    Then all must come to rest: every request answered, every workflow ended once, no effect twice, rows as the log.
+    Your own servers and data are not touched.
+
+    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import chaos
+
+    chaos.run(minutes, seed, keep=keep, as_json=as_json)
 
 
 def main() -> None:

@@ -1,0 +1,176 @@
+"""What must hold of every world, whatever befell it. A name in capitals is what a run prints where it does not.
+
+STUCK                 a round has not ended, or a request has no answer, long after the last trouble
+EFFECT_WITHOUT_CLAIM  an effect without an accepted claim of its own that was there before it
+AT_MOST_ONCE_TWICE    an effect that must not be repeated was
+READERS_DISAGREE      a reader's verdict on a record is not that of the full fold
+STATE_DIFFERS         a reader holds a workflow, or does not, otherwise than the full fold
+ROWS_DIFFER           the rows are not what the projections make of the log from its beginning
+OPENED_TWICE          one request opened two rounds
+CONTRADICTED          a request was answered although it had its other answer before it was received
+SPURIOUS_REFUSAL      a request was refused although it was possible all the time
+STEP_LIMIT            a step beyond the limit of its round
+FALSE_ALARM           a correct process stopped on a workflow
+ACTED_ON_THE_PAST     a process acted before it had folded what was there when it was assigned
+ENDED_BY_ITSELF       a process ended that nobody had stopped
+UNEXPECTED            an exception that nobody foresaw
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from simulation.full_fold import gist
+from simulation.postgres import rebuilt
+from simulation.upstream import SOURCE
+
+from poweron_events.envelope import Recorded, idempotency_key
+from poweron_events.fold.state import Workflow
+from poweron_events.request import RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
+from poweron_projections.requests import REQUESTS
+
+if TYPE_CHECKING:
+    from simulation.processes import Process
+    from simulation.world import World
+
+Flag = tuple[str, object]
+
+
+def check(world: "World") -> Iterator[Flag]:
+    """Everything that does not hold of a world at its end."""
+    yield from _stuck(world)
+    yield from _effects(world)
+    yield from _requests(world)
+    yield from _rows(world)
+    for process in world.processes:
+        if process.serves:
+            yield from held(world, process)
+        elif not process.dead and not process.stopped:
+            yield "ENDED_BY_ITSELF", (process.name, process.task)
+
+
+def _stuck(world: "World") -> Iterator[Flag]:
+    for id_ in world.full.history:
+        workflow = world.full.now(id_)
+        if workflow.is_open:
+            yield "STUCK", (id_, workflow.phase, workflow.place)
+    answered = {row.id for row in world.postgres.table(REQUESTS) if row.source == SOURCE}
+    for request_id in world.upstream.asked.keys() - answered:
+        yield "STUCK", (request_id, "has no answer")
+
+
+def _effects(world: "World") -> Iterator[Flag]:
+    claims = world.full.claims(_key)
+    runs: Counter[tuple[str, str]] = Counter()
+    for process, key, partition, end in world.effects:
+        before = [offset for place, offset in claims[key, process] if (place, offset) < (partition, end)]
+        runs[key, process] += 1
+        if len(before) < runs[key, process]:
+            yield "EFFECT_WITHOUT_CLAIM", (process, key, "accepted claims", len(before))
+    for key, count in world.once.items():
+        if count > 1:
+            yield "AT_MOST_ONCE_TWICE", (key, count)
+
+
+def _key(recorded: Recorded) -> str:
+    event = recorded.envelope.event
+    return idempotency_key(recorded.envelope.workflow_id, (event.round, event.task, event.attempt, event.step))
+
+
+def _requests(world: "World") -> Iterator[Flag]:
+    for request_id, opened in world.full.opened.items():
+        if len(opened) > 1:
+            yield "OPENED_TWICE", (request_id, opened)
+    yield from _contradicted(world)
+    for recorded in world.full.accepted():
+        if isinstance(recorded.envelope.event, RequestRefused):
+            yield from _spurious(world, recorded)
+
+
+def _answers(world: "World") -> Iterable[tuple[str, Recorded]]:
+    for recorded in world.full.accepted():
+        request = getattr(recorded.envelope.event, "request", None)
+        if request is not None and request.source == SOURCE:
+            yield request.id, recorded
+
+
+def _contradicted(world: "World") -> Iterator[Flag]:
+    """An answer by an intake that received the request only when the other answer had been given."""
+    first: dict[tuple[str, bool], int] = {}
+    for request_id, recorded in _answers(world):
+        refuses = isinstance(recorded.envelope.event, RequestRefused)
+        other = first.get((request_id, not refuses))
+        received = _received(world, recorded, request_id)
+        if other is not None and received is not None and other < received:
+            yield "CONTRADICTED", (request_id, "first at", other, "received at", received, "then at", recorded.offset)
+        first.setdefault((request_id, refuses), recorded.offset)
+
+
+def _received(world: "World", recorded: Recorded, request_id: str) -> int | None:
+    """The end of the log when the process that wrote the answer first received the request."""
+    process = world.process(recorded.envelope.source)
+    return process and process.cable.received.get(world.upstream.asked[request_id].value)
+
+
+def _spurious(world: "World", recorded: Recorded) -> Iterator[Flag]:
+    event = recorded.envelope.event
+    asked = world.upstream.asked[event.request.id]
+    received = _received(world, recorded, event.request.id)
+    if received is None:
+        return
+    states = world.full.between(asked.workflow, received, recorded.offset)
+    if all(_possible(asked.request, state) for state in states):
+        yield "SPURIOUS_REFUSAL", (event.request.id, event.reason, "received at", received, "refused at", recorded.offset)
+
+
+def _possible(request: object, state: Workflow) -> bool:
+    match request:
+        case RequestWorkflow():
+            return True
+        case RequestRound(after_round=after):
+            return state.phase == "ended" and len(state.openings) == after
+        case RequestCancellation(round=number):
+            return state.is_open and len(state.openings) == number and state.phase not in ("closing", "draining")
+    raise TypeError(request)
+
+
+def _rows(world: "World") -> Iterator[Flag]:
+    kept = world.postgres.kept
+    ends = {partition: world.log.end(partition) for partition in range(world.partitions)}
+    behind = [partition for partition, end in ends.items() if world.postgres.offset(partition) != end]
+    if kept is None or behind:
+        yield "STUCK", ("the projector", behind)
+        return
+    expected = rebuilt(world.log, ends)
+    for table in expected:
+        if table in ("offsets", "dead_letters"):
+            continue
+        for key in kept[table].keys() | expected[table].keys():
+            if kept[table].get(key) != expected[table].get(key):
+                yield "ROWS_DIFFER", (table, key, kept[table].get(key), expected[table].get(key))
+                break
+
+
+def held(world: "World", process: "Process") -> Iterator[Flag]:
+    """A process holds every open workflow of its partitions, as the full fold has it there."""
+    holding = process.worker._holding if process.worker else None
+    for number, partition in holding.partitions.items() if holding else ():
+        for id_, history in world.full.history.items():
+            if world.log.partition_of("poweron.events", id_.encode()) != number or id_ in partition.parked or not history:
+                continue
+            full, mine = world.full.at(id_, partition.position), partition.fold.workflows.get(id_)
+            if mine is None and full.is_open:
+                yield "STATE_DIFFERS", (process.name, id_, "not held", full.phase, "position", partition.position)
+            elif mine is not None and gist(mine) != gist(full):
+                yield "STATE_DIFFERS", (process.name, id_, "position", partition.position, gist(mine), gist(full))
+
+
+def acted_on_the_past(world: "World", recorded: Recorded) -> Iterator[Flag]:
+    """E-06: what a process acts upon is not older than the log that it was to fold first."""
+    process, cause = world.process(recorded.envelope.source), recorded.envelope.cause
+    if process is None or cause is None or cause.offset is None:
+        return
+    head = world.full.at(recorded.envelope.workflow_id, process.cable.first_ends.get(recorded.partition, 0)).head
+    if head is not None and head.offset is not None and head.offset > cause.offset:
+        told = type(recorded.envelope.event).__name__
+        yield "ACTED_ON_THE_PAST", (process.name, told, recorded.offset, "cause", cause.offset, "head", head.offset)

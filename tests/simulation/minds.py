@@ -1,0 +1,123 @@
+"""What thinks and what acts in the simulated world: a model that answers by chance, actions that count, a content store."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from simulation.faults import Chance
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.codec import dumps
+from poweron_events.content import MissingContent
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.event import Model
+from poweron_events.execution import ActionResult, EffectClass
+from poweron_services.actions.action import Done, Order, document
+from poweron_services.models.model import Completion
+from poweron_services.models.prompts import (
+    MessagePrompt,
+    ParametersPrompt,
+    PlanningPrompt,
+    Prompt,
+    RefinementPrompt,
+    SelectionPrompt,
+)
+
+CLASSES: dict[str, EffectClass] = {"test.pure": "pure", "test.idempotent": "idempotent", "test.once": "at_most_once"}
+LIMIT_MS = 400  # of an action
+TASK = {"objective": "Find the total", "successCriteria": ["The total is named"], "taskType": "lookup"}
+
+
+class Mind:
+    """A language model without language."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        chance = self._chance
+        slow = chance.strikes("model slow", 0.02)
+        await asyncio.sleep(chance.between(0.5, 1.5) if slow else chance.between(0, 0.02))
+        if chance.strikes("model away", 0.03):
+            raise Unavailable("the model is too busy")
+        if chance.strikes("model refuses", 0.005):
+            raise Refused("the model will not answer")
+        if chance.strikes("model talks nonsense", 0.03):
+            return Completion("I think so.", provider="simulated", model="mind")
+        said = self._said(prompt)
+        text = said if isinstance(said, str) else dumps(said).decode()
+        return Completion(text, provider="simulated", model="mind", input_tokens=10, output_tokens=5)
+
+    def _said(self, prompt: Prompt) -> str | dict[str, Any]:
+        chance = self._chance
+        match prompt:
+            case PlanningPrompt():
+                return {"tasks": [TASK] * chance.one_of([1, 1, 1, 2])}
+            case SelectionPrompt():
+                return {"action": chance.one_of(list(CLASSES)), "actionObjective": "Do it"}
+            case ParametersPrompt():
+                return {"schema": "parameters_v1", "parameters": {}}
+            case RefinementPrompt():
+                decision = chance.one_of(["continue", "stop", "stop"])
+                return {"decision": decision, "reason": "So be it.", "classification": "success"}
+            case MessagePrompt():
+                return "The total is 42."
+            case _:
+                return {"status": chance.one_of(["success", "success", "success", "retry"]), "reason": "So be it."}
+
+
+@dataclass
+class Effect:
+    """An action of one process; the world is told when it has its effect."""
+
+    name: str
+    happened: Callable[[str, EffectClass], None]
+    chance: Chance
+
+    @property
+    def spec(self) -> ActionSpec:
+        return ActionSpec(self.name, Nothing, CLASSES[self.name], LIMIT_MS)
+
+    async def __call__(self, order: Order) -> Done:
+        chance = self.chance
+        if chance.often(0.5):
+            await asyncio.sleep(chance.between(0, 0.02))
+        self.happened(order.idempotency_key, CLASSES[self.name])
+        await asyncio.sleep(chance.between(0.1, 1.0) if chance.strikes("effect slow", 0.08) else chance.between(0, 0.05))
+        if chance.strikes("effect raises", 0.03):
+            raise RuntimeError("a bug in an action")
+        return Done(ActionResult(success=True, documents=(document("a.md", "42", "text/markdown"),)))
+
+
+class Nothing(Model):
+    """The parameters of an action that needs none."""
+
+
+class Shelf:
+    """A content store that all processes share."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self._kept: dict[tuple[str, str], bytes] = {}
+
+    async def put(self, workflow_id: str, content: bytes) -> str:
+        await self._reach()
+        name = hashlib.sha256(workflow_id.encode() + content).hexdigest()
+        self._kept[workflow_id, name] = content
+        return name
+
+    async def get(self, workflow_id: str, name: str) -> bytes:
+        await self._reach()
+        if (workflow_id, name) not in self._kept:
+            raise MissingContent(name)
+        return self._kept[workflow_id, name]
+
+    async def size(self, workflow_id: str, name: str) -> int:
+        return len(await self.get(workflow_id, name))
+
+    async def _reach(self) -> None:
+        await asyncio.sleep(0)
+        if self._chance.strikes("content away", 0.01):
+            raise Unavailable("the content store does not answer")

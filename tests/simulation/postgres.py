@@ -1,0 +1,302 @@
+"""A stand-in for Postgres: it knows the statements of the projections by their text, and runs none of them as SQL.
+
+Transactions are real ones: repeatable read, all or nothing, the first to commit wins. It goes away, loses
+the answer to a commit, is wiped, or a rebuild of any age takes its place.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import orjson
+from asyncpg import exceptions
+from simulation.clock import VirtualLoop
+from simulation.faults import Chance
+from simulation.wire import SimulatedLog
+
+from poweron_events import topics
+from poweron_projections import offsets, reader, rows, snapshots
+from poweron_projections.connection import acquire
+from poweron_projections.dead_letters import DEAD_LETTERS
+from poweron_projections.messages import MESSAGES
+from poweron_projections.offsets import OFFSETS
+from poweron_projections.records import RECORDS
+from poweron_projections.requests import REQUESTS
+from poweron_projections.table import Json, Row, Table
+from poweron_projections.tables import ALL, PROJECTED
+from poweron_projections.workflows import ROUNDS, WORKFLOWS
+
+EVENTS = topics.EVENTS.name
+Found = dict[str, Any]
+Kept = Mapping[str, Mapping[object, Row]]
+"""Rows by table and key. Never changed in place: what a transaction has seen stays as it was."""
+
+EMPTY: Kept = {table.name: {} for table in ALL}
+
+
+@dataclass
+class Postgres:
+    """One database, reached by many processes."""
+
+    loop: VirtualLoop
+    chance: Chance
+    kept: Kept | None = None  # None: there are no tables
+    away: bool = False
+    age: int = 0  # grows whenever everything is replaced
+    conflicts: int = 0
+
+    async def migrate(self, pool: Any) -> bool:
+        """What `migrations.migrate` does: make the tables if there are none."""
+        async with acquire(pool):
+            if self.kept is None:
+                self.kept = EMPTY
+        return True
+
+    def replace(self, kept: Kept | None) -> None:
+        """Another database takes the place of this one."""
+        self.kept = kept
+        self.age += 1
+
+    def table(self, table: Table) -> Iterable[Row]:
+        return (self.kept or EMPTY)[table.name].values()
+
+    def offset(self, partition: int) -> int:
+        found = (self.kept or EMPTY)[OFFSETS.name].get((EVENTS, partition))
+        return found[2] if found else 0
+
+
+@dataclass
+class SimulatedPool:
+    """The way of one process to Postgres."""
+
+    postgres: Postgres
+    dead: bool = False
+
+    @asynccontextmanager
+    async def acquire(self, timeout: float | None = None) -> AsyncGenerator["SimulatedConnection", None]:
+        await self.reach()
+        yield SimulatedConnection(self)
+
+    async def reach(self) -> None:
+        """Take a while; fail while Postgres is away; never come back to the dead."""
+        chance = self.postgres.chance
+        await asyncio.sleep(chance.between(0, 0.004) if chance.often(0.1) else 0)
+        if self.dead:
+            await self.postgres.loop.create_future()
+        if self.postgres.away:
+            raise ConnectionRefusedError("Postgres is away")
+
+
+class SimulatedConnection:
+    """A connection, and the transaction that it is in."""
+
+    def __init__(self, pool: SimulatedPool) -> None:
+        self._pool, self._postgres = pool, pool.postgres
+        self._seen: Kept | None = None
+        self._age = 0
+        self._in_transaction = False
+        self._written: dict[str, dict[object, Row]] = {}
+
+    @asynccontextmanager
+    async def transaction(self, *, isolation: str, readonly: bool) -> AsyncGenerator[None, None]:
+        assert isolation == "repeatable_read"
+        self._in_transaction = True
+        yield
+        await self._pool.reach()
+        if self._written:
+            self._commit()
+
+    def _commit(self) -> None:
+        postgres = self._postgres
+        if postgres.age != self._age:
+            raise exceptions.AdminShutdownError("another database has taken this one's place")
+        assert self._seen is not None
+        assert postgres.kept is not None
+        moved = self._written.get(OFFSETS.name, {})
+        seen, now = self._seen[OFFSETS.name], postgres.kept[OFFSETS.name]
+        if any(seen.get(key) != now.get(key) for key in moved):
+            postgres.conflicts += 1
+            raise exceptions.SerializationError("could not serialize access due to concurrent update")
+        postgres.kept = _with(postgres.kept, self._written)
+        if postgres.chance.strikes("commit answer lost", 0.03):
+            raise ConnectionResetError("committed, but nobody knows")
+
+    async def _tables(self) -> Kept:
+        await self._pool.reach()
+        now, postgres = self._postgres.kept, self._postgres
+        if now is None:
+            raise exceptions.UndefinedTableError("no such table")
+        if not self._in_transaction:
+            return now
+        if self._seen is None:
+            self._seen, self._age = now, postgres.age
+        if self._age != postgres.age:
+            raise exceptions.AdminShutdownError("another database has taken this one's place")
+        return _with(self._seen, self._written) if self._written else self._seen
+
+    async def fetch(self, query: str, *arguments: Any) -> list[Found]:
+        return _QUERIES[query](await self._tables(), *arguments)
+
+    async def fetchrow(self, query: str, *arguments: Any) -> Found | None:
+        found = await self.fetch(query, *arguments)
+        return found[0] if found else None
+
+    async def cursor(self, query: str, *arguments: Any, prefetch: int) -> AsyncGenerator[Found, None]:
+        for found in await self.fetch(query, *arguments):
+            yield found
+
+    async def execute(self, statement: str, *arguments: Any) -> str:
+        if statement.startswith("LOCK TABLE"):
+            await self._pool.reach()  # settles nothing that is seen
+            return "LOCK TABLE"
+        tables = await self._tables()
+        if statement == offsets._MOVE:
+            return self._move(tables, *arguments)
+        table = _UPSERTS[statement]
+        kept = tables[table.name]
+        given = {table.key_of(row): row for row in (table.row(*values) for values in zip(*arguments, strict=True))}
+        if table.keeps == "first":
+            given = {key: row for key, row in given.items() if key not in kept}
+        self._write(table, given)
+        return f"INSERT 0 {len(given)}"
+
+    def _move(self, tables: Kept, topic: str, *moves: Sequence[int]) -> str:
+        moved = {
+            (topic, partition): offsets.OffsetRow(topic, partition, after)
+            for partition, before, after in zip(*moves, strict=True)
+            if tables[OFFSETS.name].get((topic, partition)) == (topic, partition, before)
+        }
+        self._write(OFFSETS, moved)
+        return f"UPDATE {len(moved)}"
+
+    async def copy_records_to_table(self, name: str, *, records: Iterable[Row], columns: Sequence[str]) -> str:
+        table = next(table for table in PROJECTED if table.name == name)
+        assert tuple(columns) == table.columns
+        tables = await self._tables()
+        given = {table.key_of(row): row for row in records}
+        if tables[name].keys() & given.keys():
+            raise exceptions.UniqueViolationError(f"doubled rows in {name}")
+        self._write(table, given)
+        return f"COPY {len(given)}"
+
+    def _write(self, table: Table, given: dict[object, Row]) -> None:
+        if self._in_transaction:
+            self._written.setdefault(table.name, {}).update(given)
+        else:
+            assert self._postgres.kept is not None
+            self._postgres.kept = _with(self._postgres.kept, {table.name: given})
+
+
+def _with(kept: Kept, written: Mapping[str, Mapping[object, Row]]) -> Kept:
+    return {**kept, **{name: {**kept[name], **given} for name, given in written.items()}}
+
+
+def rebuilt(log: SimulatedLog, stops: Mapping[int, int]) -> Kept:
+    """What the projections make of the log up to these offsets, from nothing and at once."""
+    pool = _InstantPool()
+    projected = rows.Rows(None)
+    records = [log.record(partition, offset) for partition, stop in stops.items() for offset in range(stop)]
+    _at_once(projected.load(SimulatedConnection(pool), EVENTS, list(stops)))
+    _at_once(projected.write(SimulatedConnection(pool), EVENTS, records))
+    assert pool.postgres.kept is not None
+    return pool.postgres.kept
+
+
+class _InstantPool:
+    """A way to an empty database of one's own, without waiting."""
+
+    def __init__(self) -> None:
+        self.postgres = Postgres(None, None, EMPTY)  # type: ignore[arg-type] # asked by transactions only
+
+    async def reach(self) -> None:
+        pass
+
+
+def _at_once(work: Coroutine[Any, Any, object]) -> None:
+    with suppress(StopIteration):
+        while True:
+            work.send(None)
+
+
+# --- the statements, by their text -----------------------------------------------------------------------
+
+
+def _found(table: Table, row: Row) -> Found:
+    parsed = {name for name, hint in get_type_hints(table.row, include_extras=True).items() if hint == Json}
+    pairs = zip(table.columns, row, strict=True)
+    return {name: orjson.loads(value) if name in parsed else value for name, value in pairs}
+
+
+def _stub(tables: Kept, row: Row) -> Found:
+    found = _found(WORKFLOWS, row)
+    of_workflow = [one for one in tables[ROUNDS.name].values() if one.workflow_id == row.workflow_id]
+    return {**found, "openings": [one.opening_offset for one in sorted(of_workflow, key=lambda one: one.round)]}
+
+
+def _stubs_by_id(tables: Kept, ids: Sequence[str]) -> list[Found]:
+    return [_stub(tables, row) for row in tables[WORKFLOWS.name].values() if row.workflow_id in ids]
+
+
+def _stubs_of_open(tables: Kept, partitions: Sequence[int]) -> list[Found]:
+    kept = tables[WORKFLOWS.name].values()
+    return [_stub(tables, row) for row in kept if row.is_open and row.partition in partitions]
+
+
+def _open_rounds(tables: Kept, ids: Sequence[str]) -> list[Found]:
+    opening = {
+        id_: round_.opening_seq
+        for id_ in ids
+        for row in [tables[WORKFLOWS.name][id_]]
+        for round_ in [tables[ROUNDS.name][id_, row.round]]
+    }
+    kept = [row for row in tables[RECORDS.name].values() if row.workflow_id in opening]
+    since = [row for row in kept if row.seq >= opening[row.workflow_id]]
+    since.sort(key=lambda row: (row.workflow_id, row.seq))
+    return [{**row._asdict(), "opening_seq": opening[row.workflow_id]} for row in since]
+
+
+def _answer(tables: Kept, source: str, request_id: str) -> list[Found]:
+    kept = [row for row in tables[REQUESTS.name].values() if (row.source, row.id) == (source, request_id)]
+    kept.sort(key=lambda row: (row.answer != "accepted", row.workflow_id, row.seq))
+    return [
+        {name: getattr(row, name) for name in ("answer", "workflow_id", "seq", "round", "reason", "detail")}
+        for row in kept[:1]
+    ]
+
+
+def _one(tables: Kept, workflow_id: str) -> list[Found]:
+    row = tables[WORKFLOWS.name].get(workflow_id)
+    if row is None:
+        return []
+    nothing = {"prompt": None, "mode": None, "message": None, "steps": 0, "tokens": 0, "cost_nano_usd": 0}
+    return [{**_found(WORKFLOWS, row), **nothing}]
+
+
+def _history(tables: Kept, workflow_id: str, before: int, limit: int) -> list[Found]:
+    kept = [row for row in tables[MESSAGES.name].values() if row.workflow_id == workflow_id and row.seq < before]
+    kept.sort(key=lambda row: -row.seq)
+    return [_found(MESSAGES, row) for row in kept[:limit]]
+
+
+def _buried(tables: Kept, topic: str, *places: Sequence[int]) -> list[tuple[int, int]]:
+    kept = {(row.partition, row.log_offset) for row in tables[DEAD_LETTERS.name].values() if row.topic == topic}
+    return [place for place in zip(*places, strict=True) if place in kept]
+
+
+def _offsets(tables: Kept, topic: str) -> list[Found]:
+    return [row._asdict() for row in tables[OFFSETS.name].values() if row.topic == topic]
+
+
+_QUERIES: Mapping[str, Callable[..., list[Any]]] = {
+    offsets._READ: _offsets,
+    rows._BURIED: _buried,
+    snapshots._STUBS_BY_ID: _stubs_by_id,
+    snapshots._STUBS_OF_OPEN: _stubs_of_open,
+    snapshots._OPEN_ROUNDS: _open_rounds,
+    snapshots._ANSWER: _answer,
+    reader._ONE: _one,
+    reader._HISTORY: _history,
+}
+_UPSERTS: Mapping[str, Table] = {table.upsert: table for table in ALL if table.keeps != "all"}

@@ -1,0 +1,150 @@
+"""Processes of the simulated world: each plays some roles with the code that ships, over a cable of its own."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from simulation.clock import Owner, VirtualLoop
+from simulation.faults import Chance
+from simulation.minds import CLASSES, Effect, Mind, Shelf
+from simulation.postgres import Postgres, SimulatedPool
+from simulation.wire import Cable, SimulatedLog
+
+from poweron_projections import projector
+from poweron_services.models.call import Caller
+from poweron_services.roles.executor import Executor
+from poweron_services.roles.intake import Intake
+from poweron_services.roles.observer import Observer
+from poweron_services.roles.parameterizer import Parameterizer
+from poweron_services.roles.planner import Planner
+from poweron_services.roles.refiner import Refiner
+from poweron_services.roles.reviewer import Reviewer
+from poweron_services.roles.role import Worker
+from poweron_services.roles.selector import Selector
+from poweron_services.wiring import FOLDING, Rows, group_of
+
+BROKER_START_MS = 1_800_000_000_000
+CONCURRENCY = 3
+
+THINKING = FOLDING - {"executor"}
+ALL = FOLDING | {"intake", "projector"}
+LAYOUTS: list[list[frozenset[str]]] = [
+    [ALL],
+    [ALL, ALL],
+    [FOLDING, frozenset({"intake", "projector"})],
+    [FOLDING, frozenset({"executor", "intake"}), frozenset({"projector"})],
+    [THINKING, frozenset({"executor", "projector"}), frozenset({"intake"})],
+    [
+        frozenset({"planner", "selector", "parameterizer"}),
+        frozenset({"executor", "observer"}),
+        frozenset({"refiner", "reviewer", "intake", "projector"}),
+    ],
+]
+"""Which roles the processes play; every role is played by somebody."""
+
+
+class Process:
+    """One process. Alive, paused or dead, always behind its own cable, pool and clock."""
+
+    def __init__(
+        self,
+        name: str,
+        roles: frozenset[str],
+        *,
+        loop: VirtualLoop,
+        log: SimulatedLog,
+        postgres: Postgres,
+        shelf: Shelf,
+        chance: Chance,
+        happened: Callable[..., None],
+    ) -> None:
+        self.name, self.roles = name, roles
+        self.owner = Owner(name)
+        self.cable = Cable(log, loop, chance)
+        self.pool: Any = SimulatedPool(postgres)
+        self.worker: Worker | None = None
+        self.dead = self.stopped = False
+        self._loop, self._chance, self._shelf = loop, chance, shelf
+        self._skew_ms = chance.random.randint(-300, 300) if chance.strikes("clock skewed", 0.5) else 0
+        self._happened = happened
+        self.task = loop.begin(self.owner, self._serve())
+
+    @property
+    def serves(self) -> bool:
+        """Whether it still does its work, though perhaps not just now."""
+        return not self.dead and not self.stopped and not self.task.done()
+
+    def now_ms(self) -> int:
+        return BROKER_START_MS + round(self._loop.time() * 1000) + self._skew_ms
+
+    def die(self) -> None:
+        """End without a word: nothing that it does from here on reaches anybody."""
+        self.dead = self.owner.halted = self.cable.cut = self.pool.dead = True
+        self.cable.swallows = self._chance.often(0.5)
+
+    def stop(self) -> None:
+        """Ask it to end; it gives work in hand a moment."""
+        self.stopped = True
+        self.task.cancel()
+
+    def bury(self) -> None:
+        """Let a process, dead or alive, end its tasks after the world has ended."""
+        self.cable.cut = self.cable.swallows = self.pool.dead = True
+        self._loop.resume(self.owner)
+        for task in self.owner.tasks:
+            task.cancel()
+
+    async def _serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            if "projector" in self.roles:
+                group.create_task(projector.run(self.cable, self.pool))
+            if "intake" in self.roles:
+                group.create_task(self._intake().run())
+            if self.roles & FOLDING:
+                self.worker = self._worker(self.roles & FOLDING)
+                group.create_task(self.worker.run())
+
+    def _intake(self) -> Intake:
+        return Intake(
+            event_log=self.cable,
+            answers=Rows(self.pool),
+            content=self._shelf,
+            instance=self.name,
+            now_ms=self.now_ms,
+            default_language=None,
+        )
+
+    def _worker(self, roles: frozenset[str]) -> Worker:
+        caller = Caller(Mind(self._chance), self._shelf)
+        actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
+        specs = {name: action.spec for name, action in actions.items()}
+        thinkers: Any = {
+            "planner": Planner(caller, specs),
+            "selector": Selector(caller, specs),
+            "parameterizer": Parameterizer(caller, specs),
+            "observer": Observer(self._shelf),
+            "refiner": Refiner(caller),
+            "reviewer": Reviewer(caller, self._shelf),
+        }
+        executor = Executor(
+            actions=actions,
+            caller=caller,
+            content=self._shelf,
+            worker=self.name,
+            observes="observer" in roles,
+            concurrency=CONCURRENCY,
+            now_ms=self.now_ms,
+        )
+        return Worker(
+            event_log=self.cable,
+            snapshots=Rows(self.pool),
+            thinkers={role: think for role, think in thinkers.items() if role in roles},
+            executor=executor if "executor" in roles else None,
+            group=group_of(roles),
+            instance=self.name,
+            concurrency=CONCURRENCY,
+            now_ms=self.now_ms,
+        )
+
+    def _effect(self, key: str, effect_class: str) -> None:
+        self._happened(self, key, effect_class)

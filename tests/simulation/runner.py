@@ -1,0 +1,88 @@
+"""Runs worlds, many at a time, in processes of their own whose hashes do not depend on chance either."""
+
+import gc
+import logging
+import multiprocessing
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from simulation.planted import BUGS
+from simulation.world import Outcome, World
+
+from poweron_projections import projector
+from poweron_services.roles import executor, folding, role
+
+HURRY: Mapping[Any, Mapping[str, float]] = {
+    folding: {"TIDY_PERIOD": 0.3, "LONGEST_PAUSE": 0.4},
+    projector: {"LONGEST_PAUSE": 0.4},
+    executor: {"GRACE_MS": 600},
+    role: {"DRAIN_TIMEOUT": 0.3},
+}
+"""Waits that are shortened, so that in the little time of a world many of them end."""
+
+FORESEEN = ("action raised",)
+CHUNK = 5
+
+
+def outcomes(seeds: Iterable[int], *, bug: str | None = None, traced: bool = False) -> Iterator[Outcome]:
+    """The outcome of each seed, in order; `bug` is planted first."""
+    before = os.environ.get("PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = "0"
+    try:
+        context = multiprocessing.get_context("spawn")
+        with context.Pool(initializer=_prepare, initargs=(bug, traced)) as pool:
+            yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
+    finally:
+        if before is None:
+            del os.environ["PYTHONHASHSEED"]
+        else:
+            os.environ["PYTHONHASHSEED"] = before
+
+
+def table(struck: Counter[str]) -> str:
+    """How often each fault struck, the most frequent first."""
+    return "\n".join(f"{count:10,}  {fault}" for fault, count in struck.most_common())
+
+
+_world: World | None = None
+_traced = False
+
+
+def _prepare(bug: str | None, traced: bool) -> None:
+    global _traced  # noqa: PLW0603
+    _traced = traced
+    assert sys.flags.hash_randomization == 0
+    gc.disable()
+    logging.disable()
+    structlog.configure(processors=[_overhear], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    for module, constants in HURRY.items():
+        for name, value in constants.items():
+            assert hasattr(module, name), name
+            setattr(module, name, value)
+    if bug is not None:
+        BUGS[bug]()
+
+
+def _overhear(_: Any, level: str, event: dict[str, Any]) -> Any:
+    """What the roles say aloud is a finding, too."""
+    said = event["event"]
+    if _world is not None and said not in FORESEEN:
+        error = sys.exc_info()[1] if event.get("exc_info") is True else event.get("exc_info")
+        _world.flag("FALSE_ALARM" if level == "critical" else "UNEXPECTED", said, repr(error), event.get("workflow_id"))
+    raise structlog.DropEvent
+
+
+def _outcome(seed: int) -> Outcome:
+    global _world  # noqa: PLW0603 - one world at a time, and the loggers do not know which
+    _world = World(seed)
+    try:
+        outcome = _world.run()
+    finally:
+        _world = None
+        gc.collect()
+    return outcome if outcome.flags or _traced else replace(outcome, trace=())

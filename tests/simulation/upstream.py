@@ -1,0 +1,121 @@
+"""Those who ask: new workflows, follow-ups, cancellations, some of them twice, some too early, some at once with a rival."""
+
+from dataclasses import dataclass
+
+from simulation.clock import VirtualLoop
+from simulation.faults import Chance
+from simulation.full_fold import FullFold
+from simulation.postgres import Postgres
+from simulation.wire import REQUESTS, SimulatedLog
+
+from poweron_events.codec import encode_request
+from poweron_events.fold.state import Workflow
+from poweron_events.request import RequestCancellation, RequestRound, RequestWorkflow, workflow_id
+from poweron_events.stream import Request
+from poweron_projections.workflows import WORKFLOWS
+
+SOURCE = "/simulation"
+TIME = "2026-11-21T00:00:00.000Z"
+PATIENCE = 60  # looks after which a client no longer waits for the end of a round
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it was sent."""
+
+    request: Request
+    workflow: str
+    value: bytes
+
+
+class Upstream:
+    """All clients of one world."""
+
+    def __init__(self, loop: VirtualLoop, log: SimulatedLog, chance: Chance, full: FullFold, postgres: Postgres) -> None:
+        self._loop, self._log, self._chance, self._full, self._postgres = loop, log, chance, full, postgres
+        self.asked: dict[str, Asked] = {}
+        self.left = 0
+
+    def begin(self, workflows: int) -> None:
+        chance = self._chance
+        for number in range(workflows):
+            name, moment = f"w{number}", chance.between(0, 0.8)
+            self._ask(moment, f"{name}-new", self._opening(), workflow_id(SOURCE, f"{name}-new"))
+            if chance.often(0.4):
+                self._cancel(moment + chance.one_of([0.001, 0.05, 0.2, 0.8]), name, 1)
+            for after in (1, 2):
+                if chance.often(0.5):
+                    self._watch(name, after)
+        if chance.often(0.1):
+            self._cancel(chance.between(0, 1), "nobody", 1)
+
+    def _opening(self) -> RequestWorkflow:
+        return RequestWorkflow(prompt="What is the total?", **self._limits())
+
+    def _limits(self) -> dict[str, int]:
+        chance = self._chance
+        return {
+            "max_steps": chance.one_of([1, 2, 3]),
+            "max_retries": chance.one_of([0, 1]),
+            "deadline_ms": chance.one_of([1_000, 3_000, 300_000, 300_000, 300_000]),
+            "stage_timeout_ms": chance.one_of([1_000, 3_000]),
+        }
+
+    def _watch(self, name: str, after: int) -> None:
+        """A client that sees a round end, in the log or in Postgres, and asks for the next; some cannot wait."""
+        chance, id_ = self._chance, workflow_id(SOURCE, f"{name}-new")
+        rivals, early, in_log = chance.one_of([1, 1, 2]), chance.often(0.2), chance.often(0.5)
+        self.left += 1
+
+        def look(looks: int) -> None:
+            ended = self._full.now(id_) if in_log else self._in_rows(id_)
+            if _has_ended(ended, after) or (early and looks > 5) or looks > PATIENCE:
+                self.left -= 1
+                if looks <= PATIENCE:
+                    self._follow_up(name, id_, after, rivals)
+            else:
+                self._loop.later(0.1, look, looks + 1)
+
+        self._loop.later(0.1, look, 0)
+
+    def _in_rows(self, id_: str) -> Workflow:
+        row = next((row for row in self._postgres.table(WORKFLOWS) if row.workflow_id == id_), None)
+        if row is None:
+            return Workflow(id_)
+        return Workflow(id_, "plan" if row.is_open else "ended", (0,) * row.round)
+
+    def _follow_up(self, name: str, id_: str, after: int, rivals: int) -> None:
+        chance = self._chance
+        if rivals > 1:
+            chance.struck["follow-ups race"] += 1
+        for rival in range(rivals):
+            request = RequestRound(workflow_id=id_, after_round=after, prompt="And then?", **self._limits())
+            self._ask(chance.between(0, 0.02), f"{name}-follow{after}{rival}", request, id_)
+        if chance.often(0.3):
+            self._cancel(chance.between(0, 0.4), name, after + 1)
+
+    def _cancel(self, delay: float, name: str, round_number: int) -> None:
+        self._chance.struck["cancellation races"] += 1
+        id_ = workflow_id(SOURCE, f"{name}-new")
+        request = RequestCancellation(workflow_id=id_, round=round_number, reason="No longer needed.")
+        self._ask(delay, f"{name}-cancel{round_number}", request, id_)
+
+    def _ask(self, delay: float, request_id: str, request: Request, key: str) -> None:
+        value = encode_request(request, source=SOURCE, request_id=request_id, time=TIME)
+        self.asked[request_id] = Asked(request, key, value)
+        self._send(delay, key, value)
+        if self._chance.often(0.35):
+            self._chance.struck["request doubled"] += 1
+            self._send(delay + self._chance.one_of([0.001, 0.1, 0.8, 2.0]), key, value)
+
+    def _send(self, delay: float, key: str, value: bytes) -> None:
+        def arrive() -> None:
+            self.left -= 1
+            self._log.write(REQUESTS, key.encode(), value)
+
+        self.left += 1
+        self._loop.later(delay, arrive)
+
+
+def _has_ended(workflow: Workflow, round_number: int) -> bool:
+    return len(workflow.openings) >= round_number and workflow.phase == "ended"

@@ -1,0 +1,221 @@
+"""A world that follows from its seed: one log, one Postgres, processes that come and go, and all kinds of trouble.
+
+For some seconds, counted and not waited for, everything goes wrong that can. Then nothing does any more,
+and everything must come to rest.
+"""
+
+import hashlib
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from simulation import invariants
+from simulation.clock import VirtualLoop
+from simulation.faults import Chance
+from simulation.full_fold import FullFold
+from simulation.minds import Shelf
+from simulation.postgres import Postgres
+from simulation.processes import BROKER_START_MS, LAYOUTS, Process
+from simulation.trouble import Trouble
+from simulation.upstream import Upstream
+from simulation.wire import EVENTS, SimulatedLog
+
+from poweron_events.fold.partial import PartialFold
+from poweron_events.log import Record
+from poweron_projections import projector
+from poweron_projections.requests import REQUESTS
+
+CHAOS = 2.5  # seconds
+QUIET = 45.0  # seconds after which what has not ended is stuck
+LOOK = 0.05  # seconds between looks whether everything is at rest
+FAREWELL = 60.0  # seconds in which the tasks of all processes must end when they are told to
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a world."""
+
+    seed: int
+    flags: tuple[invariants.Flag, ...]
+    struck: Counter[str]
+    digest: str
+    records: int
+    turns: int
+    seconds: float
+    trace: tuple[str, ...] = ()
+
+
+class World:
+    """One run, from its seed to its outcome."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.chance = Chance(seed)
+        self.loop = VirtualLoop(Random(seed + 1_000_000_007))
+        self.trace: list[str] = []
+        self.flags: list[invariants.Flag] = []
+        self.effects: list[tuple[str, str, int, int]] = []
+        self.once: Counter[str] = Counter()
+        self.partitions = self.chance.one_of([1, 2])
+        self.full = FullFold(self.flag)
+        self.log = SimulatedLog(self.partitions, self._landed)
+        self.postgres = Postgres(self.loop, self.chance)
+        self.shelf = Shelf(self.chance)
+        self.layout = self.chance.one_of(LAYOUTS)
+        self.processes: list[Process] = []
+        self._names: dict[str, Process] = {}
+        self.upstream = Upstream(self.loop, self.log, self.chance, self.full, self.postgres)
+        self.trouble = Trouble(self)
+        self._over = False
+
+    def run(self) -> Outcome:
+        with self._determined():
+            self.upstream.begin(self.chance.one_of([1, 1, 2, 3]))
+            for roles in self.layout:
+                self.start(roles)
+            self.trouble.begin(CHAOS)
+            self.loop.later(CHAOS + LOOK, self._look)
+            self.loop.run(lambda: self._over)
+            self.flags += invariants.check(self)
+            outcome = self._outcome()
+            self._bury()
+        return outcome
+
+    # --- what processes and troubles do ----------------------------------------------------------------
+
+    def start(self, roles: frozenset[str]) -> Process:
+        process = Process(
+            f"p{len(self.processes)}",
+            roles,
+            loop=self.loop,
+            log=self.log,
+            postgres=self.postgres,
+            shelf=self.shelf,
+            chance=self.chance,
+            happened=self._effect,
+        )
+        self.processes.append(process)
+        self._names[process.name] = process
+        self.note("start", process.name, *sorted(roles))
+        return process
+
+    def process(self, source: str) -> Process | None:
+        """The process that an event names as its source."""
+        return self._names.get(source.rpartition("/")[2])
+
+    def note(self, *what: object) -> None:
+        """Remember something for the trace."""
+        self.trace.append(f"{self.loop.time():9.4f} {self.loop.turns:7} {' '.join(map(str, what))}")
+
+    def flag(self, name: str, *detail: object) -> None:
+        self.flags.append((name, detail))
+        self.note("FLAG", name, *detail)
+
+    def _landed(self, record: Record) -> None:
+        if record.topic != EVENTS:
+            self.note("landed", record.topic, record.partition, record.offset)
+            return
+        self.full.take(record)
+        place = (record.partition, record.offset)
+        recorded = self.full.records[place]
+        if recorded is None:
+            self.note("landed", place, "nonsense")
+            return
+        envelope = recorded.envelope
+        cause = envelope.cause.offset if envelope.cause else None
+        told = (type(envelope.event).__name__, envelope.source, "cause", cause, self.full.verdicts[place])
+        self.note("landed", place, envelope.workflow_id[:8], *told, recorded.sha256[:8])
+        for name, detail in invariants.acted_on_the_past(self, recorded):
+            self.flag(name, detail)
+
+    def _effect(self, process: Process, key: str, effect_class: str) -> None:
+        workflow = self._workflow_of(key)
+        partition = self.log.partition_of(EVENTS, workflow.encode())
+        self.effects.append((process.name, key, partition, self.log.end(partition)))
+        self.once[key] += effect_class == "at_most_once"
+        self.note("effect", process.name, key[:8], effect_class)
+
+    def _workflow_of(self, key: str) -> str:
+        for recorded in reversed(self.full.records.values()):
+            if recorded is not None and type(recorded.envelope.event).__name__ == "ActionStarted":
+                if invariants._key(recorded) == key:
+                    return recorded.envelope.workflow_id
+        return ""
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._over = self._at_rest() or self.loop.time() > CHAOS + QUIET
+        self.loop.later(LOOK, self._look)
+
+    def _at_rest(self) -> bool:
+        if self.upstream.left or self.log.in_flight or any(self.full.now(id_).is_open for id_ in self.full.history):
+            return False
+        if any(self.postgres.offset(number) != self.log.end(number) for number in range(self.partitions)):
+            return False
+        answered = {row.id for row in self.postgres.table(REQUESTS)}
+        return self.upstream.asked.keys() <= answered and all(map(self._has_read_all, self.processes))
+
+    def _has_read_all(self, process: Process) -> bool:
+        holding = process.worker._holding if process.worker and process.serves else None
+        held = holding.partitions.values() if holding else ()
+        return all(part.position == self.log.end(part.number) and not part.parked for part in held)
+
+    def _outcome(self) -> Outcome:
+        self.chance.struck["transactions in conflict"] += self.postgres.conflicts
+        said = "\n".join([*self.trace, *map(repr, self.flags)])
+        return Outcome(
+            seed=self.seed,
+            flags=tuple((name, repr(detail)) for name, detail in self.flags),
+            struck=self.chance.struck,
+            digest=hashlib.sha256(said.encode()).hexdigest(),
+            records=len(self.full.records),
+            turns=self.loop.turns,
+            seconds=self.loop.time(),
+            trace=tuple(self.trace),
+        )
+
+    def _bury(self) -> None:
+        """Let nothing of this world be left for the next one."""
+        over = self.loop.time() + FAREWELL
+        for process in self.processes:
+            process.bury()
+        self.loop.run(lambda: self.loop.time() > over or all(self._is_buried(process) for process in self.processes))
+
+    @staticmethod
+    def _is_buried(process: Process) -> bool:
+        process.owner.tasks = [task for task in process.owner.tasks if not task.done()]
+        return not process.owner.tasks
+
+    # --- nothing but the seed --------------------------------------------------------------------------
+
+    @contextmanager
+    def _determined(self) -> Iterator[None]:
+        """No clock but the loop's, no chance but the seed's; every verdict of a reader is compared."""
+        apply, tokens = PartialFold.apply, Random(self.seed + 2_000_000_011)
+
+        def compared(fold: PartialFold, recorded: Any, *arguments: Any) -> Any:
+            verdict = apply(fold, recorded, *arguments)
+            self.full.compare(fold.workflows.get(recorded.envelope.workflow_id), recorded, verdict)
+            return verdict
+
+        def nanoseconds() -> int:
+            return BROKER_START_MS * 1_000_000 + round(self.loop.time() * 1_000_000_000)
+
+        with (
+            patch.object(time, "time_ns", nanoseconds),
+            patch.object(time, "monotonic_ns", nanoseconds),
+            patch.object(time, "time", lambda: nanoseconds() / 1e9),
+            patch.object(time, "monotonic", self.loop.time),
+            patch.object(secrets, "token_hex", lambda size=32: tokens.randbytes(size).hex()),
+            patch.object(secrets, "token_bytes", lambda size=32: tokens.randbytes(size)),
+            patch.object(PartialFold, "apply", compared),
+            patch.object(projector, "migrate", self.postgres.migrate),
+        ):
+            yield

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import orjson
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import DeleteGroupsRequest
 from processes import Processes
 
 from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
@@ -30,7 +32,6 @@ SOURCE = "/tests/survival"
 WITNESS = Path(__file__).with_name("witness.py")
 DEADLINE = 120.0  # seconds for whatever other processes do
 PERIOD = 0.02  # seconds between looks at files
-RESUMED_WITHIN = 12.0  # seconds from a kill to the next event
 
 
 class Witnesses(Processes):
@@ -109,9 +110,14 @@ class Survival:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    async def request(self, action: str = "pure", *, times: int = 1, **told: object) -> str:
-        """Ask for a workflow whose one step has this action; the request is insisted on until the log has it."""
+    async def request(self, action: str = "pure", *, times: int = 1, beside: str | None = None, **told: object) -> str:
+        """Ask for a workflow whose one step has this action; the request is insisted on until the log has it.
+
+        With `beside` it comes to the partition of that workflow.
+        """
         identity = secrets.token_hex(8)
+        while beside is not None and self._partition(workflow_id(SOURCE, identity)) != self._partition(beside):
+            identity = secrets.token_hex(8)
         prompt = orjson.dumps({"action": action, **told}).decode()
         request = RequestWorkflow(prompt=prompt)
         value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
@@ -125,8 +131,27 @@ class Survival:
         messages = [Message(secrets.token_bytes(4), value) for value in values]
         await insisted(lambda: self._connections.log.append(topics.REQUESTS.name, messages))
 
+    def _partition(self, workflow_id: str) -> int:
+        return self._connections.log.partition_of(topics.EVENTS.name, workflow_id.encode())
+
     def open_gate(self, gate: str) -> None:
         (self._folder / gate).touch()
+
+    async def forget_offsets(self) -> None:
+        """All that the groups of the roles remember; Kafka forgets it once their members count as dead."""
+        settings = self._connections.settings
+        admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
+        await admin.start()
+        try:
+            found = {name for name, _ in await admin.list_consumer_groups()}
+            groups = {name for name in found if name.startswith(f"{settings.kafka_prefix}poweron.")}
+            assert len(groups) == 4
+            async with asyncio.timeout(DEADLINE):
+                while groups:
+                    deleted = await admin._send_request(DeleteGroupsRequest(sorted(groups)))
+                    groups -= {name for name, error in deleted.results if error == 0}
+        finally:
+            await admin.close()
 
     # --- following ----------------------------------------------------------------------------------------
 
@@ -189,9 +214,9 @@ class Survival:
         wanted = idempotency_key(workflow_id, (1, 1, 1, 1))
         return [pid for pid, key in self.effects() if key == wanted]
 
-    def thoughts(self) -> list[tuple[int, str]]:
-        """Process id and kind of each question that a model has begun to think about."""
-        return [(int(pid), kind) for pid, kind, _ in (line.split() for line in lines(self._folder / "thoughts"))]
+    def thinking(self, kind: str) -> list[int]:
+        """The processes whose model has begun to think about a question of this kind."""
+        return [int(pid) for pid, asked in (line.split() for line in lines(self._folder / "thoughts")) if asked == kind]
 
     # --- what must hold -----------------------------------------------------------------------------------
 

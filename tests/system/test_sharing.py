@@ -1,12 +1,9 @@
 """Processes that share the work, overlap, come and go: every workflow completes once and no effect comes twice."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.protocol.admin import DeleteGroupsRequest
-from surviving import DEADLINE, Survival, until, witnesses
+from surviving import Survival, until, witnesses
 
 from poweron_projections.connection import acquire
 from poweron_projections.rebuild import rebuild
@@ -48,7 +45,7 @@ async def test_all_offsets_are_lost_the_rows_are_emptied_and_projectors_are_kill
         await until(lambda: all(survival.running(id_) for id_ in begun), "all are at work")
         for name in ("one", "two", "projector:rows"):
             processes.kill(name)
-        await delete_groups(connections)
+        await survival.forget_offsets()
         for name in ("one", "two", "projector:rows"):
             processes.start(name)
         await until(lambda: all(len(survival.running(id_)) > 1 for id_ in begun), "all are taken over")
@@ -67,23 +64,6 @@ async def test_all_offsets_are_lost_the_rows_are_emptied_and_projectors_are_kill
         await survival.all_ended()
         processes.expect_alive()
     await survival.expect_all_well()
-
-
-async def delete_groups(connections: Connections) -> None:
-    """All that the groups of the roles remembered; Kafka does so once their members are known to be dead."""
-    settings = connections.settings
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
-    await admin.start()
-    try:
-        found = {name for name, _ in await admin.list_consumer_groups()}
-        groups = {name for name in found if name.startswith(f"{settings.kafka_prefix}poweron.")}
-        assert len(groups) == 4
-        async with asyncio.timeout(DEADLINE):
-            while groups:
-                deleted = await admin._send_request(DeleteGroupsRequest(sorted(groups)))
-                groups -= {name for name, error in deleted.results if error == 0}
-    finally:
-        await admin.close()
 
 
 async def empty(connections: Connections) -> None:

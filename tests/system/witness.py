@@ -59,8 +59,8 @@ class Trace:
     def effect(self, key: str) -> None:
         self._write("effects", key)
 
-    def thought(self, kind: str, prompt: str) -> None:
-        self._write("thoughts", f"{kind} {prompt}")
+    def thought(self, kind: str) -> None:
+        self._write("thoughts", kind)
 
     async def opened(self, gate: str) -> None:
         while gate and not (self.folder / gate).exists():  # noqa: ASYNC110 - it is the work that takes so long
@@ -96,7 +96,7 @@ class ThinkingModel:
     async def complete(self, prompt: Prompt) -> Completion:
         told = orjson.loads(_told(prompt))
         if told.get("thinks"):
-            self._trace.thought(type(prompt).__name__, told["action"])
+            self._trace.thought(type(prompt).__name__)
             await asyncio.sleep(told["thinks"])  # a model that takes its time
         return Completion(_answer(prompt, told), provider="witness", model="witness", input_tokens=10, output_tokens=5)
 

@@ -1,15 +1,18 @@
 """What a record changes: from the workflow as it stood and the record to rows. Pure.
 
-A `View` is the fold state of one workflow with those of its rows that can still change; a `Batch`
-collects what many records change, each row once.
+A `View` is the fold state of one workflow with what its rows need beside it; a `Batch` collects what many
+records change. Rows that nothing will change any more are made at once, the others when the batch is done.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.envelope import Recorded
+from poweron_events.event import StepEvent
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
@@ -19,25 +22,29 @@ from poweron_projections.documents import DOCUMENTS, document_rows
 from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import REQUESTS, request_rows
-from poweron_projections.steps import STEPS, StepRow, step_row
+from poweron_projections.steps import STEPS, step_row, step_status
 from poweron_projections.table import Row, Table
-from poweron_projections.tasks import TASKS, TaskRow, task_rows
+from poweron_projections.tasks import TASKS, TaskCourse, finished_tasks, planned_tasks, task_course, task_row
 from poweron_projections.usage import USAGE, usage_rows
-from poweron_projections.workflows import ROUNDS, WORKFLOWS, RoundRow, WorkflowRow, round_row, workflow_row
+from poweron_projections.workflows import ROUNDS, WORKFLOWS, WorkflowRow, round_row, workflow_row
 
 Read = tuple[Record, Recorded | Undecodable]
 """A record of `poweron.events`, and the event that it is or why it is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """A workflow, and the rows of it that its next event may change."""
+class View(NamedTuple):
+    """A workflow, and what its rows need beside its state.
+
+    `row` is its row in `workflows` and `settled` are its other rows that can still change, as they were put last;
+    `newest` is its last record; `step` are the events of the step that runs.
+    """
 
     workflow: Workflow
     row: WorkflowRow | None = None
-    round: RoundRow | None = None
-    task: TaskRow | None = None
-    step: StepRow | None = None
+    settled: tuple[Row, ...] = ()
+    newest: Recorded | None = None
+    task: TaskCourse | None = None
+    step: tuple[Recorded, ...] = ()
 
     @classmethod
     def of(cls, workflow_id: str) -> "View":
@@ -45,21 +52,21 @@ class View:
         return cls(Workflow(workflow_id))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows to be written, by table and key."""
+    """Rows to be written, by table; where a row replaces another, only the newest."""
 
-    rows: dict[str, dict[object, Row]] = field(default_factory=dict)
+    added: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    changed: defaultdict[str, dict[object, Row]] = field(default_factory=lambda: defaultdict(dict))
 
     def put(self, table: Table, rows: Iterable[Row]) -> None:
-        for row in rows:
-            kept = self.rows.setdefault(table.name, {})
-            key = table.key_of(row)
-            if table.keeps == "newest" or key not in kept:
-                kept[key] = row
+        if table.keeps == "newest":
+            self.changed[table.name].update((table.key_of(row), row) for row in rows)
+        else:
+            self.added[table.name].extend(rows)
 
     def of(self, table: Table) -> Sequence[Row]:
-        return list(self.rows.get(table.name, {}).values())
+        return [*self.added[table.name], *self.changed[table.name].values()]
 
 
 def read(record: Record) -> Read:
@@ -76,33 +83,54 @@ def dead_letter(record: Record, error: Undecodable) -> DeadLetter:
 
 
 def project(view: View, record: Record, recorded: Recorded, batch: Batch) -> View:
-    """The view after a record; its rows go into the batch."""
+    """The view after a record; rows that are as they will stay go into the batch, `settle` puts the others."""
     seq = view.workflow.seq
     after, verdict = evolve(view.workflow, recorded)
-    row = workflow_row(view.row, recorded, after)
-    batch.put(WORKFLOWS, [row])
     batch.put(RECORDS, [records_.judged(record, recorded, seq, verdict)])
     batch.put(USAGE, usage_rows(recorded, seq, verdict))
     if verdict == "accepted":
         batch.put(REQUESTS, request_rows(recorded, seq))
     if verdict != "accepted" or after.head is view.workflow.head:  # its round is as it was
-        return View(after, row, view.round, view.task, view.step)
-    return _project_round(view, recorded, View(after, row), batch)
+        told = view._replace(workflow=after, newest=recorded)
+    else:
+        told = _project_round(view, recorded, after, batch)
+    return told if told.row is not None and after.is_open else settle(told, batch)
 
 
-def _project_round(before: View, recorded: Recorded, view: View, batch: Batch) -> View:
-    after = view.workflow
-    opens = before.round is None or before.round.round != after.current.number
-    round_ = round_row(before.round, recorded, after)
-    tasks = task_rows(None if opens else before.task, recorded, after)
-    step = step_row(None if opens else before.step, recorded, after)
-    batch.put(ROUNDS, [round_])
-    batch.put(TASKS, tasks)
-    batch.put(STEPS, [step] if step is not None and step is not before.step else [])
-    batch.put(DOCUMENTS, document_rows(recorded, after))
+def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> View:
+    before, event = view.workflow, recorded.envelope.event
     said = after.current.messages[-1]
     batch.put(MESSAGES, [message_row(after.id, said)] if said.seq == after.seq - 1 else [])
-    return View(after, view.row, round_, tasks[-1] if tasks else None, step)
+    batch.put(DOCUMENTS, document_rows(recorded, after))
+    batch.put(TASKS, planned_tasks(recorded, after))
+    batch.put(TASKS, finished_tasks(view.task, before, recorded, after))
+    task = task_course(view.task, before, recorded, after)
+    step = (*view.step, recorded) if isinstance(event, StepEvent) else view.step
+    status = step_status(step, after)
+    if status != "running":
+        batch.put(STEPS, [step_row(step, status)])
+        step = ()
+    return View(after, view.row, view.settled, recorded, task, step)
+
+
+def settle(view: View, batch: Batch) -> View:
+    """Put the rows that can still change, where they are not as they were put last."""
+    assert view.newest is not None
+    row = workflow_row(view.row, view.newest, view.workflow)
+    batch.put(WORKFLOWS, [row])
+    rows = list(_changing(view))
+    for table, one in rows:
+        batch.put(table, [] if one in view.settled else [one])
+    return view._replace(row=row, settled=tuple(one for _, one in rows))
+
+
+def _changing(view: View) -> Iterator[tuple[Table, Row]]:
+    if view.workflow.round is not None:
+        yield ROUNDS, round_row(view.workflow)
+    if view.task is not None:
+        yield TASKS, task_row(view.workflow, view.task)
+    if view.step:
+        yield STEPS, step_row(view.step, "running")
 
 
 def put_undecodable(record: Record, batch: Batch) -> None:

@@ -19,6 +19,7 @@ from poweron_projections.projection import (
     put_dead_letters,
     put_undecodable,
     read,
+    settle,
 )
 from poweron_projections.snapshots import views
 from poweron_projections.table import columns_of
@@ -93,8 +94,9 @@ class Rows:
                 view = self._views.get(workflow_id) or View.of(workflow_id)
                 self._views[workflow_id] = project(view, record, recorded, batch)
         for workflow_id in named:
-            if not self._views[workflow_id].workflow.is_open:
-                del self._views[workflow_id]
+            view = settle(self._views.pop(workflow_id), batch)
+            if view.workflow.is_open:
+                self._views[workflow_id] = view
 
     async def _bury(self, connection: Connection, reads: Sequence[Read]) -> None:
         """Append a dead letter for each record that is no event, unless the rows hold it already (E-14).

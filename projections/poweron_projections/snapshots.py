@@ -5,14 +5,14 @@ records since the opening of that round; of any other workflow a stub is enough.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from poweron_events import topics
 from poweron_events.codec import read_record
 from poweron_events.envelope import Recorded
 from poweron_events.fold.partial import Stub
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Phase, Workflow
 from poweron_events.log import Record
 from poweron_events.request import RefusalReason
 from poweron_projections import offsets
@@ -149,16 +149,17 @@ async def _folded(connection: Connection, opened: Mapping[str, View]) -> AsyncIt
         workflow_id = recorded.envelope.workflow_id
         if view is None or view.workflow.id != workflow_id:
             if view is not None:
-                yield replace(view, row=opened[view.workflow.id].row)
-            view = _before_open_round(opened[workflow_id].workflow, row["opening_seq"])
+                yield view
+            view = _before_open_round(opened[workflow_id], row["opening_seq"])
         view = project(view, record, recorded, Batch())
     if view is not None:
-        yield replace(view, row=opened[view.workflow.id].row)
+        yield view
 
 
-def _before_open_round(workflow: Workflow, opening_seq: int) -> View:
-    openings = workflow.openings[:-1]
-    return View(Workflow(workflow.id, "ended" if openings else "none", openings, seq=opening_seq))
+def _before_open_round(view: View, opening_seq: int) -> View:
+    openings = view.workflow.openings[:-1]
+    phase: Phase = "ended" if openings else "none"
+    return View(Workflow(view.workflow.id, phase, openings, seq=opening_seq), view.row)
 
 
 def _recorded(row: Found) -> tuple[Record, Recorded]:

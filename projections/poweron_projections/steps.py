@@ -1,6 +1,7 @@
 """The steps of a task as rows: what was selected, with which parameters, what came of it, what was decided next."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
@@ -23,121 +24,91 @@ class StepRow(NamedTuple):
     attempt: int
     step: int
     status: str
-    action: str | None
-    objective: str | None
-    parameters: Json | None
-    refusals: Json
-    tries: int
-    success: bool | None
-    outcome: str | None
-    error: str | None
-    result_label: str | None
-    decision: str | None
-    decision_reason: str | None
-    classification: str | None
-    hint: str | None
-    input_tokens: int
-    output_tokens: int
-    cost_nano_usd: int
-    duration_ms: int | None
-    started_ms: int
-    completed_ms: int | None
+    action: str | None = None
+    objective: str | None = None
+    parameters: Json | None = None
+    refusals: Json = "[]"
+    tries: int = 0
+    success: bool | None = None
+    outcome: str | None = None
+    error: str | None = None
+    result_label: str | None = None
+    decision: str | None = None
+    decision_reason: str | None = None
+    classification: str | None = None
+    hint: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+    duration_ms: int | None = None
+    started_ms: int = 0
+    completed_ms: int | None = None
 
 
 STEPS = Table("steps", StepRow, key=("workflow_id", "round", "task", "attempt", "step"), keeps="newest")
 
 
-def step_row(row: StepRow | None, recorded: Recorded, after: Workflow) -> StepRow | None:
-    """The step that an accepted event of its round changes; None if it changes none."""
-    event = recorded.envelope.event
-    if isinstance(event, StepEvent):
-        place = (event.round, event.task, event.attempt, event.step)
-        row = row if row is not None and row[1:5] == place else _begun(place, recorded, after)
-        row = _charged(_told(row, event, recorded), event)
-    return _ended(row, after)
+def step_status(told: Sequence[Recorded], after: Workflow) -> str:
+    """Whether a step that was told these events still runs; if not, how it ended."""
+    if not told:
+        return "running"
+    here = after.place == _place(told)
+    if after.phase == "review" or not here:
+        return "refused" if here and after.task.refused is not None else "done"
+    return "stopped" if after.phase == "closing" else "running"
 
 
-def _begun(place: tuple[int, int, int, int], recorded: Recorded, after: Workflow) -> StepRow:
+def step_row(told: Sequence[Recorded], status: str) -> StepRow:
+    """The step that was told these accepted events."""
+    cells: dict[str, Any] = {"status": status, "started_ms": told[0].time_ms}
+    for recorded in told:
+        cells |= _cells(recorded)
+    events = [recorded.envelope.event for recorded in told]
+    refusals = [event.reason for event in events if isinstance(event, SelectionRejected | ParametersRejected)]
+    calls = [call for event in events if event is not None for call in model_calls(event)]
     return StepRow(
-        after.id,
-        *place,
-        status="running",
-        action=None,
-        objective=None,
-        parameters=None,
-        refusals="[]",
-        tries=0,
-        success=None,
-        outcome=None,
-        error=None,
-        result_label=None,
-        decision=None,
-        decision_reason=None,
-        classification=None,
-        hint=None,
-        input_tokens=0,
-        output_tokens=0,
-        cost_nano_usd=0,
-        duration_ms=None,
-        started_ms=recorded.time_ms,
-        completed_ms=None,
+        told[0].envelope.workflow_id,
+        *_place(told),
+        **cells,
+        refusals=json(refusals),
+        input_tokens=sum(call.input_tokens for call in calls),
+        output_tokens=sum(call.output_tokens for call in calls),
+        cost_nano_usd=sum(call.cost_nano_usd for call in calls),
     )
 
 
-def _told(row: StepRow, event: StepEvent, recorded: Recorded) -> StepRow:  # noqa: PLR0911 - one case per event
-    match event:
-        case ActionSelected():
-            return row._replace(action=event.action, objective=text(event.action_objective))
-        case SelectionRejected() | ParametersRejected():
-            return row._replace(refusals=_and(row.refusals, event.reason))
-        case ParametersSet():
-            return row._replace(parameters=json(event.parameters))
-        case ActionStarted():
-            return row._replace(tries=event.try_)
-        case ActionCompleted():
-            return row._replace(
-                success=event.success,
-                outcome=event.outcome,
-                error=optional_text(event.error),
-                result_label=text(event.result_label),
-                duration_ms=event.duration_ms,
-                completed_ms=recorded.time_ms,
-            )
-        case ObservationRecorded():
-            return row._replace(success=event.observation.success)
-        case RefinementDecided():
-            return row._replace(
-                decision=event.decision,
-                decision_reason=text(event.reason),
-                classification=event.classification,
-                hint=optional_text(event.hint),
-            )
-        case _:  # approvals: the parameters and the outcome tell
-            return row
+def _place(told: Sequence[Recorded]) -> tuple[int, int, int, int]:
+    event = told[0].envelope.event
+    assert isinstance(event, StepEvent)
+    return event.round, event.task, event.attempt, event.step
 
 
-def _and(refusals: Json, reason: str) -> Json:
-    more = json([reason])
-    return more if refusals == "[]" else f"{refusals[:-1]},{more[1:]}"
-
-
-def _charged(row: StepRow, event: StepEvent) -> StepRow:
-    calls = model_calls(event)
-    if not calls:
-        return row
-    return row._replace(
-        input_tokens=row.input_tokens + sum(call.input_tokens for call in calls),
-        output_tokens=row.output_tokens + sum(call.output_tokens for call in calls),
-        cost_nano_usd=row.cost_nano_usd + sum(call.cost_nano_usd for call in calls),
-    )
-
-
-def _ended(row: StepRow | None, after: Workflow) -> StepRow | None:
-    if row is None or row.status != "running":
-        return row
-    if after.phase == "review" or after.place != row[1:5]:
-        refused = after.task.refused is not None and after.place == row[1:5]
-        return row._replace(status="refused" if refused else "done")
-    if after.phase == "closing":
-        return row._replace(status="stopped")
-    return row
+def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case per event
+    """The cells of the step's row that an event fills."""
+    match recorded.envelope.event:
+        case ActionSelected() as event:
+            return {"action": event.action, "objective": text(event.action_objective)}
+        case ParametersSet() as event:
+            return {"parameters": json(event.parameters)}
+        case ActionStarted() as event:
+            return {"tries": event.try_}
+        case ActionCompleted() as event:
+            return {
+                "success": event.success,
+                "outcome": event.outcome,
+                "error": optional_text(event.error),
+                "result_label": text(event.result_label),
+                "duration_ms": event.duration_ms,
+                "completed_ms": recorded.time_ms,
+            }
+        case ObservationRecorded() as event:
+            return {"success": event.observation.success}
+        case RefinementDecided() as event:
+            return {
+                "decision": event.decision,
+                "decision_reason": text(event.reason),
+                "classification": event.classification,
+                "hint": optional_text(event.hint),
+            }
+        case _:  # refusals are gathered; approvals: the parameters and the outcome tell
+            return {}

@@ -6,7 +6,6 @@ from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Workflow
 from poweron_events.outcome import TaskReviewed
 from poweron_events.planning import TasksPlanned
-from poweron_events.refinement import RefinementDecided
 from poweron_projections.table import Json, Table, Uuid, json, text
 
 
@@ -19,33 +18,71 @@ class TaskRow(NamedTuple):
     objective: str
     task_type: str
     success_criteria: Json
-    status: str
-    attempts: int
-    retries: int
-    actions: int
-    tokens: int
-    criteria_progress: Json
-    reason: str
-    started_ms: int | None
-    ended_ms: int | None
+    status: str = "planned"
+    attempts: int = 0
+    retries: int = 0
+    actions: int = 0
+    tokens: int = 0
+    criteria_progress: Json = "[]"
+    reason: str = ""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+
+
+class TaskCourse(NamedTuple):
+    """When the task at hand began, and how it ended."""
+
+    started_ms: int
+    status: str = "running"
+    reason: str = ""
+    ended_ms: int | None = None
 
 
 TASKS = Table("tasks", TaskRow, key=("workflow_id", "round", "task"), keeps="newest")
 
 
-def task_rows(row: TaskRow | None, recorded: Recorded, after: Workflow) -> list[TaskRow]:
-    """What an accepted event of the round changes; the task at hand comes last."""
-    task = after.current.task
-    if task is None:
+def planned_tasks(recorded: Recorded, after: Workflow) -> list[TaskRow]:
+    """The tasks of a plan that was accepted."""
+    event = recorded.envelope.event
+    return (
+        [_planned(after, place) for place in range(1, len(event.tasks) + 1)] if isinstance(event, TasksPlanned) else []
+    )
+
+
+def task_course(course: TaskCourse | None, before: Workflow, recorded: Recorded, after: Workflow) -> TaskCourse | None:
+    """The course of the task at hand after an accepted event of the round; None before tasks are planned."""
+    if after.current.task is None:
+        return None
+    if course is None or before.task.number != after.task.number:
+        return TaskCourse(recorded.time_ms)
+    if course.ended_ms is None and after.phase in ("closing", "draining"):
+        return _ended(course, recorded, after)
+    return course
+
+
+def finished_tasks(course: TaskCourse | None, before: Workflow, recorded: Recorded, after: Workflow) -> list[TaskRow]:
+    """The task whose review let the next one begin, if the event is that review."""
+    event = recorded.envelope.event
+    if course is None or not isinstance(event, TaskReviewed) or before.task.number == after.task.number:
         return []
-    if isinstance(recorded.envelope.event, TasksPlanned):
-        rows = [_planned(after, place) for place in range(1, len(after.current.tasks) + 1)]
-        return [*rows[1:], _begun(rows[0], recorded)]
-    assert row is not None
-    if row.task != task.number:
-        return [_ended(row, recorded, after), _begun(_planned(after, task.number), recorded)]
-    stopped = after.phase in ("closing", "draining") and row.ended_ms is None
-    return [_counted(_ended(row, recorded, after) if stopped else row, recorded, after)]
+    row = task_row(before, _ended(course, recorded, after))
+    return [row._replace(criteria_progress=json(event.criteria_progress)) if event.criteria_progress else row]
+
+
+def task_row(workflow: Workflow, course: TaskCourse) -> TaskRow:
+    """The task at hand as it stands."""
+    task = workflow.task
+    return _planned(workflow, task.number)._replace(
+        status=course.status,
+        attempts=task.attempt,
+        retries=task.retries,
+        actions=task.actions,
+        tokens=task.tokens,
+        criteria_progress=json(task.progress),
+        reason=course.reason,
+        started_ms=course.started_ms,
+        ended_ms=course.ended_ms,
+    )
 
 
 def _planned(workflow: Workflow, place: int) -> TaskRow:
@@ -57,42 +94,13 @@ def _planned(workflow: Workflow, place: int) -> TaskRow:
         objective=text(plan.objective),
         task_type=plan.task_type,
         success_criteria=json(plan.success_criteria),
-        status="planned",
-        attempts=0,
-        retries=0,
-        actions=0,
-        tokens=0,
-        criteria_progress="[]",
-        reason="",
-        started_ms=None,
-        ended_ms=None,
     )
 
 
-def _begun(row: TaskRow, recorded: Recorded) -> TaskRow:
-    return row._replace(status="running", attempts=1, started_ms=recorded.time_ms)
-
-
-def _ended(row: TaskRow, recorded: Recorded, after: Workflow) -> TaskRow:
-    """The task's end: by its review, or because its round was stopped."""
+def _ended(course: TaskCourse, recorded: Recorded, after: Workflow) -> TaskCourse:
+    """The end of a task: by its review, or because its round was stopped."""
     event = recorded.envelope.event
     if not isinstance(event, TaskReviewed):
-        return row._replace(status="stopped", reason=text(after.current.reason), ended_ms=recorded.time_ms)
-    return row._replace(
-        status="success" if event.status == "success" else "failed",
-        criteria_progress=json(event.criteria_progress) if event.criteria_progress else row.criteria_progress,
-        reason=text(event.reason),
-        ended_ms=recorded.time_ms,
-    )
-
-
-def _counted(row: TaskRow, recorded: Recorded, after: Workflow) -> TaskRow:
-    task = after.task
-    judged = isinstance(recorded.envelope.event, RefinementDecided | TaskReviewed)
-    return row._replace(
-        attempts=task.attempt,
-        retries=task.retries,
-        actions=task.actions,
-        tokens=task.tokens,
-        criteria_progress=json(task.progress) if judged else row.criteria_progress,
-    )
+        return course._replace(status="stopped", reason=text(after.current.reason), ended_ms=recorded.time_ms)
+    status = "success" if event.status == "success" else "failed"
+    return course._replace(status=status, reason=text(event.reason), ended_ms=recorded.time_ms)

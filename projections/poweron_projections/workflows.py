@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
-from poweron_events.request import RoundRequested, WorkflowRequested
 from poweron_projections.table import Table, Uuid, text
 
 
@@ -55,15 +53,14 @@ WORKFLOWS = Table("workflows", WorkflowRow, key=("workflow_id",), keeps="newest"
 ROUNDS = Table("rounds", RoundRow, key=("workflow_id", "round"), keeps="newest")
 
 
-def workflow_row(row: WorkflowRow | None, recorded: Recorded, after: Workflow) -> WorkflowRow:
-    """The workflow after a record of any verdict."""
+def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> WorkflowRow:
+    """The workflow as it stands after its newest record, of any verdict; `row` is an earlier one."""
     if row is not None and after.round is None:  # nothing but the count of its records can have changed
-        return row._replace(seq=after.seq, last_offset=after.last, updated_ms=recorded.time_ms)
-    opened_now = after.openings == (recorded.offset,)
+        return row._replace(seq=after.seq, last_offset=after.last, updated_ms=newest.time_ms)
     round_number, task, attempt, step = after.place
     return WorkflowRow(
         workflow_id=after.id,
-        partition=recorded.partition,
+        partition=newest.partition,
         status=_status(after),
         phase=after.phase,
         round=round_number,
@@ -74,9 +71,15 @@ def workflow_row(row: WorkflowRow | None, recorded: Recorded, after: Workflow) -
         frozen=after.frozen,
         seq=after.seq,
         last_offset=after.last,
-        opened_ms=recorded.time_ms if row is None or opened_now else row.opened_ms,
-        updated_ms=recorded.time_ms,
+        opened_ms=_opened_ms(row, newest, after),
+        updated_ms=newest.time_ms,
     )
+
+
+def _opened_ms(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> int:
+    if after.round is not None and len(after.openings) == 1:
+        return after.round.opened_ms
+    return newest.time_ms if row is None else row.opened_ms
 
 
 def _status(workflow: Workflow) -> str:
@@ -87,45 +90,27 @@ def _status(workflow: Workflow) -> str:
     return workflow.round.ending
 
 
-def round_row(row: RoundRow | None, recorded: Recorded, after: Workflow) -> RoundRow:
-    """The round after an accepted event of it."""
-    match recorded.envelope.event:
-        case WorkflowRequested() | RoundRequested():
-            row = _opened(recorded, after)
-        case RoundCompleted() | RoundFailed() | RoundCancelled() as event:
-            assert row is not None
-            assert after.current.ending is not None
-            row = row._replace(status=after.current.ending, message=text(event.message), ended_ms=recorded.time_ms)
-    assert row is not None
-    totals = after.current.totals
-    return row._replace(
-        reason=text(after.current.reason),
-        steps=totals.steps,
-        input_tokens=totals.input_tokens,
-        output_tokens=totals.output_tokens,
-        cost_nano_usd=totals.cost_nano_usd,
-    )
-
-
-def _opened(recorded: Recorded, after: Workflow) -> RoundRow:
-    opening = after.current.opening
+def round_row(workflow: Workflow) -> RoundRow:
+    """The round at hand, or the one that ended last, as it stands."""
+    round_ = workflow.current
+    opening, totals, last = round_.opening, round_.totals, None if workflow.is_open else round_.messages[-1]
     return RoundRow(
-        workflow_id=after.id,
-        round=opening.round,
-        opening_offset=recorded.offset,
-        opening_seq=after.seq - 1,
+        workflow_id=workflow.id,
+        round=round_.number,
+        opening_offset=workflow.openings[-1],
+        opening_seq=round_.messages[0].seq,
         mode=opening.workflow_mode,
         prompt=text(opening.prompt),
         max_steps=opening.max_steps,
         request_source=text(opening.request.source),
         request_id=text(opening.request.id),
-        status="running",
-        reason="",
-        message=None,
-        steps=0,
-        input_tokens=0,
-        output_tokens=0,
-        cost_nano_usd=0,
-        opened_ms=recorded.time_ms,
-        ended_ms=None,
+        status=_status(workflow),
+        reason=text(round_.reason),
+        message=None if last is None else text(last.message),
+        steps=totals.steps,
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cost_nano_usd=totals.cost_nano_usd,
+        opened_ms=round_.opened_ms,
+        ended_ms=None if last is None else last.time_ms,
     )

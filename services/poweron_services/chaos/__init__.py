@@ -3,7 +3,3 @@
 Everything is real: Kafka, Postgres and the role processes are started, killed, frozen and emptied. What
 counts is said by witnesses outside the service: who asked for what, and a journal of every effect.
 """
-
-from poweron_services.chaos.running import run
-
-__all__ = ["run"]

@@ -38,7 +38,9 @@ def main(journal: Path, roles: Sequence[str]) -> int:
 
 
 def _end_with_the_command() -> None:
-    sys.stdin.buffer.read()
+    """Read nothing from standard input until it ends; without Python's own buffer, which a thread must not hold."""
+    while os.read(0, 1):
+        pass
     os._exit(1)
 
 

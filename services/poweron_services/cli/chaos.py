@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from poweron_services import chaos
+from poweron_services.chaos import running
 from poweron_services.chaos.faults import SENTENCES
 from poweron_services.chaos.picture import Picture, Tally
 from poweron_services.chaos.running import Audience, Outcome
@@ -55,7 +55,7 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
     for how in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(how, _stop, stopping, task)
     with _looking_on() as shown:
-        return await chaos.run(
+        return await running.run(
             seconds=seconds,
             seed=seed,
             user_home=settings.home,

@@ -24,6 +24,7 @@ DEAD_LETTERS_GROUP: Final = "poweron.projector.deadletter"
 
 BATCH: Final = 1_000  # records in one transaction
 POLL: Final = 0.2  # seconds
+IDLE: Final = 5.0  # seconds without records after which the rows are asked whether they are where they were left
 PATIENCE: Final = 0.5  # seconds that a transaction may take before polling goes on beside it
 TRANSACTION_DEADLINE: Final = 30.0  # seconds
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds before a failed transaction is tried again
@@ -57,6 +58,16 @@ class Projector:
             await rebuild(self._log, self._pool)
         async with _deadline(), acquire(self._pool) as connection:
             return await self._rows.load(connection, self._topic, partitions)
+
+    async def check(self) -> None:
+        """Make sure that the rows are where they were left.
+
+        Raises:
+            Unavailable: Postgres cannot be reached, or the rows were deleted; `load` makes them anew.
+            Conflict: they are elsewhere: another projector was first, or other rows took their place.
+        """
+        async with _deadline(), acquire(self._pool) as connection:
+            await self._rows.check(connection, self._topic)
 
     async def project(self, records: Sequence[Record]) -> None:
         """Take the records into the rows; those that are there already have no effect.
@@ -139,16 +150,21 @@ class _Following:
         self._assigned: frozenset[int] = frozenset()
         self._in_place = True
         self._pause = FIRST_PAUSE
-        self._not_before = 0.0
+        self._not_before = self._idle_since = 0.0
 
     async def go_on(self) -> None:
         """Poll once, and do what is to be done."""
         polled = await self._poll(POLL)
+        now = asyncio.get_running_loop().time()
         if not self._in_place:
-            if asyncio.get_running_loop().time() >= self._not_before:
+            if now >= self._not_before:
                 await self._attempt(self._take_place())
         elif polled.records:
+            self._idle_since = now
             await self._attempt(self._projector.project(polled.records))
+        elif now >= self._idle_since + IDLE:
+            self._idle_since = now
+            await self._attempt(self._projector.check())
 
     async def _poll(self, timeout: float) -> Polled:
         try:

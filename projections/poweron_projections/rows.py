@@ -54,6 +54,16 @@ class Rows:
         self.offsets[topic] = {partition: found[partition] for partition in partitions}
         return self.offsets[topic]
 
+    async def check(self, connection: Connection, topic: str) -> None:
+        """Compare the offsets with those remembered.
+
+        Raises:
+            Conflict: the rows were moved on, or replaced.
+        """
+        found, remembered = await offsets.read(connection, topic), self.offsets.get(topic, {})
+        if any(found.get(partition) != offset for partition, offset in remembered.items()):
+            raise Conflict(f"the rows of {topic!r} are at {found!r}, but were left at {remembered!r}")
+
     async def write(self, connection: Connection, topic: str, records: Sequence[Record]) -> None:
         """Take the records into the rows, inside a repeatable-read transaction that the caller commits.
 

@@ -241,6 +241,19 @@ async def test_a_running_projector_fills_a_wiped_postgres_again(log: MemoryLog, 
     assert (await verify(log, pool)).differences == []
 
 
+@pytest.mark.req("E-01")
+async def test_a_wiped_postgres_is_filled_again_while_nothing_happens(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projector, "IDLE", 0.05)
+    async with running(log, pool):
+        await log.append(EVENTS, typical("1").messages)
+        await projected(log, pool)
+        await wipe(pool)
+        await projected(log, pool)
+    assert await count(pool, "workflows") == 1
+
+
 @pytest.mark.req("E-09")
 async def test_polling_goes_on_while_postgres_does_not_answer(
     log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch

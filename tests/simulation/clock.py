@@ -100,9 +100,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         (context or copy_context())[OWNER].tasks.append(task)
         return task
 
-    def call_soon(
-        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
         context = context or copy_context()
         handle = asyncio.Handle(callback, args, self, context)
         self._queue(handle, context[OWNER])

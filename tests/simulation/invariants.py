@@ -25,6 +25,7 @@ from simulation.postgres import rebuilt
 from simulation.upstream import SOURCE
 
 from poweron_events.envelope import Recorded, idempotency_key
+from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import Workflow
 from poweron_events.request import RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
 from poweron_projections.requests import REQUESTS
@@ -120,7 +121,10 @@ def _spurious(world: "World", recorded: Recorded) -> Iterator[Flag]:
         return
     states = world.full.between(asked.workflow, received, recorded.offset)
     if all(_possible(asked.request, state) for state in states):
-        yield "SPURIOUS_REFUSAL", (event.request.id, event.reason, "received at", received, "refused at", recorded.offset)
+        yield (
+            "SPURIOUS_REFUSAL",
+            (event.request.id, event.reason, "received at", received, "refused at", recorded.offset),
+        )
 
 
 def _possible(request: object, state: Workflow) -> bool:
@@ -156,7 +160,11 @@ def held(world: "World", process: "Process") -> Iterator[Flag]:
     holding = process.worker._holding if process.worker else None
     for number, partition in holding.partitions.items() if holding else ():
         for id_, history in world.full.history.items():
-            if world.log.partition_of("poweron.events", id_.encode()) != number or id_ in partition.parked or not history:
+            if (
+                world.log.partition_of("poweron.events", id_.encode()) != number
+                or id_ in partition.parked
+                or not history
+            ):
                 continue
             full, mine = world.full.at(id_, partition.position), partition.fold.workflows.get(id_)
             if mine is None and full.is_open:
@@ -170,7 +178,11 @@ def acted_on_the_past(world: "World", recorded: Recorded) -> Iterator[Flag]:
     process, cause = world.process(recorded.envelope.source), recorded.envelope.cause
     if process is None or cause is None or cause.offset is None:
         return
-    head = world.full.at(recorded.envelope.workflow_id, process.cable.first_ends.get(recorded.partition, 0)).head
-    if head is not None and head.offset is not None and head.offset > cause.offset:
+    folded = world.full.at(recorded.envelope.workflow_id, process.cable.first_ends.get(recorded.partition, 0))
+    if isinstance(recorded.envelope.event, ActionCompleted) and folded.phase in ("started", "draining"):
+        heads = [start.cause for start in folded.step.starts]
+    else:
+        heads = [folded.head]
+    if all(head is not None and head.offset is not None and head.offset > cause.offset for head in heads):
         told = type(recorded.envelope.event).__name__
-        yield "ACTED_ON_THE_PAST", (process.name, told, recorded.offset, "cause", cause.offset, "head", head.offset)
+        yield "ACTED_ON_THE_PAST", (process.name, told, recorded.offset, "cause", cause.offset, "head", folded.head)

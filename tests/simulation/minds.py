@@ -85,7 +85,9 @@ class Effect:
         if chance.often(0.5):
             await asyncio.sleep(chance.between(0, 0.02))
         self.happened(order.idempotency_key, CLASSES[self.name])
-        await asyncio.sleep(chance.between(0.1, 1.0) if chance.strikes("effect slow", 0.08) else chance.between(0, 0.05))
+        await asyncio.sleep(
+            chance.between(0.1, 1.0) if chance.strikes("effect slow", 0.08) else chance.between(0, 0.05)
+        )
         if chance.strikes("effect raises", 0.03):
             raise RuntimeError("a bug in an action")
         return Done(ActionResult(success=True, documents=(document("a.md", "42", "text/markdown"),)))

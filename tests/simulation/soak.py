@@ -21,7 +21,9 @@ def main() -> int:
     given.add_argument("--seeds", type=int, default=2_000, help="how many worlds")
     given.add_argument("--first", type=int, default=0, help="the first seed")
     given.add_argument("--seed", type=int, help="only this one")
-    given.add_argument("--trace", action="store_true", help="print all that happened in each world that failed, or in --seed")
+    given.add_argument(
+        "--trace", action="store_true", help="print all that happened in each world that failed, or in --seed"
+    )
     given.add_argument("--bug", help="plant this bug first")
     asked = given.parse_args()
     seeds = range(asked.first, asked.first + asked.seeds) if asked.seed is None else [asked.seed]
@@ -39,7 +41,10 @@ def _run(seeds: "range | list[int]", bug: str | None, *, trace: bool) -> int:
             _tell(outcome, trace=trace)
     took = time.monotonic() - began
     print(table(struck))
-    print(f"{len(seeds):,} seeds, {records:,} records, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {failed} failed", dict(kinds))
+    print(
+        f"{len(seeds):,} seeds, {records:,} records, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {failed} failed",
+        dict(kinds),
+    )
     return 1 if failed else 0
 
 

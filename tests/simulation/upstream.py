@@ -31,7 +31,9 @@ class Asked:
 class Upstream:
     """All clients of one world."""
 
-    def __init__(self, loop: VirtualLoop, log: SimulatedLog, chance: Chance, full: FullFold, postgres: Postgres) -> None:
+    def __init__(
+        self, loop: VirtualLoop, log: SimulatedLog, chance: Chance, full: FullFold, postgres: Postgres
+    ) -> None:
         self._loop, self._log, self._chance, self._full, self._postgres = loop, log, chance, full, postgres
         self.asked: dict[str, Asked] = {}
         self.left = 0

@@ -23,6 +23,9 @@ CREW: Final[dict[str, tuple[str, ...]]] = {
     "heads": ("planner", "selector", "parameterizer", "refiner", "reviewer"),
 }
 
+HALVES: Final = (("north", "south"), ("hands", "heads"))
+"""Each of them plays every role."""
+
 RESTART_PAUSE = 0.5  # seconds
 STOP_DEADLINE = 20.0  # seconds that a process has to end by itself when asked to
 

@@ -75,21 +75,30 @@ class Load:
         self._stopping = stopping
         self.asked: dict[str, Letter] = {}
         self.posted = 0
+        self._number = 0
 
     async def run(self, running: Callable[[], int]) -> None:
         """Go on until told to stop, and then until every append that was begun is confirmed."""
-        number = 0
         async with asyncio.TaskGroup() as group:
             while not await stopped(self._stopping, 1 / RATE):
                 if running() < MAX_OPEN:
-                    number += 1
-                    for letter in letters(self._seed, number):
+                    for letter in self._next():
                         for after in letter.times:
-                            group.create_task(self._post(letter, after))
+                            group.create_task(self._post_later(letter, after))
 
-    async def _post(self, letter: Letter, after: float) -> None:
-        if await stopped(self._stopping, after):
-            return
+    async def ask(self, count: int) -> None:
+        """Ask for so many errands more, each once."""
+        await asyncio.gather(*(self._post(self._next()[0]) for _ in range(count)))
+
+    def _next(self) -> tuple[Letter, ...]:
+        self._number += 1
+        return letters(self._seed, self._number)
+
+    async def _post_later(self, letter: Letter, after: float) -> None:
+        if not await stopped(self._stopping, after):
+            await self._post(letter)
+
+    async def _post(self, letter: Letter) -> None:
         self.asked[letter.request_id] = letter
         time = rfc3339(datetime.now(UTC))
         value = encode_request(letter.request, source=source(self._seed), request_id=letter.request_id, time=time)

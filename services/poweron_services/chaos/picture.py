@@ -12,7 +12,7 @@ from poweron_services.chaos.watching import Strike, Watch
 
 LATELY: Final = 10.0  # seconds
 
-Stage = Literal["starting", "striking", "resting", "judging"]
+Stage = Literal["starting", "striking", "resting", "mustering", "judging"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,16 @@ class Camera:
         self._watch = watch
         self._seconds = seconds
         self._began: float | None = None
+        self._ended: float | None = None
         self._lately: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
     def begin(self) -> None:
         """The clock of the run starts now."""
         self._began = time.monotonic()
+
+    def end(self) -> None:
+        """It stops now."""
+        self._ended = time.monotonic()
 
     def take(self, stage: Stage, requested: int) -> Picture:
         watch, now = self._watch, time.monotonic()
@@ -91,7 +96,7 @@ class Camera:
         self._lately.append((now, watch.events))
         return Picture(
             stage=stage,
-            elapsed=0.0 if self._began is None else now - self._began,
+            elapsed=0.0 if self._began is None else (self._ended or now) - self._began,
             seconds=self._seconds,
             tallies=tallies(watch.strikes),
             requested=requested,

@@ -10,7 +10,7 @@ from typing import Final
 from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_projections import snapshots
-from poweron_services.chaos.crew import CREW
+from poweron_services.chaos.crew import CREW, HALVES, thaw
 from poweron_services.chaos.evidence import Asked, Evidence, wanted
 from poweron_services.chaos.faults import plan
 from poweron_services.chaos.gathering import gather
@@ -23,6 +23,7 @@ from poweron_services.chaos.watching import Watch
 
 START_DEADLINE: Final = 120.0  # seconds until the first errand must be done
 REST_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
+MUSTER: Final = 24  # errands that half of the crew does alone, with all partitions among them
 LOOK: Final = 0.5  # seconds between two looks
 
 
@@ -105,7 +106,8 @@ class Course:
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(self._watch.run(self.scene.connections.log)), group.create_task(self._show())]
             await self._strike()
-            await self._rest()
+            await self._rest("after the last fault")
+            await self._muster()
             self._stage = "judging"
             await self._dismiss()
             outcome = await self._judged()
@@ -132,6 +134,7 @@ class Course:
                 group.create_task(self._striker.run(plan(self.seed, self.seconds)))
                 await stopped(self.stopping, self.seconds)
             finally:
+                self._camera.end()
                 self._over.set()
         self._stage = "resting"
 
@@ -145,17 +148,28 @@ class Course:
                 raise Unavailable(f"No workflow was done within {START_DEADLINE:g} s; {logs!r} says why")
             await stopped(self.stopping, LOOK)
 
-    async def _rest(self) -> None:
+    async def _rest(self, when: str) -> None:
         """Wait until everything that was asked has ended, and the rows hold it."""
         give_up = time.monotonic() + REST_DEADLINE
-        while not self.stopping.is_set():
-            restless = await self._restless()
-            if restless is None:
-                return
+        while not self.stopping.is_set() and (restless := await self._restless()):
             if time.monotonic() > give_up:
-                self._late.append(f"{REST_DEADLINE:g} s after the last fault there is no rest: {restless}.")
+                self._late.append(f"There is no rest within {REST_DEADLINE:g} s {when}: {restless}.")
                 return
             await stopped(self.stopping, LOOK)
+
+    async def _muster(self) -> None:
+        """While the others are frozen, half of the crew must do what is asked: nobody only seems to be alive."""
+        for half in HALVES:
+            if self.stopping.is_set() or self._late:
+                return
+            self._stage = "mustering"
+            others = [self.scene.crew.freeze(name) for name in CREW if name not in half]
+            try:
+                await self._load.ask(MUSTER)
+                await self._rest(f"with nobody but {' and '.join(half)}")
+            finally:
+                for each in others:
+                    thaw(each)
 
     async def _restless(self) -> str | None:
         """What is still to be done; None once nothing is."""

@@ -28,6 +28,7 @@ STAGES: Final = {
     "starting": "Starting",
     "striking": "Faults strike",
     "resting": "No more faults; coming to rest",
+    "mustering": "Each half of the crew works alone",
     "judging": "Judging",
 }
 
@@ -97,18 +98,18 @@ class _Lines:
             tell(_line(picture))
 
 
+def _heading(picture: Picture) -> str:
+    return f"{STAGES[picture.stage]} ({picture.elapsed:.0f} of {picture.seconds:.0f} s)"
+
+
 def _line(picture: Picture) -> str:
     struck = sum(each.struck for each in picture.tallies)
     recovered = sum(each.recovered for each in picture.tallies)
     return (
-        f"{STAGES[picture.stage]} ({_clock(picture)}): {struck} faults, {recovered} recovered; "
+        f"{_heading(picture)}: {struck} faults, {recovered} recovered; "
         f"{picture.running} workflows run, {picture.completed} completed, {picture.cancelled} cancelled; "
         f"{picture.rate:.0f} events/s"
     )
-
-
-def _clock(picture: Picture) -> str:
-    return f"{picture.elapsed:.0f} of {picture.seconds:.0f} s"
 
 
 def _live(picture: Picture) -> Group:
@@ -116,7 +117,7 @@ def _live(picture: Picture) -> Group:
         f"{picture.requested} requests   {picture.running} workflows run   {picture.completed} completed   "
         f"{picture.cancelled} cancelled   {picture.rate:.0f} events/s"
     )
-    heading = Text(f"{STAGES[picture.stage]}   {_clock(picture)}", style="bold")
+    heading = Text(_heading(picture), style="bold")
     return Group(heading, _table(picture), Text(counts))
 
 

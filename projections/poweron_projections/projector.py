@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 GROUP: Final = "poweron.projector"
 DEAD_LETTERS_GROUP: Final = "poweron.projector.deadletter"
 
-BATCH: Final = 1_000  # records in one transaction
+BATCH: Final = 2_000  # records in one transaction
+GATHER: Final = 0.05  # seconds in which records gather after a small transaction: many at once cost far less
 POLL: Final = 0.2  # seconds
 IDLE: Final = 5.0  # seconds without records after which the rows are asked whether they are where they were left
 PATIENCE: Final = 0.5  # seconds that a transaction may take before polling goes on beside it
@@ -162,6 +163,7 @@ class _Following:
         elif polled.records:
             self._idle_since = now
             await self._attempt(self._projector.project(polled.records))
+            await asyncio.sleep(GATHER if len(polled.records) < BATCH else 0)
         elif now >= self._idle_since + IDLE:
             self._idle_since = now
             await self._attempt(self._projector.check())

@@ -1,5 +1,5 @@
 # Each target is one command that you can also type yourself.
-.PHONY: help setup check format test fast up down verify examples transcripts pins
+.PHONY: help setup check format test fast up down verify chaos examples transcripts pins
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ down:  ## Stop them
 
 verify:  ## Compare the rows in Postgres with the log
 	uv run poweron verify
+
+chaos:  ## Break everything for ten minutes and see whether anything is lost
+	uv run poweron chaos --minutes 10
 
 examples:  ## Make the example documents anew
 	uv run docs/examples/make.py

@@ -118,7 +118,7 @@ def _live(picture: Picture) -> Group:
         f"{picture.cancelled} cancelled   {picture.rate:.0f} events/s"
     )
     heading = Text(_heading(picture), style="bold")
-    return Group(heading, _table(picture), Text(counts))
+    return Group(heading, *([_table(picture)] if picture.tallies else []), Text(counts))
 
 
 def _table(picture: Picture) -> Table:
@@ -140,8 +140,9 @@ def _seconds(milliseconds: float | None) -> str:
 
 
 def _print(outcome: Outcome, seed: int) -> None:
-    stdout.print(_table(outcome.picture))
-    stdout.print()
+    if outcome.picture.tallies:
+        stdout.print(_table(outcome.picture))
+        stdout.print()
     counted = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     counted.add_column()
     counted.add_column(justify="right")

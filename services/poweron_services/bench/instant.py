@@ -53,7 +53,7 @@ ANSWERS: dict[type[Prompt], str] = {
         SELECTION, "parametersContext", action=ACTION, actionObjective="Find the next repair in the estimate."
     ),
     ParametersPrompt: _parameters(),
-    RefinementPrompt: _answer(REFINEMENT, "reason", decision="continue", classification="retry"),
+    RefinementPrompt: _answer(REFINEMENT, "reason", decision="continue", classification="success"),
     ReviewPrompt: _answer(REFINEMENT, "reason", status="success"),
     MessagePrompt: filled(NUMBER, REFINEMENT),
 }

@@ -73,6 +73,9 @@ class Load:
         sent = await send(self.connections.log, request, source=SOURCE, request_id=request_id, start=0)
         self.ears.ended.setdefault(sent.workflow_id, asyncio.get_running_loop().create_future())
         await self.ears.ended[sent.workflow_id]
+        done = len(self.ears.steps[sent.workflow_id])
+        if done != steps:
+            raise Refused(f"A workflow of the measurement made {done} steps, where {steps} were to be measured.")
         return sent.workflow_id
 
     async def run_many(self, count: int, steps: int, *, at_once: int) -> None:

@@ -1,8 +1,8 @@
 """A run: what is measured, in which order, and how often."""
 
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -10,18 +10,25 @@ from typing import Final
 
 from pydantic import SecretStr
 
+from poweron_events.envelope import Envelope
 from poweron_services import embedded
 from poweron_services.bench import yardsticks
 from poweron_services.bench.figures import Figures, percentile
+from poweron_services.bench.first_step import cold_ms, warm_ms
+from poweron_services.bench.growth import EARLY, LATE, growth
 from poweron_services.bench.loop import Load, Throughput, latencies, loaded, throughput, warm_up
+from poweron_services.bench.paging import page_p50_ms
 from poweron_services.bench.place import homes
 from poweron_services.bench.processes import Meter, Stage, running, until_ready
+from poweron_services.bench.rebuilding import copy_rate, fold_rate, long_log, rebuild_rate, story_of
 from poweron_services.config import Settings
 from poweron_services.connections import Connections, connect
 from poweron_services.wiring import ROLES
 
-PARTS: Final = ("latency", "throughput")
+PARTS: Final = ("ask", "latency", "throughput", "growth", "history", "rebuild")
 """What can be measured by itself, in this order."""
+
+DIGITS: Final = 3  # of a figure, after the point
 
 Progress = Callable[[str], None]
 
@@ -37,6 +44,10 @@ class Plan:
     alone: int = 3
     alone_steps: int = 41
     laps_alone: int = 200
+    asks: int = 3
+    events: int = 100_000
+    page_rows: int = 1_000_000
+    page_workflows: int = 100
 
 
 @dataclass(slots=True)
@@ -47,15 +58,23 @@ class Run:
     connections: Connections
     plan: Plan
     progress: Progress
-    found: dict[str, float] = field(default_factory=dict)
+    found: dict[str, float]
 
     async def measure(self, parts: Collection[str]) -> None:
-        if not {"latency", "throughput"}.isdisjoint(parts):
-            async with self._loop() as (load, meter):
-                if "latency" in parts:
-                    await self._latency(load)
-                if "throughput" in parts:
-                    await self._throughput(load, meter)
+        story: Sequence[Envelope] = ()
+        async with self._loop() as (load, meter):
+            if "latency" in parts:
+                await self._latency(load)
+            if "throughput" in parts:
+                await self._throughput(load, meter)
+            if "growth" in parts:
+                await self._growth(load)
+            if "history" in parts:
+                await self._history(load)
+            if "rebuild" in parts:
+                story = await story_of(load)
+        if story:
+            await self._rebuild(story)
 
     @asynccontextmanager
     async def _loop(self) -> AsyncGenerator[tuple[Load, Meter], None]:
@@ -132,6 +151,23 @@ class Run:
             began = (await ring.run(laps, at_once=at_once))[0]
             return laps / (await rows.reach((2 * at_once + laps) * len(yardsticks.HOPS)) - began)
 
+    async def _growth(self, load: Load) -> None:
+        self.progress(f"What the {EARLY}th and the {LATE}th step of a workflow write…")
+        self.found["bytes_ratio_step_40_to_4"] = await growth(load)
+
+    async def _history(self, load: Load) -> None:
+        plan = self.plan
+        self.progress(f"Filling a table with {plan.page_rows:,} messages, and reading pages of it…")
+        self.found["history_page_p50_ms"] = await page_p50_ms(load, rows=plan.page_rows, workflows=plan.page_workflows)
+
+    async def _rebuild(self, story: Sequence[Envelope]) -> None:
+        self.progress(f"Writing a log of {self.plan.events:,} events…")
+        async with long_log(self.connections, story, self.plan.events) as long:
+            self.progress("Rebuilding the rows from it, copying its bytes, folding it…")
+            self.found["rebuild_events_per_second"] = await rebuild_rate(long)
+            self.found["copy_events_per_second"] = median([await copy_rate(long) for _ in range(self.plan.times)])
+            self.found["fold_events_per_second"] = await fold_rate(long)
+
     def _tell(self, what: str, time: int) -> None:
         self.progress(f"{what} ({time + 1} of {self.plan.times})…")
 
@@ -152,11 +188,21 @@ async def measure(
         Refused: another run is under way, or something must be mended first; the message says what.
         Unavailable: a server or a process of the run does not come up or stay up.
     """
-    async with homes(home, progress) as (_, measured), embedded.lease(measured, progress, fsync=fsync) as servers:
-        settings = Settings.model_construct(
-            home=measured, kafka=servers.kafka, postgres=SecretStr(servers.postgres)
-        )  # not the user's own
-        async with connect(settings, kafka=servers.kafka, postgres=servers.postgres) as connections:
-            run = Run(Stage(servers), connections, plan or Plan(), progress)
-            await run.measure(parts)
-    return Figures(**run.found)
+    plan, found = plan or Plan(), dict[str, float]()
+    async with homes(home, progress) as (asked, measured):
+        if "ask" in parts:
+            progress("How long `poweron ask` takes to its first step…")
+            found["ask_cold_ms"] = await cold_ms(asked)
+            found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
+        if set(parts) - {"ask"}:
+            async with embedded.lease(measured, progress, fsync=fsync) as servers, _connected(servers) as connections:
+                await Run(Stage(servers), connections, plan, progress, found).measure(parts)
+    return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})
+
+
+@asynccontextmanager
+async def _connected(servers: embedded.Servers) -> AsyncGenerator[Connections, None]:
+    """Connections with none of the user's own settings."""
+    settings = Settings.model_construct(home=servers.home, kafka=servers.kafka, postgres=SecretStr(servers.postgres))
+    async with connect(settings, kafka=servers.kafka, postgres=servers.postgres) as connections:
+        yield connections

@@ -1,12 +1,13 @@
 """The yardsticks: what Kafka and Postgres do at best for the same payloads, with nothing of PowerOn around them.
 
-The ring is five topics and five hops: each reads a record and sends one to the next topic. A lap is what an
-iteration costs at least. Nothing is folded, checked, kept in the content store or written to disk but by the servers.
+The ring is five topics and five hops: each reads what has come, sends as many records to the next topic in one go
+and waits until they are confirmed. A lap is what an iteration costs at least: its topics have as many partitions as
+ours and its producers promise what ours promises, but nothing is folded, checked or kept in a content store.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from poweron_events.topics import PARTITIONS
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_services.bench.instant import OBSERVATION, PARAMETERS, REFINEMENT, RESULT, SELECTION, filled
 
@@ -23,10 +25,13 @@ TOPICS: Final = tuple(f"yardstick.ring.{number}" for number in range(1, len(HOPS
 SCHEMA: Final = "yardstick"
 DEADLINE: Final = 120.0  # seconds for one measurement
 COUNT_PERIOD: Final = 0.005  # seconds between looks at how many rows there are
+LEADER_PERIOD: Final = 0.02  # seconds between looks at whether the topics are ready
 
 _CREATE: Final = """
 CREATE SCHEMA IF NOT EXISTS yardstick;
-CREATE TABLE IF NOT EXISTS yardstick.ring (hop integer NOT NULL, log_offset bigint NOT NULL, key bytea, value bytea);
+CREATE TABLE IF NOT EXISTS yardstick.ring (
+    hop integer NOT NULL, partition integer NOT NULL, log_offset bigint NOT NULL, key bytea, value bytea
+);
 TRUNCATE yardstick.ring;
 """
 _COUNT: Final = "SELECT count(*) FROM yardstick.ring"
@@ -47,9 +52,8 @@ class Ring:
         consumer, producer, following = self.consumers[number], self.producers[number], number + 1
         while True:
             for records in (await consumer.getmany(timeout_ms=1_000)).values():
-                for record in records:
-                    if following < len(HOPS) or self._next_lap():
-                        await _send(producer, following % len(HOPS), record.key)
+                going_on = [record.key for record in records if following < len(HOPS) or self._next_lap()]
+                await _send(producer, following % len(HOPS), going_on)
 
     def _next_lap(self) -> bool:
         """A lap has ended; whether its token runs another one."""
@@ -68,15 +72,15 @@ class Ring:
         self.ends = [time.perf_counter()]
         self.done.clear()
         async with asyncio.timeout(DEADLINE):
-            for token in range(at_once):
-                await _send(self.producers[-1], 0, str(token).encode())
+            await _send(self.producers[-1], 0, [str(token).encode() for token in range(at_once)])
             await self.done.wait()
         return self.ends
 
 
-async def _send(producer: AIOKafkaProducer, hop: int, key: bytes) -> None:
-    """Put a record into the next batch; the producer sends what has gathered while the last one was on its way."""
-    await producer.send(TOPICS[hop], PAYLOADS[hop], key=key)
+async def _send(producer: AIOKafkaProducer, hop: int, keys: Iterable[bytes]) -> None:
+    """Send a record for each key, in as few batches as may be, and wait until all are confirmed."""
+    sent = [await producer.send(TOPICS[hop], PAYLOADS[hop], key=key) for key in keys]
+    await asyncio.gather(*sent)
 
 
 @asynccontextmanager
@@ -99,9 +103,20 @@ async def _create_topics(bootstrap: str) -> None:
     await admin.start()
     try:
         missing = set(TOPICS) - set(await admin.list_topics())
-        await admin.create_topics([NewTopic(topic, 1, 1) for topic in sorted(missing)])
+        await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in sorted(missing)])
+        async with asyncio.timeout(DEADLINE):
+            while not _all_led(await admin.describe_topics(list(TOPICS))):  # noqa: ASYNC110 - Kafka tells nobody
+                await asyncio.sleep(LEADER_PERIOD)
     finally:
         await admin.close()
+
+
+def _all_led(topics: list[dict[str, Any]]) -> bool:
+    """Whether every partition can be written to."""
+    return all(
+        topic["error_code"] == 0 and all(partition["leader"] >= 0 for partition in topic["partitions"])
+        for topic in topics
+    )
 
 
 @asynccontextmanager
@@ -117,7 +132,7 @@ async def _consumer(bootstrap: str, *names: str) -> AsyncGenerator[AIOKafkaConsu
     """Begins at the end of these topics."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
     async with consumer:
-        partitions = [TopicPartition(name, 0) for name in names]
+        partitions = [TopicPartition(name, number) for name in names for number in range(PARTITIONS)]
         consumer.assign(partitions)
         await consumer.seek_to_end(*partitions)
         for partition in partitions:
@@ -137,8 +152,8 @@ async def project(bootstrap: str, dsn: str, *, ready: Callable[[], None]) -> Non
                 await connection.copy_records_to_table("ring", records=rows, schema_name=SCHEMA)
 
 
-def _row(record: Any) -> tuple[int, int, bytes, bytes]:
-    return (TOPICS.index(record.topic), record.offset, record.key, record.value)
+def _row(record: Any) -> tuple[int, int, int, bytes, bytes]:
+    return (TOPICS.index(record.topic), record.partition, record.offset, record.key, record.value)
 
 
 @dataclass(frozen=True, slots=True)

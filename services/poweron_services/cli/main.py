@@ -26,8 +26,12 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", he
 class Measured(StrEnum):
     """What can be measured by itself."""
 
+    ask = "ask"
     latency = "latency"
     throughput = "throughput"
+    growth = "growth"
+    history = "history"
+    rebuild = "rebuild"
 
 
 class PlayedRole(StrEnum):

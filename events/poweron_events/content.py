@@ -6,11 +6,12 @@ cannot be linked, and once the key is gone nothing can be guessed. Bytes are sto
 that names them (E-10).
 """
 
+import asyncio
 import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 from poweron_events.errors import Refused, Unavailable
 
 KEY_BYTES = 32
-AT_ONCE = 64_000  # bytes; a local folder takes so few sooner than a thread would be told of them
+AT_ONCE = 64_000  # bytes; a local folder takes so few before a thread would have begun
 MAX_KEYS = 10_000  # remembered in memory
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -38,9 +39,9 @@ def commitment(key: bytes, content: bytes) -> str:
 class ContentStore:
     """Content by workflow and commitment, in a local folder or an S3-compatible bucket."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, folder: Path | None = None) -> None:
         self._store = store
-        self._is_near = isinstance(store, LocalStore | MemoryStore)
+        self._folder = folder  # where the store is a local one
         self._keys: dict[str, bytes] = {}
 
     @classmethod
@@ -57,7 +58,7 @@ class ContentStore:
                 return cls(from_url(place))
             folder = Path(place)
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return cls(LocalStore(folder))
+            return cls(LocalStore(folder), folder)
         except (BaseError, OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error).splitlines()[0]
             raise Refused(
@@ -71,9 +72,23 @@ class ContentStore:
         Raises:
             Unavailable: the store cannot be reached.
         """
-        name = commitment(await self._key(workflow_id), content)
-        await self._create(f"{workflow_id}/{name}", content)
+        (name,) = await self.put_all(workflow_id, [content])
         return name
+
+    async def put_all(self, workflow_id: str, contents: Sequence[bytes]) -> Sequence[str]:
+        """Store several contents of a workflow; like `put`."""
+        key = await self._key(workflow_id)
+        if self._folder is not None:
+            folder = self._folder / workflow_id
+            with _translated(f"The content of workflow {workflow_id} was erased"):
+                if sum(map(len, contents)) <= AT_ONCE:
+                    return _write_all(folder, key, contents)
+                return await asyncio.to_thread(_write_all, folder, key, contents)
+        names = [commitment(key, content) for content in contents]
+        await asyncio.gather(
+            *(self._create(f"{workflow_id}/{name}", content) for name, content in zip(names, contents, strict=True))
+        )
+        return names
 
     async def get(self, workflow_id: str, name: str) -> bytes:
         """The bytes of a commitment.
@@ -108,12 +123,20 @@ class ContentStore:
     async def _create(self, path: str, content: bytes) -> bool:
         """Store what is not there yet; whether it was not."""
         with _translated(path), suppress(AlreadyExistsError, FileExistsError):
-            if self._is_near and len(content) <= AT_ONCE:
-                self._store.put(path, content, mode="create")
-            else:
-                await self._store.put_async(path, content, mode="create")
+            await self._store.put_async(path, content, mode="create")
             return True
         return False
+
+
+def _write_all(folder: Path, key: bytes, contents: Sequence[bytes]) -> list[str]:
+    """What `LocalStore` does too, at a tenth of its CPU time: an iteration of the loop stores half a dozen contents."""
+    names = [commitment(key, content) for content in contents]
+    for name, content in zip(names, contents, strict=True):
+        if not (folder / name).exists():
+            beside = folder / f".{name}.{secrets.token_hex(8)}"
+            beside.write_bytes(content)
+            beside.replace(folder / name)
+    return names
 
 
 @contextmanager

@@ -37,12 +37,12 @@ class Caller:
 
     async def call(self, workflow_id: str, prompt: Prompt) -> Called:
         """Ask the model once; raises what `ChatModel.complete` and `ContentStore.put` raise."""
-        prompt_ref = await self._content.put(workflow_id, str(prompt.render()).encode())
+        shown = str(prompt.render()).encode()
         began = time.monotonic_ns()
         completion = await self._model.complete(prompt)
         duration_ms = (time.monotonic_ns() - began) // 1_000_000
         answer = completion.text.encode(errors="replace")  # half a surrogate pair fits into no event
-        answer_ref = await self._content.put(workflow_id, answer)
+        prompt_ref, answer_ref = await self._content.put_all(workflow_id, [shown, answer])
         call = ModelCall(
             provider=completion.provider,
             model=completion.model,

@@ -298,6 +298,11 @@ def test_rows_that_differ_and_readers_that_disagree_are_named() -> None:
     assert found(evidence(shown={WORKFLOW: Shown("running", 1)})) == [("readers agree", WORKFLOW)]
 
 
+def test_a_record_that_nobody_can_read_and_nobody_buried_is_named() -> None:
+    assert found(evidence(poison=[b"?"], buried={b"?"})) == []
+    assert found(evidence(poison=[b"?"])) == [("poison is buried", None)]
+
+
 def test_a_process_that_ends_by_itself_is_named() -> None:
     assert found(evidence(surprises=["Process 'north' ended by itself."])) == [("nothing unasked", None)]
 

@@ -4,7 +4,7 @@ The log is read once more from its beginning to its end, by nobody who has seen 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -118,6 +118,10 @@ class Evidence:
     differences: Sequence[str] = ()
     """Where the rows are not what the log says."""
     shown: Mapping[str, Shown] = field(default_factory=dict)
+    poison: Sequence[bytes] = ()
+    """Records that nobody can read."""
+    buried: Collection[bytes] = ()
+    """What the dead letters hold."""
     surprises: Sequence[str] = ()
     """What else should not have happened, in sentences."""
 

@@ -16,6 +16,7 @@ Kind = Literal[
     "offsets_lost",
     "rows_lost",
     "rows_rebuilt",
+    "records_poisoned",
 ]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -32,6 +33,7 @@ SENTENCES: Final[dict[Kind, str]] = {
     "offsets_lost": "offsets of requests lost",
     "rows_lost": "all rows dropped",
     "rows_rebuilt": "rows rebuilt beside",
+    "records_poisoned": "unreadable records",
 }
 
 SESSION_TIMEOUT = 3.0  # seconds until the group goes on without a silent process
@@ -48,6 +50,7 @@ LASTING: Final[dict[Kind, tuple[float, float]]] = {
     "offsets_lost": (0.0, 0.0),
     "rows_lost": (0.0, 0.0),
     "rows_rebuilt": (0.0, 0.0),
+    "records_poisoned": (0.0, 0.0),
 }
 """Seconds from the blow to the remedy, at least and at most: until a start, a thaw, a leave."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from poweron_events import topics
+from poweron_events.dead_letter import read_dead_letter
 from poweron_events.log import EventLog
 from poweron_projections import reader
 from poweron_projections.connection import Pool
@@ -14,7 +15,9 @@ from poweron_services.chaos.scene import Scene
 PAGE = 500  # workflows
 
 
-async def gather(scene: Scene, asked: Sequence[Asked], surprises: Sequence[str], *, rows: bool) -> Evidence:
+async def gather(
+    scene: Scene, asked: Sequence[Asked], poison: Sequence[bytes], surprises: Sequence[str], *, rows: bool
+) -> Evidence:
     """Everything that the verdict is made from; the rows only where they were given time to be complete."""
     connections = scene.connections
     told = await _told(connections.log)
@@ -25,6 +28,8 @@ async def gather(scene: Scene, asked: Sequence[Asked], surprises: Sequence[str],
         effects=scene.journal.read(),
         differences=[_sentence(each) for each in differences],
         shown=await _shown(connections.pool) if rows else {},
+        poison=poison,
+        buried=await _buried(connections.log),
         surprises=surprises,
     )
 
@@ -34,6 +39,13 @@ async def _told(log: EventLog) -> Told:
     async for records in log.read(topics.EVENTS.name, {}, await log.ends(topics.EVENTS.name)):
         witness.hear(records)
     return witness.told
+
+
+async def _buried(log: EventLog) -> set[bytes]:
+    letters, buried = topics.DEAD_LETTERS.name, set[bytes]()
+    async for records in log.read(letters, {}, await log.ends(letters)):
+        buried |= {read_dead_letter(record.value).raw or b"" for record in records}
+    return buried
 
 
 async def _shown(pool: Pool) -> Mapping[str, Shown]:

@@ -194,7 +194,7 @@ class Course:
         ]
         finished = not self.stopping.is_set()
         surprises = [*self._late, *self.scene.crew.surprises, *self._striker.surprises]
-        evidence = await gather(self.scene, asked, surprises, rows=finished)
+        evidence = await gather(self.scene, asked, self._striker.poison, surprises, rows=finished)
         violations = judge(evidence, finished=finished)
         return Outcome(
             picture=self._picture(),

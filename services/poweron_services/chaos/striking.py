@@ -7,11 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
-from poweron_events.log import Follower
+from poweron_events.log import Follower, Message
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.chaos.crew import CREW, Crew, thaw
@@ -43,6 +44,8 @@ class Striker:
     watch: Watch
     stopping: asyncio.Event
     surprises: list[str] = field(default_factory=list)
+    poison: list[bytes] = field(default_factory=list)
+    """Records that nobody can read; each has to become a dead letter."""
     _kafka: asyncio.Lock = field(default_factory=asyncio.Lock)
     _postgres: asyncio.Lock = field(default_factory=asyncio.Lock)
     _processes: dict[str, asyncio.Lock] = field(default_factory=lambda: {name: asyncio.Lock() for name in NAMES})
@@ -69,6 +72,7 @@ class Striker:
             "offsets_lost": self._offsets_lost,
             "rows_lost": self._rows_lost,
             "rows_rebuilt": self._rows_rebuilt,
+            "records_poisoned": self._records_poisoned,
         }
         await blows[fault.kind](fault)
 
@@ -177,6 +181,15 @@ class Striker:
         rebuilt = await rebuild(self.connections.log, self.connections.pool)
         for each in rebuilt.differences or ():
             self.surprises.append(f"Before a rebuild, {each.table} {each.key} was not what the log says.")
+
+    async def _records_poisoned(self, fault: Fault) -> None:
+        self._struck(fault)
+        for topic in (topics.EVENTS.name, topics.REQUESTS.name):
+            await self._insisted(partial(self._poisoned, topic, f"{topic} poisoned at {fault.at:g}".encode()))
+
+    async def _poisoned(self, topic: str, poison: bytes) -> None:
+        await self.connections.log.append(topic, [Message(poison, poison)])
+        self.poison.append(poison)
 
     async def _insisted(self, work: Callable[[], Awaitable[None]]) -> None:
         """Try until it is done: other faults strike at the same time."""

@@ -22,7 +22,7 @@ def judge(evidence: Evidence, *, finished: bool = True) -> tuple[Violation, ...]
     """Every violation. Where the run was stopped, what is not finished yet is none."""
     rules = [_answered_once, _ended_as_expected, _effects, _surprises]
     if finished:
-        rules += [_nothing_lost, _everything_ended, _rows, _readers]
+        rules += [_nothing_lost, _everything_ended, _rows, _readers, _dead_letters]
     return tuple(violation for rule in rules for violation in rule(evidence))
 
 
@@ -111,6 +111,12 @@ def _readers(evidence: Evidence) -> Violations:
                 f"the log has round {number} as {status!r}."
             )
             yield Violation("readers agree", sentence, workflow_id)
+
+
+def _dead_letters(evidence: Evidence) -> Violations:
+    for poison in evidence.poison:
+        if poison not in evidence.buried:
+            yield Violation("poison is buried", f"The record {poison.decode()!r} is not among the dead letters.")
 
 
 def _surprises(evidence: Evidence) -> Violations:

@@ -175,6 +175,7 @@ def _counts(outcome: Outcome) -> dict[str, int]:
         "roundsFailed": sum("failed" in each.endings for each in told.rounds.values()),
         "eventsAccepted": told.accepted,
         "eventsSuperseded": told.superseded,
+        "eventsUnreadable": told.undecodable,
         "claimsOnActions": sum(len(each.claims) for each in told.steps.values()),
         "effects": outcome.evidence.effects.total(),
         "violations": len(outcome.violations),

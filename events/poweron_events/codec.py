@@ -15,6 +15,7 @@ from typing import Any, cast
 import orjson
 from pydantic import ValidationError
 
+from poweron_events import topics
 from poweron_events.envelope import CONTENT_TYPE, SPECVERSION, Cause, Envelope, Recorded
 from poweron_events.errors import Refused
 from poweron_events.event import Event
@@ -125,11 +126,14 @@ def read(value: bytes | None, *, key: bytes | None, partition: int, offset: int,
     """A record of `poweron.events` as the fold takes it.
 
     Raises:
-        Undecodable: the record is not one of our envelopes under its workflow's key.
+        Undecodable: the record is not one of our envelopes, under its workflow's key and in the partition of that.
     """
     if key is None:
         raise Undecodable("the record has no key; it must be its workflow id")
     envelope = decode(value, key=key)
+    home = topics.partition_of(key)
+    if partition != home:  # one reader has one partition, another all: they would disagree about the workflow
+        raise Undecodable(f"the record is in partition {partition}; those of its workflow belong in partition {home}")
     return Recorded(envelope, partition=partition, offset=offset, time_ms=time_ms, sha256=sha256(value or b""))
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from poweron_events.errors import Refused
 
 PARTITIONS = 12  # fixed for the life of the topic: more would send old keys elsewhere
 MAX_RECORD = 1_048_576  # bytes
+REMEMBERED = 4_096  # keys whose partition is not worked out again
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +63,22 @@ def check_partitions(topic: Topic, found: int) -> None:
             "workflows are found by their partition. Copy its records, in their order, to a new topic of that name "
             f"with {topic.partitions} partitions."
         )
+
+
+@lru_cache(REMEMBERED)
+def partition_of(key: bytes, partitions: int = PARTITIONS) -> int:
+    """The partition that a key's records belong in: murmur2, as Kafka's own clients have it."""
+    return (_murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def _murmur2(key: bytes) -> int:
+    factor, mask = 0x5BD1E995, 0xFFFFFFFF
+    mixed = 0x9747B28C ^ len(key)
+    whole = len(key) & ~3
+    for start in range(0, whole, 4):
+        word = int.from_bytes(key[start : start + 4], "little") * factor & mask
+        mixed = (mixed * factor ^ (word ^ word >> 24) * factor) & mask
+    if whole < len(key):
+        mixed = (mixed ^ int.from_bytes(key[whole:], "little")) * factor & mask
+    mixed = (mixed ^ mixed >> 13) * factor & mask
+    return mixed ^ mixed >> 15

@@ -251,11 +251,13 @@ def _with_a_hole(attributes: Mapping[str, Any], path: tuple[str, ...]) -> tuple[
     return before.encode(), after.encode()
 
 
-def placed(attributes: Mapping[str, Any], paths: tuple[tuple[str, ...], ...]) -> Iterator[tuple[str, Text, bytes]]:
+def placed(
+    attributes: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], texts: Mapping[str, Text] = ALL
+) -> Iterator[tuple[str, Text, bytes]]:
     """Every text in every place of a record: a name, the text and the record."""
     for path in paths:
         before, after = _with_a_hole(attributes, path)
-        for name, text in ALL.items():
+        for name, text in texts.items():
             yield f"{name[:80]} as {'.'.join(path)}", text, before + text.raw + after
 
 

@@ -21,6 +21,7 @@ from poweron_events.selection import ActionSelected
 from poweron_events.stream import WORKFLOW_EVENTS
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
+HOME = 11  # the partition of its key
 EVENTS = pytest.mark.parametrize("event_class", WORKFLOW_EVENTS.values(), ids=lambda each: each.__name__)
 
 causes = st.builds(
@@ -92,8 +93,8 @@ def test_a_traceparent_travels_along() -> None:
 
 def test_a_record_is_read_with_its_place_and_the_hash_of_its_bytes() -> None:
     value = record()
-    recorded = read_record(Record("poweron.events", 7, 41, 1_000, WORKFLOW.encode(), value, {}))
-    assert (recorded.partition, recorded.offset, recorded.time_ms) == (7, 41, 1_000)
+    recorded = read_record(Record("poweron.events", HOME, 41, 1_000, WORKFLOW.encode(), value, {}))
+    assert (recorded.partition, recorded.offset, recorded.time_ms) == (HOME, 41, 1_000)
     assert recorded.cause == Cause(recorded.envelope.id, recorded.sha256, 41)
 
 
@@ -215,6 +216,14 @@ def test_hostile_records_are_undecodable_and_say_why(value: bytes | None, reason
     with pytest.raises(Undecodable, match=reason) as raised:
         decode(value)
     assert len(str(raised.value)) < 2_500
+
+
+@pytest.mark.req("E-02")
+@pytest.mark.parametrize("partition", [number for number in range(12) if number != HOME])
+def test_a_record_in_another_partition_than_its_keys_is_undecodable(partition: int) -> None:
+    assert read(record(), key=WORKFLOW.encode(), partition=HOME, offset=0, time_ms=0).partition == HOME
+    with pytest.raises(Undecodable, match=f"is in partition {partition}; .* belong in partition {HOME}"):
+        read(record(), key=WORKFLOW.encode(), partition=partition, offset=0, time_ms=0)
 
 
 @pytest.mark.req("E-02")

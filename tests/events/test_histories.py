@@ -11,6 +11,7 @@ import pytest
 from poweron_events.codec import decode, dumps, encode, read, sha256
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
+from poweron_events.topics import partition_of
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 THIS = f"v{version('poweron-events')}"
@@ -38,11 +39,11 @@ def recorder() -> ModuleType:
 def test_a_recorded_history_is_judged_and_told_as_it_was(path: Path, recorder: ModuleType) -> None:
     *told, expected = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     workflow = Workflow(decode(told[0]["value"].encode()).workflow_id)
+    key = workflow.id.encode()
+    home = partition_of(key)
     verdicts = []
     for offset, line in enumerate(told):
-        record = read(
-            line["value"].encode(), key=workflow.id.encode(), partition=0, offset=offset, time_ms=offset * 1_000
-        )
+        record = read(line["value"].encode(), key=key, partition=home, offset=offset, time_ms=offset * 1_000)
         workflow, verdict = evolve(workflow, record)
         verdicts.append(verdict)
     assert verdicts == [line["verdict"] for line in told]

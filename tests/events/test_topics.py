@@ -1,6 +1,9 @@
 """The topics: settings that would break the log are refused with the command that mends them."""
 
 import pytest
+from aiokafka.partitioner import murmur2
+from hypothesis import given
+from hypothesis import strategies as st
 
 from poweron_events import topics
 from poweron_events.errors import Refused
@@ -65,3 +68,9 @@ def test_a_topic_that_has_grown_is_refused() -> None:
     topics.check_partitions(topics.EVENTS, 12)
     with pytest.raises(Refused, match="has 24 partitions, but must have 12 for all its life"):
         topics.check_partitions(topics.EVENTS, 24)
+
+
+@pytest.mark.req("E-02")
+@given(st.binary(max_size=80), st.integers(1, 100))
+def test_a_key_belongs_in_the_partition_that_kafkas_clients_send_it_to(key: bytes, partitions: int) -> None:
+    assert topics.partition_of(key, partitions) == (murmur2(key) & 0x7FFFFFFF) % partitions

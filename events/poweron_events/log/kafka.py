@@ -21,7 +21,6 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     TopicAlreadyExistsError,
 )
-from aiokafka.partitioner import murmur2
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
@@ -195,8 +194,7 @@ class KafkaLog:
             await follower.close()
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        """Kafka's own rule for keyed records, as every client keeps it: murmur2."""
-        return int((murmur2(key) & 0x7FFFFFFF) % self._partitions[topic])
+        return topics.partition_of(key, self._partitions[topic])
 
     async def partitions(self, topic: str) -> int:
         return self._partitions[topic]

@@ -5,7 +5,6 @@ For tests, and for trying things out without a broker.
 
 import asyncio
 import time
-import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -28,7 +27,7 @@ class MemoryLog:
         self._grown = asyncio.Event()
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        return zlib.crc32(key) % len(self._topics[topic])
+        return topics.partition_of(key, len(self._topics[topic]))
 
     async def append(self, topic: str, messages: Sequence[Message]) -> Sequence[int]:
         for message in messages:

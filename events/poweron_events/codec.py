@@ -131,7 +131,7 @@ def read(value: bytes | None, *, key: bytes | None, partition: int, offset: int,
     if key is None:
         raise Undecodable("the record has no key; it must be its workflow id")
     envelope = decode(value, key=key)
-    home = topics.partition_of(key)
+    home = topics.partition_of(key, topics.PARTITIONS)
     if partition != home:  # one reader has one partition, another all: they would disagree about the workflow
         raise Undecodable(f"the record is in partition {partition}; those of its workflow belong in partition {home}")
     return Recorded(envelope, partition=partition, offset=offset, time_ms=time_ms, sha256=sha256(value or b""))

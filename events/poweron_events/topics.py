@@ -66,7 +66,7 @@ def check_partitions(topic: Topic, found: int) -> None:
 
 
 @lru_cache(REMEMBERED)
-def partition_of(key: bytes, partitions: int = PARTITIONS) -> int:
+def partition_of(key: bytes, partitions: int) -> int:
     """The partition that a key's records belong in: murmur2, as Kafka's own clients have it."""
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 

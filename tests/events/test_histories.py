@@ -11,7 +11,7 @@ import pytest
 from poweron_events.codec import decode, dumps, encode, read, sha256
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
-from poweron_events.topics import partition_of
+from poweron_events.topics import PARTITIONS, partition_of
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 THIS = f"v{version('poweron-events')}"
@@ -40,7 +40,7 @@ def test_a_recorded_history_is_judged_and_told_as_it_was(path: Path, recorder: M
     *told, expected = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     workflow = Workflow(decode(told[0]["value"].encode()).workflow_id)
     key = workflow.id.encode()
-    home = partition_of(key)
+    home = partition_of(key, PARTITIONS)
     verdicts = []
     for offset, line in enumerate(told):
         record = read(line["value"].encode(), key=key, partition=home, offset=offset, time_ms=offset * 1_000)

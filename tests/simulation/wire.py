@@ -28,6 +28,7 @@ class SimulatedLog(MemoryLog):
         super().__init__()
         for topic in (EVENTS, REQUESTS):
             self._topics[topic] = [[] for _ in range(partitions)]
+        topics.PARTITIONS = partitions  # a record is read in the partition of its key only; a world has its process
         self._landed = landed
         self.in_flight = 0
 

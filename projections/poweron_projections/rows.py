@@ -49,8 +49,9 @@ class Rows:
     async def load(self, connection: Connection, topic: str, partitions: Sequence[int]) -> Mapping[int, int]:
         """Begin anew from what the rows say: the next offset of each partition."""
         self._views.clear()
-        await offsets.begin(connection, topic, partitions)
-        found = await offsets.read(connection, topic)
+        async with connection.transaction():  # whoever drops or exchanges the tables waits until both are done
+            await offsets.begin(connection, topic, partitions)
+            found = await offsets.read(connection, topic)
         self.offsets[topic] = {partition: found[partition] for partition in partitions}
         return self.offsets[topic]
 

@@ -1,10 +1,11 @@
 """The projector's promises, on a real Postgres: every record once, whatever happens to it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 import pytest
+from asyncpg.exceptions import LockNotAvailableError
 from histories import histories, of_newer_catalogue
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Polled, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_projections import projector, reader, snapshots
+from poweron_projections import offsets, projector, reader, snapshots
 from poweron_projections.connection import Connection, Pool, acquire, snapshot
 from poweron_projections.projector import Projector, catch_up
 from poweron_projections.verify import verify
@@ -252,6 +253,23 @@ async def test_a_wiped_postgres_is_filled_again_while_nothing_happens(
         await wipe(pool)
         await projected(log, pool)
     assert await count(pool, "workflows") == 1
+
+
+@pytest.mark.req("E-01")
+async def test_the_rows_cannot_be_wiped_while_a_projector_looks_where_they_end(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wipes them waits; else tables that somebody makes anew would know nothing of the partition."""
+    begin = offsets.begin
+
+    async def begun_then_wiped(connection: Connection, topic: str, partitions: Iterable[int]) -> None:
+        await begin(connection, topic, partitions)
+        async with acquire(pool) as other:
+            with suppress(LockNotAvailableError):
+                await other.execute("LOCK TABLE offsets IN ACCESS EXCLUSIVE MODE NOWAIT; DELETE FROM offsets")
+
+    monkeypatch.setattr(offsets, "begin", begun_then_wiped)
+    assert await Projector(log, pool, EVENTS).load([0]) == {0: 0}
 
 
 @pytest.mark.req("E-09")

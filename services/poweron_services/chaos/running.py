@@ -10,6 +10,7 @@ from typing import Final
 from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_projections import snapshots
+from poweron_services import telemetry
 from poweron_services.chaos.crew import CREW, HALVES, thaw
 from poweron_services.chaos.evidence import Asked, Evidence, wanted
 from poweron_services.chaos.faults import plan
@@ -19,11 +20,12 @@ from poweron_services.chaos.picture import Camera, Picture, Stage
 from poweron_services.chaos.scene import Scene, new_home, remove, scene
 from poweron_services.chaos.striking import Striker
 from poweron_services.chaos.verdict import Violation, judge
-from poweron_services.chaos.watching import Watch
+from poweron_services.chaos.watching import Strike, Watch
 
 START_DEADLINE: Final = 120.0  # seconds until the first errand must be done
 REST_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
 MUSTER: Final = 24  # errands that half of the crew does alone, with all partitions among them
+LOG: Final = "chaos.log"
 LOOK: Final = 0.5  # seconds between two looks
 
 
@@ -32,6 +34,7 @@ class Outcome:
     """The last picture, and the verdict."""
 
     picture: Picture
+    strikes: Sequence[Strike]
     evidence: Evidence
     violations: Sequence[Violation]
     interrupted: bool
@@ -63,12 +66,14 @@ async def run(
         Refused: something must be mended first; the message says what.
     """
     home = await new_home(user_home, audience.progress)
+    telemetry.configure("warning", telemetry.LogFile(home / LOG))  # not into the user's own
     kept = keep
     try:
         async with scene(home, audience.progress) as set_:
             outcome = await Course(set_, seconds, seed, stopping, audience, keep=keep).run()
     except Exception:
         kept = True
+        audience.progress(f"What has been seen so far is kept in {str(home)!r}.")
         raise
     else:
         kept = outcome.home is not None
@@ -198,6 +203,7 @@ class Course:
         violations = judge(evidence, finished=finished)
         return Outcome(
             picture=self._picture(),
+            strikes=self._watch.strikes,
             evidence=evidence,
             violations=violations,
             interrupted=not finished,

@@ -18,6 +18,7 @@ from poweron_services.chaos import running
 from poweron_services.chaos.faults import SENTENCES
 from poweron_services.chaos.picture import Picture, Tally
 from poweron_services.chaos.running import Audience, Outcome
+from poweron_services.chaos.watching import Strike
 from poweron_services.cli.ending import FAILED, INTERRUPTED, sentences, settled
 from poweron_services.cli.printing import print_json, stderr, stdout, tell
 from poweron_services.config import Settings
@@ -218,11 +219,22 @@ def _object(outcome: Outcome, seed: int) -> dict[str, Any]:
         "seconds": round(outcome.picture.elapsed, 1),
         "faults": {each.kind: _tally(each) for each in outcome.picture.tallies},
         "counts": _counts(outcome),
+        "struck": [_strike(each, outcome.strikes[0].struck_ms) for each in outcome.strikes],
         "violations": [
             {"promise": each.promise, "workflow": each.workflow_id, "sentence": each.sentence}
             for each in outcome.violations
         ],
         "kept": str(outcome.home) if outcome.home else None,
+    }
+
+
+def _strike(strike: Strike, first_ms: int) -> dict[str, Any]:
+    """One fault; when, in ms after the first one."""
+    return {
+        "kind": strike.kind,
+        "atMs": strike.struck_ms - first_ms,
+        "firstSignMs": None if strike.first_ms is None else strike.first_ms - strike.struck_ms,
+        "recoveredMs": None if strike.all_ms is None else strike.all_ms - strike.struck_ms,
     }
 
 

@@ -1,5 +1,5 @@
 # Each target is one command that you can also type yourself.
-.PHONY: help setup check format test fast up down verify chaos examples transcripts pins
+.PHONY: help setup check format test fast up down verify chaos bench examples transcripts pins
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ verify:  ## Compare the rows in Postgres with the log
 
 chaos:  ## Break everything for ten minutes and see whether anything is lost
 	uv run poweron chaos --minutes 10
+
+bench:  ## Measure how fast PowerOn is, beside the yardsticks of the same run
+	uv run poweron bench
 
 examples:  ## Make the example documents anew
 	uv run docs/examples/make.py

@@ -46,4 +46,6 @@ async def page_p50_ms(load: Load, *, rows: int, workflows: int) -> float:
             began = time.perf_counter()
             await reader.history(pool, ids[number % len(ids)])
             took.append(1_000 * (time.perf_counter() - began))
+        async with acquire(pool) as connection:
+            await connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
     return percentile(took, 50)

@@ -16,7 +16,7 @@ from poweron_services import embedded
 from poweron_services.embedded.folders import PRIVATE, Folders, explained, prepare
 from poweron_services.embedded.process import true_within, working_in
 
-SPACE_NEEDED: Final = 2_000  # MB
+SPACE_NEEDED: Final = 3_000  # MB
 SETTLED_WITHIN: Final = 120.0  # seconds
 HOMES: Final = ("asked", "measured")
 

@@ -1,41 +1,40 @@
 """`poweron bench`: our figures beside the yardsticks of the same run."""
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from poweron_services.bench.figures import LINES, Bound, Figures, Line, value, why_void
+from poweron_services.bench.figures import Figures, Line, lines, value, why_void
 from poweron_services.bench.run import PARTS, measure
 from poweron_services.cli.ending import FAILED, sentences, settled
 from poweron_services.cli.printing import print_json, stdout, tell
 
-WIDTH: Final = 110  # columns where nothing says how wide the terminal is
+WIDTH: Final = 120  # columns where nothing says how wide the terminal is
 NOTHING: Final = "-"
-LEGEND: Final = (
-    "The yardsticks are of this run, on the same servers and with payloads of the same sizes: a bare ring of five "
-    "Kafka topics, for rates with each of its records written to Postgres, and a bare COPY."
-)
 
 
 @sentences()
 def bench(parts: Sequence[str], *, fsync: bool, as_json: bool) -> None:
     """Measure, and print the figures."""
     figures = asyncio.run(measure(settled().home, tell, parts=parts or PARTS, fsync=fsync))
+    void = why_void(figures, fsync=fsync)
     if as_json:
-        print_json(figures.model_dump(mode="json", by_alias=True))
+        print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})
     else:
-        _print_table(figures, fsync=fsync)
-    void = why_void(figures)
+        _print_table(figures, lines(fsync=fsync))
+        for sentence in legend(figures, fsync=fsync):
+            stdout.print(sentence)
     if void:
         tell(f"This run is void: the machine was busy. {void} Run it again when nothing else works.", "bold red")
         raise typer.Exit(FAILED)
 
 
-def _print_table(figures: Figures, *, fsync: bool) -> None:
+def _print_table(figures: Figures, shown: Sequence[Line]) -> None:
     if not stdout.is_terminal:
         stdout.width = WIDTH
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -44,12 +43,11 @@ def _print_table(figures: Figures, *, fsync: bool) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("wanted")
     table.add_column("met", no_wrap=True)
-    for line in LINES:
+    for line in shown:
         if value(figures, line.figure) is not None:
             table.add_row(*_cells(line, figures))
     stdout.print(table)
     stdout.print()
-    stdout.print(_legend(figures, fsync=fsync))
 
 
 def _cells(line: Line, figures: Figures) -> list[str | Text]:
@@ -70,13 +68,9 @@ def _met(met: bool | None) -> Text:
 
 def wanted(line: Line) -> str:
     """What is wanted of a figure, in words."""
-    said = [f"{line.bound.kind} {amount(line.bound.value, line.unit)}"] if line.bound else []
-    said += [f"ratio {_share(line.share)}"] if line.share else []
-    return ", ".join(said)
-
-
-def _share(bound: Bound) -> str:
-    return f"{bound.kind} {bound.value:g}"
+    bounds = [(line.bound.kind, amount(line.bound.value, line.unit))] if line.bound else []
+    bounds += [(line.share.kind, f"{line.share.value:g} x yardstick")] if line.share else []
+    return f"{bounds[0][0]} {' and '.join(said for _, said in bounds)}" if bounds else ""
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -87,8 +81,22 @@ def amount(value: float | None, unit: str) -> str:
     return f"{number}{unit}" if unit.startswith("/") or not unit else f"{number} {unit}"
 
 
-def _legend(figures: Figures, *, fsync: bool) -> str:
-    said = LEGEND
-    if figures.ring_iterations_per_second is not None:
-        said += f" Without Postgres the ring makes {amount(figures.ring_iterations_per_second, '/s')}."
-    return said + (" The broker forced every record to the disk." if fsync else "")
+def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
+    """What the table is about, in sentences."""
+    yield f"Measured on {_cores()}, on servers of its own, with a model and an action that answer at once."
+    if figures.iteration_p50_ms is not None:
+        yield "Yardstick of an iteration: a lap of a bare ring of five Kafka topics, with payloads of the same sizes."
+    if figures.iterations_per_second is not None:
+        yield (
+            "Yardstick of the iterations: the laps of that ring with 64 records in it, each hop written to Postgres; "
+            f"without Postgres it makes {amount(figures.ring_iterations_per_second, '/s')}."
+        )
+    if figures.rebuild_events_per_second is not None:
+        yield "Yardstick of the rebuild: a bare COPY of the same bytes into a table without indexes."
+    if fsync:
+        yield "Kafka forced every record to the disk."
+
+
+def _cores() -> str:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return "1 core" if count == 1 else f"{count} cores"

@@ -1,0 +1,238 @@
+"""What `poweron bench` makes of what it has measured."""
+
+import asyncio
+import fcntl
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from builders import At, Told, planned, requested
+from poweron_events.errors import Refused
+from poweron_services.bench import instant
+from poweron_services.bench.figures import LINES, Figures, lines, percentile, value, why_void
+from poweron_services.bench.place import homes
+from poweron_services.cli import measuring
+from poweron_services.cli.main import Measured, app
+from poweron_services.models.answers import (
+    Answer,
+    ParametersAnswer,
+    PlanningAnswer,
+    RefinementAnswer,
+    ReviewAnswer,
+    SelectionAnswer,
+    parse,
+)
+from poweron_services.models.prompts import (
+    ParametersPrompt,
+    PlanningPrompt,
+    Prompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    SelectionPrompt,
+)
+from poweron_services.roles.observing import observe_build
+
+GOOD = Figures(
+    iterations_per_second=1_200.0,
+    ring_iterations_per_second=3_000.0,
+    ring_projected_iterations_per_second=1_600.0,
+    iteration_p50_ms=6.0,
+    iteration_p99_ms=9.0,
+    ring_p50_ms=5.0,
+    cpu_seconds_per_1000_iterations=2.5,
+    bytes_per_iteration=16_000.0,
+    bytes_ratio_step_40_to_4=1.0,
+    rebuild_events_per_second=40_000.0,
+    copy_events_per_second=80_000.0,
+    fold_events_per_second=50_000.0,
+    history_page_p50_ms=1.5,
+    ask_cold_ms=5_000.0,
+    ask_warm_ms=900.0,
+)
+
+
+def changed(**figures: float | None) -> Figures:
+    return GOOD.model_copy(update=figures)
+
+
+def unmet(figures: Figures) -> list[str]:
+    return [line.figure for line in LINES if line.met(figures) is False]
+
+
+def test_a_percentile_is_one_of_the_values() -> None:
+    values = [float(number) for number in range(100, 0, -1)]
+    assert [percentile(values, percent) for percent in (50, 99, 100)] == [50.0, 99.0, 100.0]
+    assert percentile([7.0], 99) == 7.0
+
+
+def test_a_figure_at_its_bound_is_good_enough() -> None:
+    assert unmet(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("figure", "too_much"),
+    [
+        ("iteration_p50_ms", 6.1),
+        ("iterations_per_second", 950.0),  # less than 60 % of the ring, and of 1,000 a second
+        ("cpu_seconds_per_1000_iterations", 2.51),
+        ("bytes_per_iteration", 16_001.0),
+        ("bytes_ratio_step_40_to_4", 1.21),
+        ("rebuild_events_per_second", 39_999.0),
+        ("fold_events_per_second", 39_999.0),
+        ("history_page_p50_ms", 5.1),
+    ],
+)
+def test_a_figure_beyond_its_bound_is_named(figure: str, too_much: float) -> None:
+    assert unmet(changed(**{figure: too_much})) == [figure]
+
+
+def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
+    assert {line.met(Figures()) for line in LINES} == {None}
+
+
+@pytest.mark.parametrize(
+    ("figures", "void"),
+    [
+        (GOOD, None),
+        (changed(ring_p50_ms=9.0, ring_iterations_per_second=1_000.0), None),
+        (changed(ring_p50_ms=9.1), "The bare ring needed 9.1 ms for a lap, where 9 ms is the limit."),
+        (changed(ring_iterations_per_second=999.0), "The bare ring made 999 laps/s, where 1,000 is the least."),
+        (Figures(), None),
+    ],
+)
+def test_a_run_on_a_busy_machine_is_void(figures: Figures, void: str | None) -> None:
+    assert why_void(figures) == void
+
+
+def test_where_the_broker_waits_for_the_disk_only_the_yardstick_judges_rates() -> None:
+    slow = changed(ring_p50_ms=30.0, iteration_p50_ms=33.0, iterations_per_second=700.0)
+    slow = slow.model_copy(update={"ring_projected_iterations_per_second": 900.0})
+    assert why_void(slow, fsync=True) is None
+    assert [line.figure for line in lines(fsync=True) if line.met(slow) is False] == []
+
+
+def test_the_json_has_a_name_for_every_figure() -> None:
+    assert list(Figures().model_dump(by_alias=True)) == [
+        "iterationsPerSecond",
+        "ringIterationsPerSecond",
+        "ringProjectedIterationsPerSecond",
+        "iterationP50Ms",
+        "iterationP99Ms",
+        "ringP50Ms",
+        "cpuSecondsPer1000Iterations",
+        "bytesPerIteration",
+        "bytesRatioStep40To4",
+        "rebuildEventsPerSecond",
+        "copyEventsPerSecond",
+        "foldEventsPerSecond",
+        "historyPageP50Ms",
+        "askColdMs",
+        "askWarmMs",
+    ]
+
+
+def test_every_line_shows_figures_that_there_are() -> None:
+    named = {name for line in LINES for name in (line.figure, line.yardstick) if name}
+    assert {name for name in named if value(GOOD, name) is None} == set()
+    assert set(Figures.model_fields) - named == {"ring_iterations_per_second"}  # which the legend tells
+
+
+def test_each_part_can_be_chosen() -> None:
+    assert tuple(Measured) == measuring.PARTS
+
+
+# --- the model and the action ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prompt", "answer", "size"),
+    [
+        (PlanningPrompt, PlanningAnswer, None),
+        (SelectionPrompt, SelectionAnswer, 600),
+        (ParametersPrompt, ParametersAnswer, 200),
+        (RefinementPrompt, RefinementAnswer, 150),
+        (ReviewPrompt, ReviewAnswer, 150),
+    ],
+)
+async def test_answers_fit_their_stage_and_have_the_size_of_real_ones(
+    prompt: type[Prompt], answer: type[Answer], size: int | None
+) -> None:
+    model = instant.InstantModel()
+    said = [(await model.complete(prompt.__new__(prompt))).text for _ in range(2)]
+    assert [len(text) for text in said] == [size or len(text) for text in said]
+    assert [type(parse(text, answer)) for text in said] == [answer, answer]
+    assert said[0] != said[1] or size is None
+
+
+async def test_the_action_says_two_kilobytes_of_which_an_observation_keeps_800_characters() -> None:
+    order: Any = None
+    done = await instant.InstantAction()(order)
+    at = At()
+    started = Told().tell(requested(), planned(), at.selected(), at.parameters(), at.started())
+    completed = at.done(documents=(), notes=done.notes)
+    observed = observe_build(started.workflow, completed, [])
+    assert sum(map(len, completed.notes)) == 2_000
+    assert sum(map(len, observed.observation.notes)) == 800
+
+
+# --- the place --------------------------------------------------------------------------------------
+
+
+async def test_what_a_killed_run_has_left_is_removed_and_so_is_what_this_one_writes(tmp_path: Path) -> None:
+    left = tmp_path / "bench" / "measured" / "left"
+    left.mkdir(parents=True)
+    async with homes(tmp_path, lambda _: None) as (asked, measured):
+        assert not left.exists()
+        assert {asked.parent, measured.parent} == {tmp_path / "bench"}
+    assert not (tmp_path / "bench").exists()
+
+
+async def test_two_runs_at_a_time_would_measure_each_other(tmp_path: Path) -> None:
+    with (tmp_path / "bench.lock").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(Refused, match=r"Another `poweron bench` is running"):
+            async with homes(tmp_path, lambda _: None):
+                pass
+
+
+# --- the command ------------------------------------------------------------------------------------
+
+
+def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, figures: Figures, *options: str) -> tuple[int, str]:
+    """Exit code and output of the command, had these figures been measured."""
+
+    async def measured(*_: object, **__: object) -> Figures:
+        await asyncio.sleep(0)
+        return figures
+
+    monkeypatch.setattr(measuring, "measure", measured)
+    done = CliRunner(env={"POWERON_HOME": str(tmp_path)}).invoke(app, ["bench", *options])
+    return done.exit_code, done.output
+
+
+def test_the_table_shows_ours_beside_the_yardstick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, output = told(monkeypatch, tmp_path, changed(fold_events_per_second=10_000.0))
+    rows = {line.split("  ")[0]: line.split() for line in output.splitlines()}
+    assert code == 0
+    assert rows["Iterations into Postgres, 64 workflows at once"][7:10] == ["1,200/s", "1,600/s", "0.75"]
+    assert rows["Iteration, one workflow at a time (p50)"][-1] == "yes"
+    assert rows["Fold of the log, events"][-4:] == ["at", "least", "40,000/s", "no"]
+
+
+def test_a_void_run_says_so_and_ends_with_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, output = told(monkeypatch, tmp_path, changed(ring_p50_ms=12.0))
+    assert code == 1
+    assert "This run is void: the machine was busy." in output
+
+
+def test_json_is_one_object_that_also_says_why_the_run_is_void(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code, output = told(monkeypatch, tmp_path, changed(ring_p50_ms=12.0), "--json")
+    found = orjson.loads(output.splitlines()[0])
+    assert code == 1
+    assert (found["ringP50Ms"], found["void"]) == (
+        12.0,
+        "The bare ring needed 12.0 ms for a lap, where 9 ms is the limit.",
+    )

@@ -1,0 +1,36 @@
+"""A run of `poweron bench`, from the first to the last part, with very little of everything."""
+
+from pathlib import Path
+
+import pytest
+from servers import Pair
+
+from poweron_services.bench.figures import Figures
+from poweron_services.bench.run import Plan, measure
+
+LITTLE = Plan(
+    times=1, workflows=4, steps=2, at_once=2, alone=1, alone_steps=3, laps_alone=5,
+    asks=1, events=80, page_rows=200, page_workflows=2,
+)  # fmt: skip
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.system
+async def test_a_run_measures_everything_and_leaves_nothing_behind(
+    pair: Pair, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    fetched = next(tmp_path_factory.getbasetemp().glob("servers*/servers/software"), None)
+    if fetched is not None:
+        (tmp_path / "servers").mkdir(mode=0o700)
+        (tmp_path / "servers" / "software").symlink_to(fetched)
+    said: list[str] = []
+
+    figures = await measure(tmp_path, said.append, plan=LITTLE)
+
+    assert [name for name in Figures.model_fields if not getattr(figures, name)] == []
+    assert figures.bytes_ratio_step_40_to_4 == pytest.approx(1, abs=0.2)
+    assert said[-1] == "Removing what the measurement wrote…"
+    assert names(tmp_path) <= {"servers", "bench.lock"}

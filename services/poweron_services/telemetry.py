@@ -27,6 +27,18 @@ class LogFile:
         """Nothing is held back."""
 
 
+class _Stderr:
+    """Perhaps a file on a full disk, or a pipe that nobody reads any more: a line is lost, and no work ends for it."""
+
+    def write(self, line: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
+
+
 class _Structured(logging.Handler):
     """Hands log lines of the standard library on."""
 
@@ -70,6 +82,6 @@ def _configure(level: int, file: LogFile | None) -> None:
             structlog.processors.JSONRenderer(sort_keys=True),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(cast("Any", file or sys.stderr)),
+        logger_factory=structlog.WriteLoggerFactory(cast("Any", file or _Stderr())),
         cache_logger_on_first_use=False,
     )

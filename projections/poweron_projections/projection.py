@@ -7,6 +7,7 @@ records change. Rows that nothing will change any more are made at once, the oth
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from poweron_events.codec import Undecodable, read_record
@@ -54,10 +55,11 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows to be written, by table; where a row replaces another, only the newest."""
+    """Rows to be written, by table; where a row replaces another, only the newest. And what is no event, to be told."""
 
-    added: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    changed: defaultdict[str, dict[object, Row]] = field(default_factory=lambda: defaultdict(dict))
+    added: defaultdict[str, list[Row]] = field(default_factory=partial(defaultdict, list))
+    changed: defaultdict[str, dict[object, Row]] = field(default_factory=partial(defaultdict, dict))
+    letters: list[DeadLetter] = field(default_factory=list)
 
     def put(self, table: Table, rows: Iterable[Row]) -> None:
         if table.keeps == "newest":
@@ -75,11 +77,6 @@ def read(record: Record) -> Read:
         return record, read_record(record)
     except Undecodable as error:
         return record, error
-
-
-def dead_letter(record: Record, error: Undecodable) -> DeadLetter:
-    """What is told of a record that is no event."""
-    return DeadLetter.of(record, str(error))
 
 
 def project(view: View, record: Record, recorded: Recorded, batch: Batch) -> View:
@@ -133,9 +130,10 @@ def _changing(view: View) -> Iterator[tuple[Table, Row]]:
         yield STEPS, step_row(view.step, "running")
 
 
-def put_undecodable(record: Record, batch: Batch) -> None:
-    """The rows of a record that is no event."""
+def put_undecodable(record: Record, error: Undecodable, batch: Batch) -> None:
+    """The row of a record that is no event, and what is told of it."""
     batch.put(RECORDS, [records_.undecodable(record)])
+    batch.letters.append(DeadLetter.of(record, str(error)))
 
 
 def put_dead_letters(records: Iterable[Record], batch: Batch) -> None:

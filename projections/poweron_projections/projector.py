@@ -58,6 +58,7 @@ class Projector:
 
             await rebuild(self._log, self._pool)
         async with _deadline(), acquire(self._pool) as connection:
+            self._rows = Rows(self._log)
             return await self._rows.load(connection, self._topic, partitions)
 
     async def check(self) -> None:

@@ -14,7 +14,6 @@ from poweron_events.log import EventLog
 from poweron_projections import migrations
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.projector import catch_up
-from poweron_projections.rows import Rows
 from poweron_projections.shadow import DEAD_LETTERS, EVENTS, Difference, Ends, Shadow, differences, ends_of, live_ends
 
 _LOCK: Final = 5_796_104_318  # any number that nobody else locks by
@@ -49,7 +48,7 @@ async def rebuild(log: EventLog, pool: Pool) -> Rebuilt:
         if comparable:
             with suppress(Conflict):  # the live rows are such that nobody can go on from them
                 await catch_up(log, pool, seen[EVENTS])
-        shadow = Shadow(log, connection, Rows(log))
+        shadow = Shadow(log, connection, tells=True)
         await _begin(connection, f"{live}_shadow", f"{live}_replaced")
         await shadow.fill(seen)
         return await _exchange(shadow, live, seen, comparable=comparable)

@@ -1,31 +1,20 @@
 """The rows of one schema, moved along with the log: one transaction a batch (E-11)."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from poweron_events import topics
-from poweron_events.codec import Undecodable
+from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog, Record
 from poweron_projections import offsets
 from poweron_projections.connection import Connection
-from poweron_projections.projection import (
-    Batch,
-    Read,
-    View,
-    dead_letter,
-    project,
-    put_dead_letters,
-    put_undecodable,
-    read,
-    settle,
-)
+from poweron_projections.folding import Folder, Here, LookUp
+from poweron_projections.projection import Batch, put_dead_letters
 from poweron_projections.snapshots import views
 from poweron_projections.table import columns_of
 from poweron_projections.tables import PROJECTED
-
-BREATH: Final = 100  # records folded before others on the event loop get their turn
 
 _BURIED: Final = """
 SELECT partition, log_offset
@@ -37,18 +26,17 @@ SELECT partition, log_offset
 class Rows:
     """What is remembered between two transactions: how far the rows go, and the open workflows.
 
-    After any error the memory may be ahead of the rows: `load` forgets it. Dead letters are told to `log`,
-    to nobody where it is None.
+    After any error the memory may be ahead of the rows and is of no use. Dead letters are told to `log`, to nobody
+    where it is None.
     """
 
-    def __init__(self, log: EventLog | None) -> None:
+    def __init__(self, log: EventLog | None, folder: Folder | None = None) -> None:
         self._log = log
+        self._folder = folder or Here()
         self.offsets: dict[str, dict[int, int]] = {}
-        self._views: dict[str, View] = {}
 
     async def load(self, connection: Connection, topic: str, partitions: Sequence[int]) -> Mapping[int, int]:
-        """Begin anew from what the rows say: the next offset of each partition."""
-        self._views.clear()
+        """Begin where the rows end: the next offset of each partition."""
         async with connection.transaction():  # whoever drops or exchanges the tables waits until both are done
             await offsets.begin(connection, topic, partitions)
             found = await offsets.read(connection, topic)
@@ -77,44 +65,33 @@ class Rows:
         await offsets.stay(connection)
         found = await offsets.read(connection, topic)
         fresh = [record for record in records if record.offset >= before[record.partition]]
-        after = {record.partition: record.offset + 1 for record in fresh}
-        if any(found.get(partition) != before[partition] for partition in after):
+        if any(found.get(record.partition) != before[record.partition] for record in fresh):
             raise Conflict(f"another projector has moved {topic!r} on from {before!r} to {found!r}")
-        batch = Batch()
+        batch = await self.fold(topic, fresh, partial(views, connection))
+        await self.put(connection, topic, fresh, batch)
+
+    async def fold(self, topic: str, records: Sequence[Record], look_up: LookUp) -> Batch:
+        """What the records change in the rows."""
         if topic == topics.EVENTS.name:
-            await self._fold(connection, [read(record) for record in fresh], batch)
-        else:
-            put_dead_letters(fresh, batch)
+            return await self._folder.fold(records, look_up)
+        batch = Batch()
+        put_dead_letters(records, batch)
+        return batch
+
+    async def put(self, connection: Connection, topic: str, records: Sequence[Record], batch: Batch) -> None:
+        """Write what these records changed and move on behind them, inside a transaction that the caller commits."""
+        await self._bury(connection, batch.letters)
         await _write(connection, batch)
+        before = self.offsets[topic]
+        after = {record.partition: record.offset + 1 for record in records}
         await offsets.move(connection, topic, before, after)
         self.offsets[topic] = {**before, **after}
 
-    async def _fold(self, connection: Connection, reads: Sequence[Read], batch: Batch) -> None:
-        await self._bury(connection, reads)
-        named = {recorded.envelope.workflow_id for _, recorded in reads if not isinstance(recorded, Undecodable)}
-        unheld = named - self._views.keys()
-        if unheld:
-            self._views.update(await views(connection, unheld))
-        for place, (record, recorded) in enumerate(reads):
-            if place % BREATH == BREATH - 1:
-                await asyncio.sleep(0)
-            if isinstance(recorded, Undecodable):
-                put_undecodable(record, batch)
-            else:
-                workflow_id = recorded.envelope.workflow_id
-                view = self._views.get(workflow_id) or View.of(workflow_id)
-                self._views[workflow_id] = project(view, record, recorded, batch)
-        for workflow_id in named:
-            view = settle(self._views.pop(workflow_id), batch)
-            if view.workflow.is_open:
-                self._views[workflow_id] = view
-
-    async def _bury(self, connection: Connection, reads: Sequence[Read]) -> None:
+    async def _bury(self, connection: Connection, letters: Sequence[DeadLetter]) -> None:
         """Append a dead letter for each record that is no event, unless the rows hold it already (E-14).
 
         It comes before the commit, so at least once; telling it again has no effect.
         """
-        letters = [dead_letter(record, error) for record, error in reads if isinstance(error, Undecodable)]
         if not letters or self._log is None:
             return
         places = [letter.partition for letter in letters], [letter.offset for letter in letters]

@@ -3,15 +3,20 @@
 Where they lie is for the caller to say by the search path: in a schema that stays, or in temporary tables.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from poweron_events import topics
 from poweron_events.log import EventLog, Record
 from poweron_projections import offsets
 from poweron_projections.connection import Connection
+from poweron_projections.elsewhere import folders
+from poweron_projections.folding import Folder, Here
+from poweron_projections.projection import View
 from poweron_projections.rows import Rows
+from poweron_projections.snapshots import views
 from poweron_projections.tables import ALL
 
 EVENTS: Final = topics.EVENTS.name
@@ -37,19 +42,50 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """Rows being made anew in the schema that the connection looks into."""
+    """Rows being made anew in the schema that the connection looks into. Dead letters are told where `tells`."""
 
     log: EventLog
     connection: Connection
-    rows: Rows
+    tells: bool
+    _free: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def fill(self, ends: Ends) -> None:
         """Take in everything up to these ends; dead letters come first, so that none is told twice."""
-        for topic in (topic for topic in (DEAD_LETTERS, EVENTS) if topic in ends):
-            start = await self.rows.load(self.connection, topic, sorted(ends[topic]))
-            async for records in _batched(self.log.read(topic, start, ends[topic])):
-                async with self.connection.transaction():
-                    await self.rows.write(self.connection, topic, records)
+        if DEAD_LETTERS in ends:
+            await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], Here())
+        if EVENTS in ends:
+            taken = await offsets.read(self.connection, EVENTS)
+            async with folders(sum(ends[EVENTS].values()) - sum(taken.values()), len(ends[EVENTS])) as chosen:
+                shares = _shares(ends[EVENTS], len(chosen))
+                await _together(self._take(EVENTS, *each) for each in zip(shares, chosen, strict=True))
+
+    async def _take(self, topic: str, ends: Mapping[int, int], folder: Folder) -> None:
+        rows = Rows(self.log if self.tells else None, folder)
+        async with self._free:
+            start = await rows.load(self.connection, topic, sorted(ends))
+        async for records in _batched(self.log.read(topic, start, ends)):
+            batch = await rows.fold(topic, records, self._look_up)
+            async with self._free, self.connection.transaction():
+                await rows.put(self.connection, topic, records, batch)
+
+    async def _look_up(self, workflow_ids: Collection[str]) -> Mapping[str, View]:
+        async with self._free, self.connection.transaction():
+            return await views(self.connection, workflow_ids)
+
+
+def _shares(ends: Mapping[int, int], count: int) -> list[dict[int, int]]:
+    """The partitions dealt out."""
+    return [dict(sorted(ends.items())[place::count]) for place in range(count)]
+
+
+async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do all of it at the same time; the first error ends the rest."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
 
 
 async def _batched(reads: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Sequence[Record]]:

@@ -13,7 +13,6 @@ from poweron_events.log import EventLog
 from poweron_projections.connection import Pool, acquire, schema_of
 from poweron_projections.migrations import create_tables
 from poweron_projections.projector import catch_up
-from poweron_projections.rows import Rows
 from poweron_projections.shadow import EVENTS, Difference, Shadow, differences, ends_of, live_ends
 
 
@@ -42,7 +41,7 @@ async def verify(log: EventLog, pool: Pool) -> Verified:
             ends = await live_ends(log, connection, schema, seen)
             await connection.execute("SET LOCAL search_path TO pg_temp")
             await create_tables(connection)
-            await Shadow(log, connection, Rows(None)).fill(ends)
+            await Shadow(log, connection, tells=False).fill(ends)
             found = await differences(connection, expected="pg_temp", found=schema)
         finally:
             await transaction.rollback()

@@ -9,6 +9,7 @@ import pytest
 
 from builders import At, completed, planned, requested, reviewed
 from builders import Told as Telling
+from poweron_events import topics
 from poweron_events.event import CriterionProgress
 from poweron_events.log import Record
 from poweron_services.actions.action import Order
@@ -135,8 +136,9 @@ async def test_parameters_are_those_that_the_selection_named() -> None:
 
 
 def _records(telling: Telling) -> list[Record]:
+    home = topics.partition_of(telling.id.encode(), topics.PARTITIONS)
     return [
-        Record("poweron.events", 0, offset, 1_000 + offset, message.key, message.value, {})
+        Record(topics.EVENTS.name, home, offset, 1_000 + offset, message.key, message.value, {})
         for offset, message in enumerate(telling.messages)
     ]
 

@@ -61,7 +61,7 @@ def _stuck(world: "World") -> Iterator[Flag]:
 
 
 def _effects(world: "World") -> Iterator[Flag]:
-    claims = world.full.claims(_key)
+    claims = world.full.claims(key_of)
     runs: Counter[tuple[str, str]] = Counter()
     for process, key, partition, end in world.effects:
         before = [offset for place, offset in claims[key, process] if (place, offset) < (partition, end)]
@@ -73,7 +73,8 @@ def _effects(world: "World") -> Iterator[Flag]:
             yield "AT_MOST_ONCE_TWICE", (key, count)
 
 
-def _key(recorded: Recorded) -> str:
+def key_of(recorded: Recorded) -> str:
+    """The idempotency key of the step that an event is about."""
     event = recorded.envelope.event
     return idempotency_key(recorded.envelope.workflow_id, (event.round, event.task, event.attempt, event.step))
 

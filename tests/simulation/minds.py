@@ -1,7 +1,6 @@
 """What thinks and what acts in the simulated world: a model that answers by chance, actions that count, a content store."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,6 @@ from simulation.faults import Chance
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps
-from poweron_events.content import MissingContent
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import Model
 from poweron_events.execution import ActionResult, EffectClass
@@ -98,28 +96,43 @@ class Nothing(Model):
 
 
 class Shelf:
-    """A content store that all processes share."""
+    """The object store below the content stores of all processes."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
-        self._kept: dict[tuple[str, str], bytes] = {}
+        self._kept: dict[str, bytes] = {}
 
-    async def put(self, workflow_id: str, content: bytes) -> str:
+    async def put_async(self, path: str, content: bytes, *, mode: str) -> None:
+        assert mode == "create"
         await self._reach()
-        name = hashlib.sha256(workflow_id.encode() + content).hexdigest()
-        self._kept[workflow_id, name] = content
-        return name
+        if path in self._kept:
+            raise FileExistsError(path)
+        self._kept[path] = content
 
-    async def get(self, workflow_id: str, name: str) -> bytes:
+    async def get_async(self, path: str) -> "Found":
         await self._reach()
-        if (workflow_id, name) not in self._kept:
-            raise MissingContent(name)
-        return self._kept[workflow_id, name]
+        return Found(self._there(path))
 
-    async def size(self, workflow_id: str, name: str) -> int:
-        return len(await self.get(workflow_id, name))
+    async def head_async(self, path: str) -> dict[str, int]:
+        await self._reach()
+        return {"size": len(self._there(path))}
+
+    def _there(self, path: str) -> bytes:
+        if path not in self._kept:
+            raise FileNotFoundError(path)
+        return self._kept[path]
 
     async def _reach(self) -> None:
         await asyncio.sleep(0)
-        if self._chance.strikes("content away", 0.01):
-            raise Unavailable("the content store does not answer")
+        if self._chance.strikes("content away", 0.005):
+            raise OSError("the object store does not answer")
+
+
+@dataclass(frozen=True)
+class Found:
+    """An object that was found."""
+
+    content: bytes
+
+    async def bytes_async(self) -> bytes:
+        return self.content

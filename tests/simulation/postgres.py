@@ -54,6 +54,9 @@ class Postgres:
                 self.kept = EMPTY
         return True
 
+    def come_back(self) -> None:
+        self.away = False
+
     def replace(self, kept: Kept | None) -> None:
         """Another database takes the place of this one."""
         self.kept = kept
@@ -96,13 +99,14 @@ class SimulatedConnection:
         self._pool, self._postgres = pool, pool.postgres
         self._seen: Kept | None = None
         self._age = 0
-        self._in_transaction = False
+        self._in_transaction = self._repeats = False
         self._written: dict[str, dict[object, Row]] = {}
 
     @asynccontextmanager
-    async def transaction(self, *, isolation: str, readonly: bool) -> AsyncGenerator[None, None]:
-        assert isolation == "repeatable_read"
-        self._in_transaction = True
+    async def transaction(
+        self, *, isolation: str = "read_committed", readonly: bool = False
+    ) -> AsyncGenerator[None, None]:
+        self._in_transaction, self._repeats = True, isolation == "repeatable_read"
         yield
         await self._pool.reach()
         if self._written:
@@ -116,7 +120,7 @@ class SimulatedConnection:
         assert postgres.kept is not None
         moved = self._written.get(OFFSETS.name, {})
         seen, now = self._seen[OFFSETS.name], postgres.kept[OFFSETS.name]
-        if any(seen.get(key) != now.get(key) for key in moved):
+        if self._repeats and any(seen.get(key) != now.get(key) for key in moved):
             postgres.conflicts += 1
             raise exceptions.SerializationError("could not serialize access due to concurrent update")
         postgres.kept = _with(postgres.kept, self._written)
@@ -132,6 +136,8 @@ class SimulatedConnection:
             return now
         if self._seen is None:
             self._seen, self._age = now, postgres.age
+        if not self._repeats:
+            self._seen = now
         if self._age != postgres.age:
             raise exceptions.AdminShutdownError("another database has taken this one's place")
         return _with(self._seen, self._written) if self._written else self._seen
@@ -208,7 +214,9 @@ class _InstantPool:
     """A way to an empty database of one's own, without waiting."""
 
     def __init__(self) -> None:
-        self.postgres = Postgres(None, None, EMPTY)  # type: ignore[arg-type] # asked by transactions only
+        chance = Chance(0)
+        chance.calm = True
+        self.postgres = Postgres(VirtualLoop(chance.random), chance, EMPTY)
 
     async def reach(self) -> None:
         pass

@@ -10,6 +10,7 @@ from simulation.minds import CLASSES, Effect, Mind, Shelf
 from simulation.postgres import Postgres, SimulatedPool
 from simulation.wire import Cable, SimulatedLog
 
+from poweron_events.content import ContentStore
 from poweron_projections import projector
 from poweron_services.models.call import Caller
 from poweron_services.roles.executor import Executor
@@ -64,7 +65,8 @@ class Process:
         self.pool: Any = SimulatedPool(postgres)
         self.worker: Worker | None = None
         self.dead = self.stopped = False
-        self._loop, self._chance, self._shelf = loop, chance, shelf
+        self._loop, self._chance = loop, chance
+        self._content = ContentStore(shelf)  # type: ignore[arg-type] # it keeps the promises that are asked of it
         self._skew_ms = chance.random.randint(-300, 300) if chance.strikes("clock skewed", 0.5) else 0
         self._happened = happened
         self.task = loop.begin(self.owner, self._serve())
@@ -108,28 +110,28 @@ class Process:
         return Intake(
             event_log=self.cable,
             answers=Rows(self.pool),
-            content=self._shelf,
+            content=self._content,
             instance=self.name,
             now_ms=self.now_ms,
             default_language=None,
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:
-        caller = Caller(Mind(self._chance), self._shelf)
+        caller = Caller(Mind(self._chance), self._content)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
         thinkers: Any = {
             "planner": Planner(caller, specs),
             "selector": Selector(caller, specs),
             "parameterizer": Parameterizer(caller, specs),
-            "observer": Observer(self._shelf),
+            "observer": Observer(self._content),
             "refiner": Refiner(caller),
-            "reviewer": Reviewer(caller, self._shelf),
+            "reviewer": Reviewer(caller, self._content),
         }
         executor = Executor(
             actions=actions,
             caller=caller,
-            content=self._shelf,
+            content=self._content,
             worker=self.name,
             observes="observer" in roles,
             concurrency=CONCURRENCY,

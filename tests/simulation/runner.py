@@ -27,6 +27,7 @@ HURRY: Mapping[Any, Mapping[str, float]] = {
 
 FORESEEN = ("action raised",)
 CHUNK = 5
+COLLECTED = 8  # worlds
 
 
 def outcomes(seeds: Iterable[int], *, bug: str | None = None, traced: bool = False) -> Iterator[Outcome]:
@@ -66,6 +67,8 @@ def _prepare(bug: str | None, traced: bool) -> None:
             setattr(module, name, value)
     if bug is not None:
         BUGS[bug]()
+    gc.collect()
+    gc.freeze()
 
 
 def _overhear(_: Any, level: str, event: dict[str, Any]) -> Any:
@@ -82,7 +85,11 @@ def _outcome(seed: int) -> Outcome:
     _world = World(seed)
     try:
         outcome = _world.run()
+    except Exception as error:
+        error.add_note(f"seed {seed}")
+        raise
     finally:
         _world = None
-        gc.collect()
+        if seed % COLLECTED == 0:
+            gc.collect()
     return outcome if outcome.flags or _traced else replace(outcome, trace=())

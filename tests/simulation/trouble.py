@@ -43,7 +43,7 @@ class Trouble:
 
     def _next(self) -> None:
         if not self._chance.calm:
-            self._loop.later(self._chance.between(0.02, 0.25), self._strike)
+            self._loop.later(self._chance.between(0.02, 0.2), self._strike)
 
     def _strike(self) -> None:
         if not self._chance.calm:
@@ -177,7 +177,7 @@ class Trouble:
         if not postgres.away:
             self._struck("Postgres away")
             postgres.away = True
-            self._loop.later(self._chance.between(0.02, 0.6), setattr, postgres, "away", False)
+            self._loop.later(self._chance.between(0.02, 0.6), postgres.come_back)
 
     def _wipe(self) -> None:
         if self._world.postgres.kept is not None:

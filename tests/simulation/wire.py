@@ -31,13 +31,36 @@ class SimulatedLog(MemoryLog):
         topics.PARTITIONS = partitions  # a record is read in the partition of its key only; a world has its process
         self._landed = landed
         self.in_flight = 0
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {topic.name: [] for topic in topics.ALL}
+        self._writing: str | None = None
 
     def write(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes] | None = None
     ) -> int:
+        self._writing = topic
         offset = super().write(topic, key, value, headers)
+        self._writing = None
         self._landed(self._topics[topic][self.partition_of(topic, key or b"")][offset])
         return offset
+
+    def wake(self) -> None:
+        """Let those look again whom it may concern."""
+        super().wake()
+        for topic in self._waiting if self._writing is None else [self._writing]:
+            waiting, self._waiting[topic] = self._waiting[topic], []
+            for waiter in waiting:
+                _done(waiter)
+
+    async def news(self, topic: str, timeout: float) -> None:
+        """Wait until it may be worth while to look again."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiting[topic].append(waiter)
+        timer = loop.call_later(timeout, _done, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
 
     def record(self, partition: int, offset: int) -> Record:
         return self._topics[EVENTS][partition][offset]
@@ -66,6 +89,11 @@ class SimulatedLog(MemoryLog):
         lost = sum(self._committed.values())
         self._committed.clear()
         return lost
+
+
+def _done(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class Cable:
@@ -192,9 +220,10 @@ class SlowFollower:
             await asyncio.sleep(min(timeout, self.deaf_until - self._loop.time()))
             return Polled(frozenset(), frozenset(), ())
         polled = self._fetch(self.inner._take())
-        if not (polled.revoked or polled.assigned or polled.records):
-            polled = self._fetch(await self.inner.poll(timeout))
-        return polled
+        if polled.revoked or polled.assigned or polled.records:
+            return polled
+        await self._cable._log.news(self.inner._topic, timeout)
+        return self._fetch(self.inner._take())
 
     def _fetch(self, polled: Polled) -> Polled:
         for number in polled.revoked | polled.assigned:

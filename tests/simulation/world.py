@@ -4,6 +4,7 @@ For some seconds, counted and not waited for, everything goes wrong that can. Th
 and everything must come to rest.
 """
 
+import functools
 import hashlib
 import secrets
 import time
@@ -26,12 +27,14 @@ from simulation.trouble import Trouble
 from simulation.upstream import Upstream
 from simulation.wire import EVENTS, SimulatedLog
 
+from poweron_events import codec
+from poweron_events.execution import ActionStarted
 from poweron_events.fold.partial import PartialFold
 from poweron_events.log import Record
 from poweron_projections import projector
 from poweron_projections.requests import REQUESTS
 
-CHAOS = 2.5  # seconds
+CHAOS = 2.0  # seconds
 QUIET = 45.0  # seconds after which what has not ended is stuck
 LOOK = 0.05  # seconds between looks whether everything is at rest
 FAREWELL = 60.0  # seconds in which the tasks of all processes must end when they are told to
@@ -143,9 +146,9 @@ class World:
 
     def _workflow_of(self, key: str) -> str:
         for recorded in reversed(self.full.records.values()):
-            if recorded is not None and type(recorded.envelope.event).__name__ == "ActionStarted":
-                if invariants._key(recorded) == key:
-                    return recorded.envelope.workflow_id
+            started = recorded is not None and isinstance(recorded.envelope.event, ActionStarted)
+            if started and invariants.key_of(recorded) == key:
+                return recorded.envelope.workflow_id
         return ""
 
     # --- the end ---------------------------------------------------------------------------------------
@@ -198,12 +201,17 @@ class World:
     @contextmanager
     def _determined(self) -> Iterator[None]:
         """No clock but the loop's, no chance but the seed's; every verdict of a reader is compared."""
-        apply, tokens = PartialFold.apply, Random(self.seed + 2_000_000_011)
+        apply, read, tokens = PartialFold.apply, codec.read, Random(self.seed + 2_000_000_011)
 
         def compared(fold: PartialFold, recorded: Any, *arguments: Any) -> Any:
             verdict = apply(fold, recorded, *arguments)
             self.full.compare(fold.workflows.get(recorded.envelope.workflow_id), recorded, verdict)
             return verdict
+
+        @functools.cache
+        def read_once(*arguments: Any, **named: Any) -> Any:
+            """What is read of a record is the same for everybody; reading is not what is simulated."""
+            return read(*arguments, **named)
 
         def nanoseconds() -> int:
             return BROKER_START_MS * 1_000_000 + round(self.loop.time() * 1_000_000_000)
@@ -216,6 +224,7 @@ class World:
             patch.object(secrets, "token_hex", lambda size=32: tokens.randbytes(size).hex()),
             patch.object(secrets, "token_bytes", lambda size=32: tokens.randbytes(size)),
             patch.object(PartialFold, "apply", compared),
+            patch.object(codec, "read", read_once),
             patch.object(projector, "migrate", self.postgres.migrate),
         ):
             yield

@@ -134,8 +134,12 @@ def _write_all(folder: Path, key: bytes, contents: Sequence[bytes]) -> list[str]
     for name, content in zip(names, contents, strict=True):
         if not (folder / name).exists():
             beside = folder / f".{name}.{secrets.token_hex(8)}"
-            beside.write_bytes(content)
-            beside.replace(folder / name)
+            try:
+                beside.write_bytes(content)
+                beside.replace(folder / name)
+            except OSError:  # a full disk must not become fuller with every try
+                beside.unlink(missing_ok=True)
+                raise
     return names
 
 

@@ -5,6 +5,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -52,6 +53,9 @@ class Witnesses(Processes):
                 stderr=log,
             )
 
+    def pids(self) -> set[int]:
+        return {process.pid for process in self._running.values()}
+
     def pid(self, name: str) -> int:
         return self._running[name].pid
 
@@ -63,6 +67,14 @@ class Witnesses(Processes):
 
     def resume(self, name: str) -> None:
         self._running[name].send_signal(signal.SIGCONT)
+
+    def ask(self) -> None:
+        """Let all tell what they are doing, for whoever reads how the test failed."""
+        for process in self._running.values():
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGUSR1)
+        time.sleep(1)  # they do not say when they have told it
+        sys.stdout.write(self.log()[-20_000:])
 
     def expect_alive(self) -> None:
         """Nobody may have ended by itself."""
@@ -78,6 +90,9 @@ def witnesses(environment: Mapping[str, str], folder: Path, names: Sequence[str]
         for name in names:
             processes.start(name)
         yield processes
+    except BaseException:
+        processes.ask()
+        raise
     finally:
         processes.stop()
 
@@ -191,17 +206,18 @@ class Survival:
             self.superseded += 1
 
     def ended(self, *ids: str) -> bool:
-        """Whether these workflows, by default all, have come to their end."""
-        return all(id_ in self.workflows and self.workflows[id_].phase == "ended" for id_ in ids or self.requested)
+        """Whether these workflows have come to their end."""
+        return all(self.phase(id_) == "ended" for id_ in ids)
 
-    def phases(self) -> dict[str, str]:
-        return {id_: self.workflows[id_].phase if id_ in self.workflows else "requested" for id_ in self.requested}
+    def phase(self, workflow_id: str) -> str:
+        """What the workflow waits for."""
+        return self.workflows[workflow_id].phase if workflow_id in self.workflows else "none"
 
     def events(self, workflow_id: str) -> int:
         return len(self.accepted.get(workflow_id, ()))
 
     async def all_ended(self) -> None:
-        await until(self.ended, f"every workflow ends, {self.phases()}")
+        await until(lambda: self.ended(*self.requested), "every workflow ends")
 
     # --- effects and thoughts -----------------------------------------------------------------------------
 
@@ -259,9 +275,12 @@ class Survival:
             if isinstance(envelope.event, ActionStarted) and envelope.event.effect_class == "at_most_once"
         }
 
-    def outcomes(self, workflow_id: str) -> list[str]:
+    def completions(self, workflow_id: str) -> list[ActionCompleted]:
         events = [envelope.event for envelope in self.accepted[workflow_id]]
-        return [event.outcome for event in events if isinstance(event, ActionCompleted)]
+        return [event for event in events if isinstance(event, ActionCompleted)]
+
+    def outcomes(self, workflow_id: str) -> list[str]:
+        return [completed.outcome for completed in self.completions(workflow_id)]
 
 
 def _key(envelope: Envelope) -> str:
@@ -285,3 +304,10 @@ async def insisted(ask: Callable[[], Awaitable[object]]) -> None:
                 await asyncio.sleep(0.2)
             else:
                 return
+
+
+async def all_at_work(survival: Survival, processes: Witnesses) -> None:
+    """Wait until Kafka has given some of the partitions to each process."""
+    while not processes.pids() <= {pid for pid, _ in survival.effects()}:
+        asked = await survival.request()
+        await until(lambda asked=asked: survival.ended(asked), "a workflow ends")

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from surviving import Survival, Witnesses, until, witnesses
+from surviving import Survival, all_at_work, until, witnesses
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -17,7 +17,7 @@ async def test_the_work_of_a_killed_process_goes_on_within_12_s_with_default_set
 ) -> None:
     del environment["POWERON_KAFKA_SESSION_TIMEOUT_MS"]
     with witnesses(environment, tmp_path, ["killed", "other"]) as processes:
-        await both_are_at_work(survival, processes)
+        await all_at_work(survival, processes)
         held = [await survival.request("pure", gate="gate") for _ in range(12)]
         await until(lambda: all(survival.running(id_) for id_ in held), "all are at work")
         killed = processes.pid("killed")
@@ -35,15 +35,3 @@ async def test_the_work_of_a_killed_process_goes_on_within_12_s_with_default_set
     assert acting < RESUMED_WITHIN
     assert asking < RESUMED_WITHIN
     await survival.expect_all_well()
-
-
-async def both_are_at_work(survival: Survival, processes: Witnesses) -> None:
-    """Kafka has given some of the partitions to each."""
-    both = {processes.pid("killed"), processes.pid("other")}
-
-    def at_work() -> bool:
-        return both <= {pid for pid, _ in survival.effects()}
-
-    while not at_work():
-        await survival.request()
-        await survival.all_ended()

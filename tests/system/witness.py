@@ -7,8 +7,8 @@ writes down who is thinking, and an action takes until the file named `gate` is 
 
 import asyncio
 import os
+import signal
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,12 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
+from poweron_services.roles import executor
 from poweron_services.wiring import serve
 
 CRITERION = "The effect was had."
 PERIOD = 0.02  # seconds between looks at a gate
+STORE_TIMEOUT = 3.0  # seconds that an action's result waits for the content store: tests have less time than users
 CLASSES: dict[str, tuple[EffectClass, int]] = {
     "pure": ("pure", 120_000),
     "idempotent": ("idempotent", 120_000),
@@ -68,8 +70,7 @@ class Trace:
 
     def _write(self, name: str, what: str) -> None:
         descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with suppress(OSError):  # a full disk has no room for it either
-            os.write(descriptor, f"{os.getpid()} {what}\n".encode())
+        os.write(descriptor, f"{os.getpid()} {what}\n".encode())
         os.close(descriptor)
 
 
@@ -139,12 +140,20 @@ def _answer(prompt: Prompt, told: dict[str, Any]) -> str:
 
 
 async def _serve(settings: Settings, roles: list[str], trace: Trace) -> None:
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _tell)
     actions = [Witnessed(trace, name) for name in CLASSES]
     async with opened(settings, print, patient=True) as connections:
         await serve(connections, roles, ThinkingModel(trace), {action.spec.name: action for action in actions})
 
 
+def _tell() -> None:
+    """What everybody here waits for, where a test waited in vain."""
+    for task in asyncio.all_tasks():
+        task.print_stack()
+
+
 def main() -> None:
+    executor.STORE_TIMEOUT = STORE_TIMEOUT
     settings = Settings()
     telemetry.configure(settings.log_level)
     roles, trace = sys.argv[1].split(","), Trace(Path(os.environ["WITNESS_FOLDER"]))

@@ -1,0 +1,70 @@
+"""A Kafka and a Postgres of a test's own, so that nobody else is hurt."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from processes import SESSION_TIMEOUT_MS
+from pydantic import SecretStr
+from servers import Pair, embedded_servers
+from surviving import Survival
+
+from poweron_services.config import Settings
+from poweron_services.embedded import up
+from poweron_services.embedded.folders import Folders
+from poweron_services.embedded.kafka import Kafka
+from poweron_services.embedded.postgres import Postgres
+from poweron_services.wiring import connect
+
+
+@dataclass(frozen=True)
+class OwnServers:
+    """A pair that only this test has, so that nobody else is hurt."""
+
+    home: Path
+    pair: Pair
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """The settings of processes on this pair."""
+        return {
+            "POWERON_KAFKA": self.pair.kafka,
+            "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
+            "POWERON_POSTGRES": self.pair.postgres,
+            "POWERON_HOME": str(home),
+        }
+
+    @asynccontextmanager
+    async def survival(self, folder: Path) -> AsyncGenerator[Survival, None]:
+        """Workflows on this pair, followed meanwhile."""
+        settings = Settings(home=folder, kafka=self.pair.kafka, postgres=SecretStr(self.pair.postgres))
+        async with connect(settings, kafka=self.pair.kafka, postgres=self.pair.postgres) as connections:
+            survival = Survival(connections, folder)
+            async with survival.followed():
+                yield survival
+
+    def kafka(self) -> psutil.Process:
+        found = Kafka(Folders.of(self.home)).find()
+        assert found is not None
+        return psutil.Process(found.pid)
+
+    def postgres(self) -> psutil.Process:
+        found = Postgres(Folders.of(self.home)).find()
+        assert found is not None
+        return psutil.Process(found.pid)
+
+    async def mend(self) -> None:
+        """What Docker or Kubernetes would do: start again what has died."""
+        await up(self.home, lambda _: None)
+
+
+@contextmanager
+def own_servers(home: Path, base: Path) -> Generator[OwnServers, None, None]:
+    """A fresh pair in `home`; what was fetched for other tests, below `base`, is not fetched again."""
+    fetched = next(base.glob("servers*/servers/software"), None)
+    if fetched is not None:
+        (home / "servers").mkdir(mode=0o700)
+        (home / "servers" / "software").symlink_to(fetched)
+    with embedded_servers(home) as servers:
+        yield OwnServers(home, servers)

@@ -1,0 +1,65 @@
+"""The disk is full: nothing is lost, what cannot wait fails with a sentence, and with the space back all goes on."""
+
+import resource
+import sys
+from pathlib import Path
+
+import pytest
+from surviving import Survival, Witnesses, until, witnesses
+
+from poweron_services.wiring import Connections
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+ROOM = 1_500  # bytes that a file may have where the disk is full; most prompts are longer
+LARGE = 50_000  # bytes
+SIZE = 1_000  # MB of a disk that has room
+
+
+def make_full(processes: Witnesses) -> None:
+    """No file of these processes grows any more."""
+    for pid in processes.pids():
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (ROOM, resource.RLIM_INFINITY))
+
+
+def make_room(processes: Witnesses) -> None:
+    for pid in processes.pids():
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@pytest.mark.req("E-10")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the files of another process")
+async def test_contents_and_log_lines_that_find_no_room_are_waited_for(
+    survival: Survival, connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with witnesses(environment, tmp_path, ["one", "two"]) as processes:
+        held = [await survival.request(each, gate="gate", size=LARGE) for each in ("pure", "idempotent", "once")]
+        await until(lambda: all(survival.running(id_) for id_ in held), "actions are at work")
+        make_full(processes)
+        asked = [await survival.request(size=LARGE) for _ in range(6)]
+        survival.open_gate("gate")
+        await until(lambda: all(survival.phase(id_) == "refine" for id_ in held), "the results are given up")
+        processes.expect_alive()
+        assert {survival.phase(id_) for id_ in asked} == {"select"}
+        make_room(processes)
+        await survival.all_ended()
+        processes.expect_alive()
+    for id_ in held:
+        assert survival.outcomes(id_)[0] == "failed"
+        assert "could not be stored" in (survival.completions(id_)[0].error or "")
+    await survival.expect_all_well()
+    await expect_contents(survival, connections)
+    assert left_over(connections.settings.content_place) == []
+
+
+async def expect_contents(survival: Survival, connections: Connections) -> None:
+    """Every document that an event names is there."""
+    for id_ in survival.requested:
+        for completed in survival.completions(id_):
+            for document in completed.documents:
+                assert await connections.content.get(id_, document.content) == b"x" * document.size
+
+
+def left_over(place: str) -> list[str]:
+    """What was begun and never ended."""
+    return [path.name for path in Path(place).rglob(".*")]

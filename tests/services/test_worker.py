@@ -183,6 +183,53 @@ async def test_a_claim_that_is_revoked_before_it_begins_is_given_back() -> None:
     assert action.runs == []
 
 
+@pytest.mark.req("E-08")
+async def test_parameters_and_the_claim_of_a_free_worker_are_one_append() -> None:
+    world = World([Counting(effect_class="at_most_once")])
+    async with world.process() as process:
+        appended: list[int] = []
+        append = process.log.append
+
+        async def counted(topic: str, messages: Any) -> Any:
+            appended.append(len(messages))
+            return await append(topic, messages)
+
+        process.log.append = counted  # type: ignore[method-assign]
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert world.names(id_) == WHOLE_LOOP
+    assert appended == [1, 1, 2, 2, 1, 1, 1]
+    assert _authors(world, id_)[3:7] == ["parameterizer", "executor", "executor", "observer"]
+
+
+def _authors(world: World, id_: str) -> list[str]:
+    return [recorded.envelope.source.split("/")[2] for recorded, _ in world.records(id_)]
+
+
+@pytest.mark.req("E-08")
+async def test_parameters_read_back_before_their_claim_are_claimed_once() -> None:
+    action = Counting(effect_class="at_most_once")
+    world = World([action])
+    async with world.process() as process:
+        append, read_back = process.log.append, asyncio.Event()
+
+        async def one_by_one(topic: str, messages: Any) -> Any:
+            for message in messages:
+                await append(topic, [message])
+                if b"parameters.set" in message.value:
+                    await soon(lambda: process.worker._holding.partitions[number].position == 4)
+                    read_back.set()
+
+        process.log.append = one_by_one  # type: ignore[method-assign]
+        number = world.log.partition_of(EVENTS, workflow_id("/tests", "1").encode())
+        id_ = await world.ask()
+        await world.ended(id_)
+    assert read_back.is_set()
+    assert world.names(id_) == WHOLE_LOOP
+    assert world.names(id_, "superseded") == []
+    assert len(action.runs) == 1
+
+
 @pytest.mark.req("E-03")
 async def test_a_cancellation_stops_a_running_action_and_drains_it() -> None:
     action = Counting(gate=asyncio.Event())
@@ -205,7 +252,7 @@ async def test_a_result_that_crosses_a_cancellation_raises_no_alarm_and_the_roun
     append = process.log.append
 
     async def cancelled_just_before(topic: str, messages: Any) -> Any:
-        if len(messages) == 2:
+        if b"action.completed" in messages[0].value:
             await world.tell(id_, cancellation())
         return await append(topic, messages)
 
@@ -319,7 +366,7 @@ async def test_work_that_fails_unforeseen_is_tried_again() -> None:
 class _Called:
     def __init__(self, executor: Any, call: Any) -> None:
         self._executor, self._call = executor, call
-        self.forget = executor.forget
+        self.forget, self.claim_at_once = executor.forget, executor.claim_at_once
 
     async def __call__(self, workflow: Workflow, standing: Any) -> Any:
         return await self._call(self._executor, workflow, standing)
@@ -359,7 +406,7 @@ async def test_an_observation_that_was_lost_with_its_writer_is_made_by_the_next(
     append = first.log.append
 
     async def only_the_result(topic: str, messages: Any) -> Any:
-        if len(messages) == 2:
+        if b"action.completed" in messages[0].value:
             await append(topic, messages[:1])
             first.log.cut_off = True
         return await append(topic, messages)

@@ -26,6 +26,7 @@ from poweron_events.execution import (
 from poweron_events.fold.history import item_reference
 from poweron_events.fold.state import Start, Workflow, change_step, result_label, step_place
 from poweron_events.observation import MAX_PREVIEWS
+from poweron_events.parameters import ParametersSet
 from poweron_events.stream import WorkflowEvent
 from poweron_services.actions.action import Action, Done, InputDocument, Order
 from poweron_services.decider.defaults import language
@@ -107,6 +108,20 @@ class Executor:
             case _:
                 return await self._other_claim(workflow, standing)
 
+    async def claim_at_once(self, workflow: Workflow, told: Sequence[WorkflowEvent]) -> Sequence[WorkflowEvent]:
+        """The claim that travels with the parameters it is for, where there is a place to run the action now.
+
+        The action begins no sooner: its claim must be read back first, and if the parameters are
+        superseded, so is the claim, whose cause they are.
+        """
+        match told:
+            case [ParametersSet() as parameters] if not self._places.locked():
+                self.forget(workflow.id)
+                await self._places.acquire()
+                return [self._claimed(change_step(workflow, "ready", parameters=parameters), 1)]
+            case _:
+                return []
+
     def forget(self, workflow_id: str) -> None:
         """Give up a claim that has not begun: the workflow has gone on without it, or is no longer ours."""
         claim = self._claims.get(workflow_id)
@@ -122,10 +137,10 @@ class Executor:
         if not standing.is_ours():
             self._places.release()
             return []
-        self._claims[workflow.id] = claim = _Claim(secrets.token_hex(16))
-        return [self._started(workflow, try_, claim.token)]
+        return [self._claimed(workflow, try_)]
 
-    def _started(self, workflow: Workflow, try_: int, token: str) -> ActionStarted:
+    def _claimed(self, workflow: Workflow, try_: int) -> ActionStarted:
+        self._claims[workflow.id] = claim = _Claim(secrets.token_hex(16))
         selection = workflow.step.selection
         assert selection is not None
         spec = self.actions[selection.action].spec if selection.action in self.actions else None
@@ -133,7 +148,7 @@ class Executor:
             **step_place(workflow),
             try_=try_,
             action=selection.action,
-            claim=token,
+            claim=claim.token,
             worker=self.worker,
             effect_class=spec.effect_class if spec else "at_most_once",
             deadline_ms=(spec.limit_ms if spec else 0) + GRACE_MS,

@@ -18,10 +18,11 @@ from poweron_events.codec import encode, sha256
 from poweron_events.envelope import Cause, Recorded, envelop, rfc3339, source
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.event import Role
-from poweron_events.execution import ActionCompleted
+from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.turn import STAGES, turn
 from poweron_events.log import EventLog, Follower, Message
+from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Stage, StageFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services.roles.executor import Executor, Standing
@@ -33,6 +34,9 @@ POLL_TIMEOUT = 1.0  # seconds
 DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
 MAX_WAITING = 1_000  # pieces of work that wait for a free place before reading pauses
 MAX_ERROR = 4_000  # characters
+
+TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", ObservationRecorded: "observer"}
+"""Whose events these are, also where another role's append takes them along."""
 
 Think = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
 """What a role that is not the executor does when it is its turn."""
@@ -50,10 +54,15 @@ class _Work:
     earlier: "_Work | None" = None
     task: asyncio.Task[None] | None = None
     appending: bool = False
+    told: Sequence[Cause] = ()  # what is being appended, until one of it is read back without effect
 
     @property
     def running(self) -> bool:
         return self.task is not None and not self.task.done()
+
+    def covers(self, head: Cause) -> bool:
+        """Whether this is the work on that head, or tells it together with what comes after it."""
+        return any(known.names(head) for known in (self.head, *self.told[:-1]))
 
 
 class Worker:
@@ -128,6 +137,9 @@ class Worker:
         An event that travelled with its cause, whose offset it could not know, was written before the
         verdict on that: where the round was stopped meanwhile, it is honestly too late.
         """
+        work = self._works.get(workflow.id)
+        if work is not None and any(cause.names(recorded.cause) for cause in work.told):
+            work.told = ()
         ours = recorded.envelope.source.endswith(f"/{self._instance}")
         cause = recorded.envelope.cause
         if ours and workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head):
@@ -156,7 +168,7 @@ class Worker:
         self._watch_deadline(partition, workflow)
         work = self._works.get(workflow.id)
         if work is not None:
-            same = work.head.names(workflow.head)
+            same = work.covers(workflow.head)
             if same and work.partition is partition:
                 return
             if not same:
@@ -201,9 +213,11 @@ class Worker:
             events = await self._executor(workflow, self._standing(work.partition))
         else:
             events = await self._in_a_slot(work.partition, workflow, self._thinkers[role])
+            if self._executor is not None and work.partition.ours:
+                events = [*events, *await self._executor.claim_at_once(workflow, events)]
         if events:
             work.appending = True
-            await self._append(role, workflow, events)
+            await self._append(role, workflow, events, work)
 
     def _standing(self, partition: Partition) -> Standing:
         async def caught_up() -> bool:
@@ -267,12 +281,16 @@ class Worker:
                 log.warning("an ending waits", workflow_id=workflow.id, error=str(error))
                 await backoff.pause()
 
-    async def _append(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> None:
+    async def _append(
+        self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent], work: _Work | None = None
+    ) -> None:
         """Append events one after the other in one go; an unknown outcome repeats the same bytes."""
         try:
-            messages = self._messages(role, workflow, events)
+            messages, causes = self._messages(role, workflow, events)
         except Refused as error:
-            messages = self._messages(role, workflow, [_instead(workflow, events, error)])
+            messages, causes = self._messages(role, workflow, [_instead(workflow, events, error)])
+        if work is not None:
+            work.told = causes
         backoff = Backoff()
         while True:
             try:
@@ -283,20 +301,22 @@ class Worker:
             else:
                 return
 
-    def _messages(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Message]:
+    def _messages(
+        self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]
+    ) -> tuple[list[Message], list[Cause]]:
         time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
-        messages: list[Message] = []
+        messages, causes = list[Message](), list[Cause]()
         cause = workflow.head
         for event in events:
             if isinstance(event, ActionCompleted):
                 cause = workflow.step.starts[event.try_ - 1].cause
-            envelope = envelop(
-                event, workflow_id=workflow.id, source=source(role, self._instance), time=time, cause=cause
-            )
+            by = source(TRAVELLING.get(type(event), role), self._instance)
+            envelope = envelop(event, workflow_id=workflow.id, source=by, time=time, cause=cause)
             value = encode(envelope)
             messages.append(Message(workflow.id.encode(), value))
             cause = Cause(envelope.id, sha256(value))
-        return messages
+            causes.append(cause)
+        return messages, causes
 
     # --- deadlines --------------------------------------------------------------------------------------
 
@@ -348,7 +368,7 @@ async def _in_flight_already(work: _Work) -> bool:
     while earlier is not None:
         if earlier.task is not None:
             await asyncio.wait([earlier.task])
-        appended = appended or (earlier.appending and earlier.head.names(work.head))
+        appended = appended or (earlier.appending and earlier.covers(work.head))
         earlier = earlier.earlier
     work.earlier = None
     return appended

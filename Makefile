@@ -1,5 +1,5 @@
 # Each target is one command that you can also type yourself.
-.PHONY: help setup check format test fast up down verify chaos bench examples transcripts pins
+.PHONY: help setup check format test fast soak up down verify chaos bench examples transcripts pins
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ test:  ## Run all tests, as continuous integration does
 
 fast:  ## Run the tests that need no Kafka and no Postgres
 	uv run pytest -m "not system"
+
+soak:  ## Let 10,000 simulated worlds fall into every trouble there is, and see whether the laws hold
+	uv run python tests/simulation/soak.py --seeds 10000
 
 up:  ## Start Kafka and Postgres on this machine and leave them running
 	uv run poweron up

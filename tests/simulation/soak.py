@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from simulation.runner import outcomes, table
 from simulation.world import Outcome
 
+MOST_FLAGS, MOST_DETAIL = 3, 500  # of a seed, characters
+
 
 def main() -> int:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -40,19 +42,22 @@ def _run(seeds: "range | list[int]", bug: str | None, *, trace: bool) -> int:
         if outcome.flags or (trace and len(seeds) == 1):
             _tell(outcome, trace=trace)
     took = time.monotonic() - began
-    print(table(struck))
-    print(
-        f"{len(seeds):,} seeds, {records:,} records, {took:.1f} s, {len(seeds) / took:.1f} seeds/s, {failed} failed",
-        dict(kinds),
-    )
+    _say(table(struck))
+    _say(f"{len(seeds):,} seeds, {records:,} records, {took:.1f} s, {len(seeds) / took:.1f} seeds/s")
+    _say(f"{failed} seeds failed: {dict(kinds)}" if failed else "Every law held.")
     return 1 if failed else 0
 
 
 def _tell(outcome: Outcome, *, trace: bool) -> None:
     if trace:
-        print("\n".join(outcome.trace))
-    for name, detail in outcome.flags[:5]:
-        print(f"seed {outcome.seed}: {name} {str(detail)[:600]}", flush=True)
+        _say("\n".join(outcome.trace))
+    for name, detail in outcome.flags[:MOST_FLAGS]:
+        _say(f"seed {outcome.seed}: {name} {detail[:MOST_DETAIL]}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

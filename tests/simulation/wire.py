@@ -263,6 +263,8 @@ class SlowFollower:
     async def seek(self, partition: int, offset: int) -> None:
         self._fetched.pop(partition, None)
         await self.inner.seek(partition, offset)
+        if self._chance.strikes("slow start", 0.3):
+            self.hinder(slow=self._chance.between(0, 0.1))
 
     def pause(self, partitions: frozenset[int]) -> None:
         self._paused = partitions

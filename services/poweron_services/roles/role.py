@@ -19,7 +19,7 @@ from poweron_events.envelope import Cause, Recorded, envelop, rfc3339, source
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.event import Role
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Phase, Workflow
 from poweron_events.fold.turn import STAGES, turn
 from poweron_events.log import EventLog, Follower, Message
 from poweron_events.observation import ObservationRecorded
@@ -38,6 +38,9 @@ MAX_ERROR = 4_000  # characters
 TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", ObservationRecorded: "observer"}
 """Whose events these are, also where another role's append takes them along."""
 
+AWAITING_THE_SECOND: frozenset[Phase] = frozenset({"ready", "observe"})
+"""What a workflow waits for once the first of two events that travel together has been read back."""
+
 Think = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
 """What a role that is not the executor does when it is its turn."""
 
@@ -54,15 +57,17 @@ class _Work:
     earlier: "_Work | None" = None
     task: asyncio.Task[None] | None = None
     appending: bool = False
-    told: Sequence[Cause] = ()  # what is being appended, until one of it is read back without effect
+    told: Sequence[Cause] = ()  # what is being appended
 
     @property
     def running(self) -> bool:
         return self.task is not None and not self.task.done()
 
-    def covers(self, head: Cause) -> bool:
-        """Whether this is the work on that head, or tells it together with what comes after it."""
-        return any(known.names(head) for known in (self.head, *self.told[:-1]))
+    def covers(self, workflow: Workflow) -> bool:
+        """Whether this is the work on the workflow's head, or what the workflow waits for is on its way behind it."""
+        if workflow.phase in AWAITING_THE_SECOND:
+            return any(known.names(workflow.head) for known in (self.head, *self.told[:-1]))
+        return self.head.names(workflow.head)
 
 
 class Worker:
@@ -137,9 +142,6 @@ class Worker:
         An event that travelled with its cause, whose offset it could not know, was written before the
         verdict on that: where the round was stopped meanwhile, it is honestly too late.
         """
-        work = self._works.get(workflow.id)
-        if work is not None and any(cause.names(recorded.cause) for cause in work.told):
-            work.told = ()
         ours = recorded.envelope.source.endswith(f"/{self._instance}")
         cause = recorded.envelope.cause
         if ours and workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head):
@@ -168,7 +170,7 @@ class Worker:
         self._watch_deadline(partition, workflow)
         work = self._works.get(workflow.id)
         if work is not None:
-            same = work.covers(workflow.head)
+            same = work.covers(workflow)
             if same and work.partition is partition:
                 return
             if not same:
@@ -192,7 +194,7 @@ class Worker:
         """Do what it is the role's turn to do; what nobody foresaw is logged and tried again."""
         backoff = Backoff()
         try:
-            if work.earlier is not None and await _in_flight_already(work):
+            if work.earlier is not None and await _in_flight_already(work, workflow):
                 return
             while True:
                 try:
@@ -362,13 +364,13 @@ def _retire(work: _Work) -> None:
         retired = retired.earlier
 
 
-async def _in_flight_already(work: _Work) -> bool:
+async def _in_flight_already(work: _Work, workflow: Workflow) -> bool:
     """Wait for earlier work to end; whether it appended what is awaited, so that it only has to be read back."""
     earlier, appended = work.earlier, False
     while earlier is not None:
         if earlier.task is not None:
             await asyncio.wait([earlier.task])
-        appended = appended or (earlier.appending and earlier.covers(work.head))
+        appended = appended or (earlier.appending and earlier.covers(workflow))
         earlier = earlier.earlier
     work.earlier = None
     return appended

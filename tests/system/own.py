@@ -64,7 +64,7 @@ def own_servers(home: Path, base: Path) -> Generator[OwnServers, None, None]:
     """A fresh pair in `home`; what was fetched for other tests, below `base`, is not fetched again."""
     fetched = next(base.glob("servers*/servers/software"), None)
     if fetched is not None:
-        (home / "servers").mkdir(mode=0o700)
+        (home / "servers").mkdir(mode=0o700, parents=True)
         (home / "servers" / "software").symlink_to(fetched)
     with embedded_servers(home) as servers:
         yield OwnServers(home, servers)

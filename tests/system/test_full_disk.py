@@ -1,10 +1,18 @@
 """The disk is full: nothing is lost, what cannot wait fails with a sentence, and with the space back all goes on."""
 
+import asyncio
+import os
 import resource
+import shutil
+import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from own import OwnServers, own_servers
+from servers import Pair
 from surviving import Survival, Witnesses, until, witnesses
 
 from poweron_services.wiring import Connections
@@ -25,6 +33,46 @@ def make_full(processes: Witnesses) -> None:
 def make_room(processes: Witnesses) -> None:
     for pid in processes.pids():
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+class Disk:
+    """A file system in memory, as large as somebody says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def fill(self) -> None:
+        """Take what is free; where it becomes less meanwhile, try again."""
+        while self._mount("-o", f"remount,size={shutil.disk_usage(self.folder).used}").returncode:
+            pass
+
+    def empty(self) -> None:
+        self._mount("-o", f"remount,size={SIZE}m")
+
+    @contextmanager
+    def mounted(self) -> Generator[None, None, None]:
+        if not hasattr(os, "geteuid") or os.geteuid() != 0 or self._mount("-o", f"size={SIZE}m").returncode:
+            pytest.skip("nobody may mount a file system here")
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", "--lazy", self.folder], check=True)  # a start-up cache may still be in the making
+
+    def _mount(self, *options: str) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", self.folder], check=False)
+
+
+@pytest.fixture
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Disk, None, None]:
+    disk = Disk(tmp_path_factory.mktemp("disk"))
+    with disk.mounted():
+        yield disk
+
+
+@pytest.fixture
+def own(pair: Pair, disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnServers, None, None]:
+    with own_servers(disk.folder / "servers", tmp_path_factory.getbasetemp()) as own:
+        yield own
 
 
 @pytest.mark.req("E-10")
@@ -50,6 +98,29 @@ async def test_contents_and_log_lines_that_find_no_room_are_waited_for(
     await survival.expect_all_well()
     await expect_contents(survival, connections)
     assert left_over(connections.settings.content_place) == []
+
+
+@pytest.mark.req("E-01")
+async def test_kafka_postgres_and_contents_on_a_full_disk_lose_nothing(
+    disk: Disk, own: OwnServers, tmp_path: Path
+) -> None:
+    environment = own.environment(disk.folder / "home")
+    async with own.survival(tmp_path) as survival:
+        with witnesses(environment, tmp_path, ["one", "two"]) as processes:
+            held = [await survival.request(each, gate="gate", size=LARGE) for each in ("pure", "idempotent", "once")]
+            await until(lambda: all(survival.running(id_) for id_ in held), "actions are at work")
+            broker = own.kafka()
+            disk.fill()
+            async with asyncio.TaskGroup() as group:
+                for _ in range(6):
+                    group.create_task(survival.request(size=LARGE))
+                survival.open_gate("gate")
+                await until(lambda: not broker.is_running(), "Kafka gives up")
+                disk.empty()
+                await own.mend()
+            await survival.all_ended()
+            processes.expect_alive()
+        await survival.expect_all_well()
 
 
 async def expect_contents(survival: Survival, connections: Connections) -> None:

@@ -99,14 +99,14 @@ class SimulatedConnection:
         self._pool, self._postgres = pool, pool.postgres
         self._seen: Kept | None = None
         self._age = 0
-        self._in_transaction = self._repeats = False
+        self._repeats = False
         self._written: dict[str, dict[object, Row]] = {}
 
     @asynccontextmanager
     async def transaction(
         self, *, isolation: str = "read_committed", readonly: bool = False
     ) -> AsyncGenerator[None, None]:
-        self._in_transaction, self._repeats = True, isolation == "repeatable_read"
+        self._repeats = isolation == "repeatable_read"  # else each statement counts at once: nobody needs more
         yield
         await self._pool.reach()
         if self._written:
@@ -120,7 +120,7 @@ class SimulatedConnection:
         assert postgres.kept is not None
         moved = self._written.get(OFFSETS.name, {})
         seen, now = self._seen[OFFSETS.name], postgres.kept[OFFSETS.name]
-        if self._repeats and any(seen.get(key) != now.get(key) for key in moved):
+        if any(seen.get(key) != now.get(key) for key in moved):
             postgres.conflicts += 1
             raise exceptions.SerializationError("could not serialize access due to concurrent update")
         postgres.kept = _with(postgres.kept, self._written)
@@ -132,12 +132,10 @@ class SimulatedConnection:
         now, postgres = self._postgres.kept, self._postgres
         if now is None:
             raise exceptions.UndefinedTableError("no such table")
-        if not self._in_transaction:
+        if not self._repeats:
             return now
         if self._seen is None:
             self._seen, self._age = now, postgres.age
-        if not self._repeats:
-            self._seen = now
         if self._age != postgres.age:
             raise exceptions.AdminShutdownError("another database has taken this one's place")
         return _with(self._seen, self._written) if self._written else self._seen
@@ -188,7 +186,7 @@ class SimulatedConnection:
         return f"COPY {len(given)}"
 
     def _write(self, table: Table, given: dict[object, Row]) -> None:
-        if self._in_transaction:
+        if self._repeats:
             self._written.setdefault(table.name, {}).update(given)
         else:
             assert self._postgres.kept is not None

@@ -43,6 +43,8 @@ SELECT rounds.opening_seq, records.partition, records.log_offset, records.time_m
  ORDER BY records.workflow_id, records.seq
 """
 
+_COUNT_OPEN: Final = "SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open LIMIT $1) AS counted"
+
 _ANSWER: Final = """
 SELECT answer, workflow_id, seq, round, reason, detail
   FROM requests
@@ -107,6 +109,17 @@ async def positions(pool: Pool) -> dict[int, int]:
     """
     async with acquire(pool) as connection:
         return await offsets.read(connection, EVENTS)
+
+
+async def count_open(pool: Pool, most: int) -> int:
+    """How many workflows have an open round, counted no further than `most`.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        (found,) = await connection.fetch(_COUNT_OPEN, most)
+    return int(found["open"])
 
 
 async def answer(pool: Pool, source: str, request_id: str) -> Answer | None:

@@ -49,6 +49,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     concurrency: int = Field(default=64, ge=1)
     """How many pieces of work, and how many actions, one process does at a time."""
+    max_open: int = Field(default=1_000, ge=1)
+    """How many workflows may be open before further requests wait in Kafka."""
 
     @property
     def content_place(self) -> str:

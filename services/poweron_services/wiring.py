@@ -54,6 +54,9 @@ class Rows:
     async def positions(self) -> Mapping[int, int]:
         return await snapshots.positions(self.pool)
 
+    async def count_open(self, most: int) -> int:
+        return await snapshots.count_open(self.pool, most)
+
     async def answered(self, source: str, request_id: str) -> bool:
         return await snapshots.answer(self.pool, source, request_id) is not None
 
@@ -113,6 +116,7 @@ def _intake(connections: Connections, instance: str) -> Intake:
         instance=instance,
         now_ms=now_ms,
         default_language=connections.settings.language,
+        max_open=connections.settings.max_open,
     )
 
 

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
+from poweron_events import RequestCancellation, RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.codec import decode
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
@@ -16,8 +17,9 @@ from poweron_events.errors import Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_events.request import RequestRefused, WorkflowRequested
-from poweron_services.roles.intake import GROUP, Intake, _InHand
+from poweron_events.request import CancellationRequested, RequestRefused, WorkflowRequested
+from poweron_services.roles.intake import CANCELLATIONS_GROUP, GROUP, Intake
+from poweron_services.roles.lane import InHand
 
 SOURCE = "/tests"
 TIME = "2026-11-22T00:00:00.000Z"
@@ -32,6 +34,8 @@ class Rows:
         self.away = False
         self.failing: set[str] = set()
         self.looks = 0
+        self.ended = 0
+        self.stubs: dict[str, Stub] = {}
 
     async def positions(self) -> Mapping[int, int]:
         self.looks += 1
@@ -43,11 +47,14 @@ class Rows:
     async def answered(self, source: str, request_id: str) -> bool:
         if request_id in self.failing:
             raise KeyError(request_id)
-        key = workflow_id(source, request_id).encode()
-        return any(message.key == key for message in await records(self._log, topics.EVENTS.name))
+        return any(event.request.id == request_id for event in await events(self._log))
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        return 0, {}
+        return 0, self.stubs
+
+    async def count_open(self, most: int) -> int:
+        opened = [each for each in await events(self._log) if isinstance(each, WorkflowRequested)]
+        return min(len(opened) - self.ended, most)
 
     async def closing(self, workflow_id: str) -> bool:
         return False
@@ -67,7 +74,7 @@ def rows(log: MemoryLog) -> Rows:
 
 
 @asynccontextmanager
-async def running(log: MemoryLog, rows: Rows) -> AsyncGenerator[None, None]:
+async def running(log: MemoryLog, rows: Rows, max_open: int = 1_000) -> AsyncGenerator[None, None]:
     intake = Intake(
         event_log=log,
         answers=rows,
@@ -75,6 +82,7 @@ async def running(log: MemoryLog, rows: Rows) -> AsyncGenerator[None, None]:
         instance="1",
         now_ms=lambda: 0,
         default_language=None,
+        max_open=max_open,
     )
     task = asyncio.create_task(intake.run())
     with capture_logs():
@@ -112,8 +120,13 @@ async def values(log: MemoryLog, topic: str) -> list[bytes]:
     return [record.value or b"" for record in await records(log, topic)]
 
 
-async def events(log: MemoryLog) -> list[object]:
-    return [decode(value).event for value in await values(log, topics.EVENTS.name)]
+async def events(log: MemoryLog) -> list[Any]:
+    return [event_of(value) for value in await values(log, topics.EVENTS.name)]
+
+
+@cache
+def event_of(value: bytes) -> Any:
+    return decode(value).event
 
 
 async def committed(log: MemoryLog, number: int, key: bytes = b"k") -> None:
@@ -233,10 +246,98 @@ async def test_many_requests_at_once_share_their_looks_at_the_rows(log: MemoryLo
     assert rows.looks < 100  # each of them looks at least twice
 
 
+async def cancel(log: MemoryLog, request_id: str, workflow: str) -> None:
+    value = encode_request(
+        RequestCancellation(workflow_id=workflow, round=1), source=SOURCE, request_id=request_id, time=TIME
+    )
+    await log.append(topics.REQUESTS.name, [Message(b"k", value)])
+
+
+async def told(log: MemoryLog, number: int, type_: type = WorkflowRequested) -> None:
+    """Wait until intake has written so many events of a type."""
+    async with asyncio.timeout(10):
+        while sum(isinstance(event, type_) for event in await events(log)) < number:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.req("E-09")
+async def test_no_more_workflows_are_opened_than_may_be_open(log: MemoryLog, rows: Rows) -> None:
+    for number in range(100):
+        await request(log, f"{number}")
+    async with running(log, rows, max_open=10):
+        await told(log, 10)
+        await looked(rows, rows.looks + 1)
+        assert len(await events(log)) == 10
+        rows.ended = 5
+        await told(log, 15)
+        assert len(await events(log)) == 15
+        rows.ended = 100
+        await committed(log, 100)
+    assert {event.request.id for event in await events(log)} == {f"{number}" for number in range(100)}
+
+
+@pytest.mark.req("E-15")
+async def test_a_cancellation_does_not_wait_behind_openings_that_find_no_room(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "running")
+    running_ = workflow_id(SOURCE, "running")
+    rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
+    for number in range(200):
+        await request(log, f"{number}")
+    await cancel(log, "stop", running_)
+    async with running(log, rows, max_open=1):
+        await told(log, 1)
+        await told(log, 1, CancellationRequested)
+        assert len(await events(log)) == 2
+        rows.ended = 201
+        await committed(log, 202)
+    assert len(await events(log)) == 202
+
+
+@pytest.mark.req("E-15")
+async def test_a_cancellation_that_cannot_be_accepted_at_once_is_answered_in_its_turn(
+    log: MemoryLog, rows: Rows
+) -> None:
+    rows.ended = -1
+    await request(log, "waiting")
+    await cancel(log, "stop", workflow_id(SOURCE, "waiting"))
+    async with running(log, rows, max_open=1):
+        await passed_by_the_cancellations(log, 2)
+        assert await events(log) == []
+        rows.ended = 1
+        await committed(log, 2)
+    first, second = await events(log)
+    assert isinstance(first, WorkflowRequested)
+    assert second.reason == "unknown_workflow"  # for these rows never come to hold it
+
+
+async def passed_by_the_cancellations(log: MemoryLog, number: int) -> None:
+    partition = log.partition_of(topics.REQUESTS.name, b"k")
+    async with asyncio.timeout(10):
+        while log._committed.get((topics.REQUESTS.name, CANCELLATIONS_GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.req("E-09")
+async def test_no_more_requests_are_in_memory_than_one_poll_brings(log: MemoryLog, rows: Rows) -> None:
+    rows.ended = -1
+    async with running(log, rows, max_open=1):
+        for batch in range(20):
+            for number in range(100):
+                await request(log, f"{batch}-{number}")
+            await passed_by_the_cancellations(log, 100 * (batch + 1))
+        assert in_hand(log) <= 200
+
+
+def in_hand(log: MemoryLog) -> int:
+    """How many requests have been taken from the log and are not answered."""
+    (follower,) = log._groups[topics.REQUESTS.name, GROUP]
+    return follower._positions[log.partition_of(topics.REQUESTS.name, b"k")]
+
+
 def test_offsets_that_nobody_delivers_hold_no_commit_back() -> None:
-    partition = _InHand(next=0)
+    partition = InHand(next=0)
     for offset in (7, 8, 12):  # 0 to 6 were deleted, 9 to 11 are markers of transactions
         partition.take(offset)
-    assert partition.answered(8) == 7
-    assert partition.answered(7) == 12
-    assert partition.answered(12) == 13
+    assert partition.done(8) == 7
+    assert partition.done(7) == 12
+    assert partition.done(12) == 13

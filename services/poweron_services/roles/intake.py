@@ -1,16 +1,17 @@
 """Intake: the only writer of openings and cancellations; every request gets one answer (E-15).
 
 It keeps no fold. What a workflow stands at it takes from Postgres, once the projector has passed
-everything that was there when the request came.
+everything that was there when the request came. While as many workflows are open as may be, openings wait
+in Kafka; a cancellation does not wait behind them.
 """
 
 import asyncio
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
@@ -29,10 +30,10 @@ from poweron_events.codec import (
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.envelope import envelop, rfc3339, source
-from poweron_events.errors import Conflict, PowerOnError, Refused, Unavailable
+from poweron_events.errors import Refused
 from poweron_events.event import DocumentRef
 from poweron_events.fold.partial import Stub
-from poweron_events.log import EventLog, Follower, Message, Polled, Record
+from poweron_events.log import EventLog, Message, Record
 from poweron_events.request import (
     CancellationRequested,
     EarlierRounds,
@@ -50,20 +51,19 @@ from poweron_events.request import (
     workflow_id,
 )
 from poweron_events.stream import Request
-from poweron_services.roles.folding import Backoff, Tasks
+from poweron_services.roles.lane import Lane
 
 log = structlog.get_logger()
 
 GROUP = "poweron.intake"
-POLL_TIMEOUT = 1.0  # seconds
-STOP_TIMEOUT = 5.0  # seconds that requests in hand get at shutdown
-POSITION_PERIOD = 0.02  # seconds between looks at the projector's position while somebody waits for it
-IN_HAND = 64  # requests worked on at a time
-TRIES = 5  # until a request that raises becomes a dead letter
+CANCELLATIONS_GROUP = "poweron.intake.cancellations"
+LOOK_PERIOD = 0.02  # seconds between looks at the rows while somebody waits for what they say
+MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
 UNKNOWN_TYPE = "application/octet-stream"
 
 IntakeEvent = WorkflowRequested | RoundRequested | CancellationRequested | RequestRefused
 Judge = Callable[[], Awaitable[IntakeEvent]]
+Seen = TypeVar("Seen")
 
 
 class Answers(Protocol):
@@ -84,6 +84,12 @@ class Answers(Protocol):
     async def positions(self) -> Mapping[int, int]:
         """The projector's next offset of every partition."""
 
+    async def count_open(self, most: int) -> int:
+        """How many workflows have an open round, counted no further than `most`."""
+
+
+_CANCELLATION = RequestCancellation.TYPE.encode()
+
 
 class _Refuse(Exception):
     """The request cannot be taken."""
@@ -93,46 +99,32 @@ class _Refuse(Exception):
         self.reason, self.detail = reason, detail
 
 
-@dataclass(slots=True)
-class _InHand:
-    """The requests of a partition that have no answer yet. Offsets may have gaps: deleted records, transactions."""
+class _Look(Generic[Seen]):
+    """A look at the rows, shared by all who ask at the same time."""
 
-    next: int
-    offsets: set[int] = field(default_factory=set)
-
-    def take(self, offset: int) -> None:
-        self.offsets.add(offset)
-        self.next = max(self.next, offset + 1)
-
-    def answered(self, offset: int) -> int:
-        """Strike a request; returns the offset before which every request is answered."""
-        self.offsets.discard(offset)
-        return min(self.offsets, default=self.next)
-
-
-class _Projected:
-    """How far the rows are, looked up once for all who wait at the same time."""
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-        self._next: asyncio.Task[Mapping[int, int]] | None = None
+    def __init__(self, ask: Callable[[], Awaitable[Seen]]) -> None:
+        self._ask = ask
+        self._next: asyncio.Task[Seen] | None = None
         self._looked = 0.0
 
-    async def passed(self, partition: int, offset: int) -> None:
-        """Wait until the projector's next offset is at least this, in rows that were read after the call."""
-        while (await self._look()).get(partition, 0) < offset:
-            pass
-
-    async def _look(self) -> Mapping[int, int]:
+    async def __call__(self) -> Seen:
+        """What the rows say, read after the call."""
         if self._next is None:
-            self._next = asyncio.create_task(self._positions())
+            self._next = asyncio.create_task(self._look())
         return await asyncio.shield(self._next)
 
-    async def _positions(self) -> Mapping[int, int]:
+    async def _look(self) -> Seen:
         """A look that has not begun yet, so that whoever asks meanwhile may share it."""
-        await asyncio.sleep(self._looked + POSITION_PERIOD - asyncio.get_running_loop().time())
+        await asyncio.sleep(self._looked + LOOK_PERIOD - asyncio.get_running_loop().time())
         self._next, self._looked = None, asyncio.get_running_loop().time()
-        return await self._answers.positions()
+        return await self._ask()
+
+
+@dataclass(slots=True)
+class _Room:
+    """How many more workflows may be opened, as one look at the rows has it."""
+
+    free: int
 
 
 class Intake:
@@ -147,6 +139,7 @@ class Intake:
         instance: str,
         now_ms: Callable[[], int],
         default_language: str | None,
+        max_open: int = MAX_OPEN,
     ) -> None:
         self._log = event_log
         self._answers = answers
@@ -154,88 +147,16 @@ class Intake:
         self._source = source("intake", instance)
         self._now_ms = now_ms
         self._default_language = default_language
-        self._in_hand = asyncio.Semaphore(IN_HAND)
+        self._max_open = max_open
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._partitions: dict[int, _InHand] = {}
-        self._unbegun: frozenset[int] = frozenset()
-        self._projected = _Projected(answers)
-        self._tasks = Tasks()
-        self._pending = 0
+        self._positions = _Look(answers.positions)
+        self._room = _Look(self._room_left)
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
-        async with self._log.follow(topics.REQUESTS.name, GROUP) as follower:
-            try:
-                await self._follow(follower)
-            finally:
-                await self._tasks.cancel(STOP_TIMEOUT)
-
-    async def _follow(self, follower: Follower) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                self._take_in(follower, await follower.poll(POLL_TIMEOUT))
-                await self._begin(follower)
-            except Unavailable as error:
-                log.warning("requests are away", error=str(error))
-                await backoff.pause()
-            else:
-                backoff = Backoff()
-
-    def _take_in(self, follower: Follower, polled: Polled) -> None:
-        for number in polled.revoked:
-            self._partitions.pop(number, None)
-        self._unbegun = (self._unbegun - polled.revoked) | polled.assigned
-        for record in polled.records:
-            self._take(follower, record)
-        full = self._pending >= IN_HAND
-        follower.pause(frozenset(self._partitions) if full else frozenset())
-
-    async def _begin(self, follower: Follower) -> None:
-        """Go on where the group stands; a partition is assigned only once, so one that cannot be begun is kept."""
-        for number in sorted(self._unbegun):
-            offset = await follower.committed(number)
-            self._partitions[number] = _InHand(offset)
-            await follower.seek(number, offset)
-            self._unbegun -= {number}
-
-    def _take(self, follower: Follower, record: Record) -> None:
-        if record.partition in self._partitions:
-            self._partitions[record.partition].take(record.offset)
-        self._pending += 1
-        self._tasks.spawn(self._handle(follower, record))
-
-    async def _handle(self, follower: Follower, record: Record) -> None:
-        async with self._in_hand:
-            await self._until_answered(record)
-        self._pending -= 1
-        await self._commit(follower, record)
-
-    async def _until_answered(self, record: Record) -> None:
-        """Answer, however long it takes; a request that only ever raises is buried, so that it stops no other."""
-        backoff, raised, reason = Backoff(), 0, ""
-        while True:
-            try:
-                if raised < TRIES:
-                    await self._answer(record)
-                else:
-                    await self._bury(record, reason)
-            except PowerOnError as error:
-                log.warning("a request waits", error=str(error))
-            except Exception as error:
-                log.exception("a request raised", partition=record.partition, offset=record.offset)
-                raised += 1
-                reason = f"intake met an unexpected error {raised} times: {error!r}"
-            else:
-                return
-            await backoff.pause()
-
-    async def _commit(self, follower: Follower, record: Record) -> None:
-        partition = self._partitions.get(record.partition)
-        if partition is None:
-            return
-        with suppress(Unavailable, Conflict):  # it comes again, and its answer is found
-            await follower.commit({record.partition: partition.answered(record.offset)})
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Lane(self._log, GROUP, self._answer, self._bury).run())
+            group.create_task(Lane(self._log, CANCELLATIONS_GROUP, self._cancel_at_once, _leave).run())
 
     async def _answer(self, record: Record) -> None:
         try:
@@ -247,6 +168,22 @@ class Intake:
             await self._settle_in_turn(_target(error), error.identity, _always(error.identity, "invalid", str(error)))
             return
         await self._judge_until_settled(received)
+
+    async def _cancel_at_once(self, record: Record) -> None:
+        """Pass a cancellation on out of its turn, if it can be accepted now: the openings before it may wait for long.
+
+        All that is not, also a refusal, is left to its turn, which finds this answer where there is one.
+        """
+        received = _cancellation(record)
+        if received is None:
+            return
+        request, identity = received
+        await self._rows_reach_the_end(request.workflow_id)
+        if await self._answers.answered(identity.source, identity.id):
+            return
+        with suppress(_Refuse):
+            event = await self._cancel(identity, request)
+            await self._append(request.workflow_id, identity, event)
 
     async def _bury(self, record: Record, reason: str) -> None:
         await self._log.append(topics.DEAD_LETTERS.name, [DeadLetter.of(record, reason).message()])
@@ -269,14 +206,37 @@ class Intake:
 
     async def _settle(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
         """Append until Postgres holds an answer to this request; an answer is final."""
-        partition = self._log.partition_of(topics.EVENTS.name, workflow.encode())
-        ends = await self._log.ends(topics.EVENTS.name)
-        await self._projected.passed(partition, ends[partition])
+        await self._rows_reach_the_end(workflow)
         while not await self._answers.answered(identity.source, identity.id):
-            event = await judge()
-            value = self._encoded(workflow, identity, event)
-            (offset,) = await self._log.append(topics.EVENTS.name, [Message(workflow.encode(), value)])
-            await self._projected.passed(partition, offset + 1)
+            offset = await self._append(workflow, identity, await judge())
+            await self._rows_reach(workflow, offset + 1)
+
+    async def _append(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> int:
+        value = self._encoded(workflow, identity, event)
+        (offset,) = await self._log.append(topics.EVENTS.name, [Message(workflow.encode(), value)])
+        return offset
+
+    async def _rows_reach_the_end(self, workflow: str) -> None:
+        ends = await self._log.ends(topics.EVENTS.name)
+        await self._rows_reach(workflow, ends[self._partition(workflow)])
+
+    async def _rows_reach(self, workflow: str, offset: int) -> None:
+        """Wait until the projector's next offset in the workflow's partition is at least this."""
+        partition = self._partition(workflow)
+        while (await self._positions()).get(partition, 0) < offset:
+            pass
+
+    def _partition(self, workflow: str) -> int:
+        return self._log.partition_of(topics.EVENTS.name, workflow.encode())
+
+    async def _until_there_is_room(self) -> None:
+        """Wait while as many workflows are open as may be; who asked first opens first."""
+        while (room := await self._room()).free <= 0:
+            pass
+        room.free -= 1
+
+    async def _room_left(self) -> _Room:
+        return _Room(self._max_open - await self._answers.count_open(self._max_open))
 
     def _encoded(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> bytes:
         """The event as record value; a request that is too large to become an event is refused."""
@@ -294,21 +254,20 @@ class Intake:
             _expect_known_mode(request)
             if isinstance(request, RequestWorkflow):
                 return await self._open(workflow, identity, request)
-            stub = await self._known(workflow)
             if isinstance(request, RequestRound):
-                return await self._open_round(workflow, identity, request, stub)
-            return await self._cancel(workflow, identity, request, stub)
+                return await self._open_round(workflow, identity, request, await self._known(workflow))
+            return await self._cancel(identity, request)
         except _Refuse as refusal:
             return RequestRefused(request=identity, reason=refusal.reason, detail=_sentence(refusal.detail))
 
     async def _known(self, workflow: str) -> Stub:
-        partition = self._log.partition_of(topics.EVENTS.name, workflow.encode())
-        _, stubs = await self._answers.look_up(partition, [workflow])
+        _, stubs = await self._answers.look_up(self._partition(workflow), [workflow])
         if workflow not in stubs or not stubs[workflow].openings:
             raise _Refuse("unknown_workflow", f"There is no workflow {workflow}.")
         return stubs[workflow]
 
     async def _open(self, workflow: str, identity: RequestIdentity, request: RequestWorkflow) -> WorkflowRequested:
+        await self._until_there_is_room()
         return WorkflowRequested(
             round=1,
             workflow_mode=request.workflow_mode,
@@ -327,6 +286,7 @@ class Intake:
             raise _Refuse("round_ended", f"Round {request.after_round} was followed by round {last} already.")
         if stub.is_open:
             raise _Refuse("round_open", f"Round {last} is still running; wait for its end or cancel it.")
+        await self._until_there_is_room()
         return RoundRequested(
             round=last + 1,
             workflow_mode=request.workflow_mode,
@@ -336,9 +296,9 @@ class Intake:
             **self._terms(request),
         )
 
-    async def _cancel(
-        self, workflow: str, identity: RequestIdentity, request: RequestCancellation, stub: Stub
-    ) -> CancellationRequested:
+    async def _cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
+        workflow = request.workflow_id
+        stub = await self._known(workflow)
         last = len(stub.openings)
         if request.round > last:
             raise _Refuse("no_such_round", f"The workflow has {last} rounds; there is no round {request.round}.")
@@ -380,6 +340,25 @@ class Intake:
             size=size,
             content=content,
         )
+
+
+def _cancellation(record: Record) -> tuple[RequestCancellation, RequestIdentity] | None:
+    """The cancellation that the record is, if it is one of an id that a workflow can have."""
+    if _CANCELLATION not in (record.value or b"") and record.headers.get("ce_type") != _CANCELLATION:
+        return None  # told without reading it, as nearly all are
+    try:
+        received = decode_request(record.value, record.headers)
+    except (Undecodable, InvalidRequest):
+        return None
+    request = received.request
+    if not isinstance(request, RequestCancellation) or not is_uuid(request.workflow_id):
+        return None
+    return request, received.identity
+
+
+async def _leave(record: Record, reason: str) -> None:
+    """A request that cannot be answered out of its turn is answered in it."""
+    log.warning("a cancellation waits for its turn", partition=record.partition, offset=record.offset, reason=reason)
 
 
 def _target(invalid: InvalidRequest) -> str:

@@ -1,0 +1,140 @@
+"""A lane of requests: read in one consumer group, a few in hand at a time, committed once all before them are done.
+
+What is not in hand waits in Kafka, so that a backlog of any length takes no memory.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, PowerOnError, Unavailable
+from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_services.roles.folding import Backoff, Tasks
+
+log = structlog.get_logger()
+
+POLL_TIMEOUT = 1.0  # seconds
+FULL_POLL_TIMEOUT = 0.1  # seconds between looks whether there is a free hand again
+STOP_TIMEOUT = 5.0  # seconds that requests in hand get at shutdown
+IN_HAND = 64  # requests worked on at a time
+TRIES = 5  # until a request that raises is given up
+
+
+@dataclass(slots=True)
+class InHand:
+    """The requests of a partition that are not done yet. Offsets may have gaps: deleted records, transactions."""
+
+    next: int
+    offsets: set[int] = field(default_factory=set)
+
+    def take(self, offset: int) -> None:
+        self.offsets.add(offset)
+        self.next = max(self.next, offset + 1)
+
+    def done(self, offset: int) -> int:
+        """Strike a request; returns the offset before which every request is done."""
+        self.offsets.discard(offset)
+        return min(self.offsets, default=self.next)
+
+
+class Lane:
+    """Hands each request to `handle` until that returns; to `give_up`, with the reason, what only ever raises."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        group: str,
+        handle: Callable[[Record], Awaitable[None]],
+        give_up: Callable[[Record, str], Awaitable[None]],
+    ) -> None:
+        self._log = event_log
+        self._group = group
+        self._handle = handle
+        self._give_up = give_up
+        self._hands = asyncio.Semaphore(IN_HAND)
+        self._partitions: dict[int, InHand] = {}
+        self._unbegun: frozenset[int] = frozenset()
+        self._tasks = Tasks()
+        self._pending = 0
+
+    async def run(self) -> None:
+        """Handle requests until cancelled."""
+        async with self._log.follow(topics.REQUESTS.name, self._group) as follower:
+            try:
+                await self._follow(follower)
+            finally:
+                await self._tasks.cancel(STOP_TIMEOUT)
+
+    async def _follow(self, follower: Follower) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                self._take_in(follower, await follower.poll(FULL_POLL_TIMEOUT if self._full else POLL_TIMEOUT))
+                await self._begin(follower)
+            except Unavailable as error:
+                log.warning("requests are away", error=str(error))
+                await backoff.pause()
+            else:
+                backoff = Backoff()
+
+    @property
+    def _full(self) -> bool:
+        return self._pending >= IN_HAND
+
+    def _take_in(self, follower: Follower, polled: Polled) -> None:
+        for number in polled.revoked:
+            self._partitions.pop(number, None)
+        self._unbegun = (self._unbegun - polled.revoked) | polled.assigned
+        for record in polled.records:
+            self._take(follower, record)
+        follower.pause(frozenset(self._partitions) if self._full else frozenset())
+
+    async def _begin(self, follower: Follower) -> None:
+        """Go on where the group stands; a partition is assigned only once, so one that cannot be begun is kept."""
+        for number in sorted(self._unbegun):
+            offset = await follower.committed(number)
+            self._partitions[number] = InHand(offset)
+            await follower.seek(number, offset)
+            self._unbegun -= {number}
+
+    def _take(self, follower: Follower, record: Record) -> None:
+        if record.partition in self._partitions:
+            self._partitions[record.partition].take(record.offset)
+        self._pending += 1
+        self._tasks.spawn(self._see_to(follower, record))
+
+    async def _see_to(self, follower: Follower, record: Record) -> None:
+        async with self._hands:
+            await self._until_done(record)
+        self._pending -= 1
+        await self._commit(follower, record)
+
+    async def _until_done(self, record: Record) -> None:
+        """Handle, however long it takes; a request that only ever raises stops no other."""
+        backoff, raised, reason = Backoff(), 0, ""
+        while True:
+            try:
+                if raised < TRIES:
+                    await self._handle(record)
+                else:
+                    await self._give_up(record, reason)
+            except PowerOnError as error:
+                log.warning("a request waits", error=str(error))
+            except Exception as error:
+                log.exception("a request raised", partition=record.partition, offset=record.offset)
+                raised += 1
+                reason = f"intake met an unexpected error {raised} times: {error!r}"
+            else:
+                return
+            await backoff.pause()
+
+    async def _commit(self, follower: Follower, record: Record) -> None:
+        partition = self._partitions.get(record.partition)
+        if partition is None:
+            return
+        with suppress(Unavailable, Conflict):  # it comes again, and its answer is found
+            await follower.commit({record.partition: partition.done(record.offset)})

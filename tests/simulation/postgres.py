@@ -250,6 +250,10 @@ def _stubs_of_open(tables: Kept, partitions: Sequence[int]) -> list[Found]:
     return [_stub(tables, row) for row in kept if row.is_open and row.partition in partitions]
 
 
+def _count_open(tables: Kept, most: int) -> list[Found]:
+    return [{"open": min(most, sum(row.is_open for row in tables[WORKFLOWS.name].values()))}]
+
+
 def _open_rounds(tables: Kept, ids: Sequence[str]) -> list[Found]:
     opening = {
         id_: round_.opening_seq
@@ -302,6 +306,7 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     snapshots._STUBS_OF_OPEN: _stubs_of_open,
     snapshots._OPEN_ROUNDS: _open_rounds,
     snapshots._ANSWER: _answer,
+    snapshots._COUNT_OPEN: _count_open,
     reader._ONE: _one,
     reader._HISTORY: _history,
 }

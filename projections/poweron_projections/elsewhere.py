@@ -10,6 +10,7 @@ import os
 import pickle
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
@@ -18,6 +19,7 @@ from poweron_events.errors import Unavailable
 from poweron_events.log import Record
 from poweron_projections.folding import Folder, Folding, Here, LookUp
 from poweron_projections.projection import Batch, read
+from poweron_projections.tables import PROJECTED
 
 WORTH: Final = 10_000  # records that pay for starting a process
 MOST: Final = 4  # processes; Postgres takes the rows of more no faster
@@ -82,7 +84,13 @@ def main() -> None:
             batch = Batch()
             folding.take(reads, batch)
             folding.settle(batch)
-            _answer(batch)
+            _answer(_plain(batch))
+
+
+def _plain(batch: Batch) -> Batch:
+    """The same with plain tuples for rows, which travel in half the time."""
+    rows = {table.name: [tuple(row) for row in batch.of(table)] for table in PROJECTED}
+    return Batch(added=defaultdict(list, rows), letters=batch.letters)
 
 
 def _heard() -> Any:

@@ -1,6 +1,9 @@
 """A rebuild makes the same rows from the log alone, beside whoever goes on working."""
 
 import asyncio
+import shutil
+from asyncio.subprocess import Process
+from typing import Any
 
 import pytest
 from histories import histories
@@ -8,13 +11,13 @@ from hypothesis import given
 from living import projected, running
 from tables import contents, count, on_one_database, wipe
 
-from builders import typical
+from builders import follow_up, planned, refused, typical
 from poweron_events import topics
-from poweron_events.errors import Conflict
+from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
+from poweron_projections import elsewhere, shadow
 from poweron_projections import rebuild as module
-from poweron_projections import shadow
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.projector import catch_up
 from poweron_projections.rebuild import Rebuilt, rebuild
@@ -37,6 +40,55 @@ async def test_a_rebuild_of_any_history_gives_the_same_rows(pool: Pool, history:
     assert rebuilt.events == len(history)
     assert rebuilt.differences == []
     assert await contents(pool) == before
+
+
+@pytest.mark.req("H-04")
+async def test_several_processes_make_the_rows_that_one_makes(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds that follow in a later batch, requests of ended workflows and what is no event among them."""
+    for number in range(8):
+        told = typical(str(number)).tell(refused("x"), follow_up(2, f"{number}-2"), planned(2, 2))
+        await log.append(EVENTS, told.messages)
+        log.write(EVENTS, told.id.encode(), b"no event")
+    await catch_up(log, pool)
+    before = await contents(pool)
+    monkeypatch.setattr(elsewhere, "WORTH", 50)
+    monkeypatch.setattr(shadow, "BATCH", 7)
+    started = spied(monkeypatch)
+    assert (await rebuild(log, pool)).differences == []
+    assert await contents(pool) == before
+    assert (await verify(log, pool)).differences == []
+    assert len(started) == 4
+    assert all(process.returncode is not None for process in started)
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
+    """The processes that are started from now on, on a machine that has two processors."""
+    started: list[Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def start_and_tell(*command: str, **options: Any) -> Process:
+        started.append(await start(*command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(elsewhere.asyncio, "create_subprocess_exec", start_and_tell)
+    monkeypatch.setattr(elsewhere.os, "cpu_count", lambda: 2)
+    return started
+
+
+async def test_a_process_that_dies_ends_the_rebuild_which_can_be_repeated(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(8):
+        await log.append(EVENTS, typical(str(number)).messages)
+    monkeypatch.setattr(elsewhere, "WORTH", 50)
+    spied(monkeypatch)
+    with monkeypatch.context() as patched:
+        patched.setattr(elsewhere.sys, "executable", shutil.which("false"))
+        with pytest.raises(Unavailable, match="a process that folds has ended"):
+            await rebuild(log, pool)
+    assert (await rebuild(log, pool)).events == 8 * 16
 
 
 @pytest.mark.req("H-04")

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from poweron_events.envelope import Envelope
 from poweron_services import embedded
 from poweron_services.bench import yardsticks
-from poweron_services.bench.figures import Figures, percentile
+from poweron_services.bench.figures import Figures, percentile, why_void
 from poweron_services.bench.first_step import cold_ms, warm_ms
 from poweron_services.bench.growth import EARLY, LATE, growth
 from poweron_services.bench.loop import Load, Throughput, latencies, loaded, throughput, warm_up
@@ -58,10 +58,12 @@ class Run:
     connections: Connections
     plan: Plan
     progress: Progress
+    fsync: bool
     found: dict[str, float]
 
     async def measure(self, parts: Collection[str]) -> None:
         story: Sequence[Envelope] = ()
+        await self._check()
         async with self._loop() as (load, meter):
             if "latency" in parts:
                 await self._latency(load)
@@ -73,7 +75,6 @@ class Run:
                 await self._history(load)
             if "rebuild" in parts:
                 story = await story_of(load)
-            await self._check()
         if story:
             await self._rebuild(story)
 
@@ -91,11 +92,13 @@ class Run:
             yield load, Meter.of(self.stage, roles=worker.pid, projector=projector.pid)
 
     async def _check(self) -> None:
-        """The ring tells whether the run counts, also where it is no yardstick."""
-        if "ring_p50_ms" not in self.found:
-            self.found["ring_p50_ms"] = percentile(await self._lap_times(), 50)
-        if "ring_iterations_per_second" not in self.found:
-            self.found["ring_iterations_per_second"] = await self._ring_rate()
+        """Whether the machine is free; it is told at once, and counts where the ring is not measured again."""
+        self.progress("How fast the bare ring is…")
+        self.found["ring_p50_ms"] = percentile(await self._lap_times(), 50)
+        self.found["ring_iterations_per_second"] = await self._ring_rate()
+        void = why_void(Figures(**self.found), fsync=self.fsync)
+        if void:
+            self.progress(f"The machine is busy. {void} If that does not change, the run is void.")
 
     async def _latency(self, load: Load) -> None:
         ours: list[float] = []
@@ -204,7 +207,7 @@ async def measure(
             found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
         if set(parts) - {"ask"}:
             async with embedded.lease(measured, progress, fsync=fsync) as servers, _connected(servers) as connections:
-                await Run(Stage(servers), connections, plan, progress, found).measure(parts)
+                await Run(Stage(servers), connections, plan, progress, fsync, found).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from poweron_events.codec import decode, sha256
-from poweron_events.envelope import Cause, Recorded, slot
+from poweron_events.envelope import Recorded, slot
 from poweron_events.execution import ActionStarted
 from poweron_events.fold import evolve as rules
 from poweron_events.fold import partial
-from poweron_events.fold.state import Start, Verdict, Workflow, change_step
+from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import Message
 from poweron_projections import projection
 from poweron_services.roles import folding, role
@@ -54,32 +54,29 @@ def last_wins() -> None:
 
 def no_read_back() -> None:
     """E-08: the action runs as soon as its claim is sent, whoever may have been first."""
-    append, messages = role.Worker._append, role.Worker._messages
-    sent: dict[str, Cause] = {}
+    append = role.Worker._append
 
-    def remembered(worker: role.Worker, name: Any, workflow: Workflow, events: Sequence[Any]) -> Sequence[Message]:
-        made = messages(worker, name, workflow, events)
-        sent[workflow.id] = Cause(decode(made[0].value).id, sha256(made[0].value))
-        return made
-
-    async def planted(worker: role.Worker, name: Any, workflow: Workflow, events: Sequence[Any]) -> None:
-        await append(worker, name, workflow, events)
-        started, executor = events[0], worker._executor
-        if not isinstance(started, ActionStarted) or executor is None:
-            return
-        start = Start(sent[workflow.id], started.claim, started.effect_class, worker._now_ms(), started.deadline_ms)
-        claim = executor._claims.get(workflow.id)
-        if claim is None or claim.token != started.claim or claim.begun:
-            return
-        claim.begun = True
-        try:
-            starts = (*workflow.step.starts, start)
-            events = await executor._run(change_step(workflow._replace(phase="started"), starts=starts))
-        finally:
+    async def planted(worker: role.Worker, name: Any, workflow: Workflow, events: Sequence[Any], *rest: Any) -> None:
+        messages, _ = worker._messages(name, workflow, events)
+        await append(worker, name, workflow, events, *rest)
+        executor = worker._executor
+        claim = executor and executor._claims.get(workflow.id)
+        if claim and isinstance(events[-1], ActionStarted) and events[-1].claim == claim.token and not claim.begun:
+            claim.begun = True
+            started = _as_if_read_back(worker, workflow, messages)
+            await append(worker, "executor", started, await executor._run(started))
             executor._places.release()
-        await append(worker, name, change_step(workflow, starts=starts), events)
 
-    role.Worker._append, role.Worker._messages = planted, remembered
+    role.Worker._append = planted
+
+
+def _as_if_read_back(worker: role.Worker, workflow: Workflow, messages: Sequence[Message]) -> Workflow:
+    """The workflow as it would be if nobody else had written anything."""
+    for message in messages:
+        value, now_ms = message.value, worker._now_ms()
+        recorded = Recorded(decode(value), partition=0, offset=2**40, time_ms=now_ms, sha256=sha256(value))
+        workflow, _ = rules.evolve(workflow, recorded)
+    return workflow
 
 
 def not_caught_up() -> None:

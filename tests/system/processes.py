@@ -33,15 +33,19 @@ ONE_STEP: dict[str, list[Any]] = {
 
 
 class Processes:
-    """One process for each set of roles; the key says which: "all" or a role."""
+    """One process for each set of roles; the key says which: "all", or roles with commas between."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self._environment = {**os.environ, **environment}
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
+    @property
+    def running(self) -> Mapping[str, subprocess.Popen[bytes]]:
+        return self._running
+
     def start(self, roles: str) -> None:
-        arguments = [] if roles == "all" else ["--role", roles]
+        arguments = [] if roles == "all" else [f"--role={each}" for each in roles.split(",")]
         with (self._folder / f"{roles}.log").open("ab") as log:
             self._running[roles] = subprocess.Popen(
                 [POWERON, "serve", *arguments], env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log

@@ -1,0 +1,125 @@
+"""Memory of every process, while requests pile up and after many workflows: it stays where it was.
+
+The long runs (`-m soak`) print what they measured.
+"""
+
+import asyncio
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+from processes import ONE_STEP, Processes, script, serving
+
+from poweron_events import RequestWorkflow, encode_request, topics
+from poweron_events.errors import Unavailable
+from poweron_events.log import Message
+from poweron_projections import snapshots
+from poweron_services.roles.lane import IN_HAND
+from poweron_services.wiring import Connections
+
+pytestmark = [pytest.mark.system]
+
+SOURCE = "/upstream"
+TIME = "2026-11-21T00:00:00.000Z"
+APART = ("intake", "projector", "planner,selector,parameterizer,executor,observer,refiner,reviewer")
+MAX_OPEN = 100
+PERIOD = 0.25  # seconds between looks at the memory
+AT_ONCE = 500  # requests appended at a time
+MEGABYTE = 1_000_000
+
+
+@dataclass
+class Watched:
+    """Processes whose memory is noted, with how many workflows were open and how many had ended at the time."""
+
+    connections: Connections
+    processes: Processes
+    resident: dict[str, list[int]] = field(default_factory=dict)
+    most_open: int = 0
+    ended: int = 0
+
+    async def look(self) -> None:
+        for roles, running in self.processes.running.items():
+            assert running.poll() is None, self.processes.log()[-3_000:]
+            self.resident.setdefault(roles, []).append(psutil.Process(running.pid).memory_info().rss)
+        try:
+            self.most_open = max(self.most_open, await snapshots.count_open(self.connections.pool, 1_000_000))
+            self.ended = await self.connections.pool.fetchval("SELECT count(*) FROM rounds WHERE ended_ms IS NOT NULL")
+        except Unavailable:  # the tables are not there yet
+            return
+
+    async def until_ended(self, workflows: int, timeout: float) -> None:
+        """Look until so many workflows have ended."""
+        async with asyncio.timeout(timeout):
+            while self.ended < workflows:
+                await self.look()
+                await asyncio.sleep(PERIOD)
+
+    def quarters(self, roles: str) -> list[float]:
+        """The median of each quarter of the time, in MB."""
+        seen = self.resident[roles]
+        size = len(seen) // 4
+        return [statistics.median(seen[place * size : (place + 1) * size]) / MEGABYTE for place in range(4)]
+
+    def told(self) -> str:
+        lines = [f"{roles}: {', '.join(f'{each:.1f}' for each in self.quarters(roles))} MB" for roles in self.resident]
+        return "\n".join([f"{self.ended} ended, at most {self.most_open} open", *lines])
+
+
+async def pile_up(connections: Connections, requests: int, prefix: str = "") -> None:
+    """So many requests into Kafka, as fast as it takes them."""
+    for start in range(0, requests, AT_ONCE):
+        ids = [f"{prefix}{number}" for number in range(start, min(start + AT_ONCE, requests))]
+        await connections.log.append(topics.REQUESTS.name, [Message(each.encode(), _request(each)) for each in ids])
+
+
+def _request(request_id: str) -> bytes:
+    return encode_request(RequestWorkflow(prompt="Write it."), source=SOURCE, request_id=request_id, time=TIME)
+
+
+def settings_of(environment: Mapping[str, str], tmp_path: Path) -> dict[str, str]:
+    model = script(tmp_path, ONE_STEP)
+    return {**environment, "POWERON_MODEL": model, "POWERON_MAX_OPEN": str(MAX_OPEN), "POWERON_LOG_LEVEL": "warning"}
+
+
+@pytest.mark.req("E-09")
+@pytest.mark.parametrize(
+    ("requests", "ended"),
+    [
+        (5_000, 300),
+        pytest.param(100_000, 3_000, marks=[pytest.mark.soak, pytest.mark.timeout(1_200)]),
+    ],
+)
+async def test_a_backlog_of_requests_stays_in_kafka(
+    connections: Connections, environment: dict[str, str], tmp_path: Path, requests: int, ended: int
+) -> None:
+    await pile_up(connections, requests)
+    with serving(settings_of(environment, tmp_path), tmp_path, APART) as processes:
+        watched = Watched(connections, processes)
+        await watched.until_ended(ended // 3, timeout=1_000)
+        watched.resident.clear()
+        await watched.until_ended(ended, timeout=1_000)
+    print(f"\n{requests} requests: {watched.told()}")  # noqa: T201 - for whoever runs it by hand
+    assert 0 < watched.most_open <= MAX_OPEN + IN_HAND
+    for roles in APART:
+        _, second, _, last = watched.quarters(roles)
+        assert last < 1.1 * second, watched.told()
+
+
+@pytest.mark.req("E-09")
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+async def test_twenty_thousand_workflows_leave_nothing_behind(
+    connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with serving(settings_of(environment, tmp_path), tmp_path, ["all"]) as processes:
+        watched = Watched(connections, processes)
+        for thousand in range(20):
+            await pile_up(connections, 1_000, f"{thousand}-")
+            await watched.until_ended(1_000 * (thousand + 1), timeout=600)
+    print(f"\n{watched.told()}")  # noqa: T201 - for whoever runs it by hand
+    _, second, _, last = watched.quarters("all")
+    assert last < 1.1 * second, watched.told()

@@ -5,10 +5,12 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from poweron_events.errors import Unavailable
 from poweron_events.event import Role
 from poweron_events.fold.partial import Stub
 from poweron_projections import projector, reader, snapshots
@@ -35,39 +37,57 @@ ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
 
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
+QUESTION_TIMEOUT = 10.0  # seconds
+LOAD_TIMEOUT = 60.0  # seconds: every open workflow of the partitions is folded
 COMPACT_ENTRIES = 100
 MAX_COMPACT_HISTORY = 8_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the roles ask of Postgres."""
+    """What the roles ask of Postgres. Nobody waits for ever for a connection that has fallen silent."""
 
     pool: Pool
 
     async def load(self, partitions: Iterable[int]) -> Mapping[int, snapshots.Snapshot]:
-        return await snapshots.load(self.pool, list(partitions))
+        async with _within(LOAD_TIMEOUT):
+            return await snapshots.load(self.pool, list(partitions))
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        return await snapshots.look_up(self.pool, partition, workflow_ids)
+        async with _within(QUESTION_TIMEOUT):
+            return await snapshots.look_up(self.pool, partition, workflow_ids)
 
     async def positions(self) -> Mapping[int, int]:
-        return await snapshots.positions(self.pool)
+        async with _within(QUESTION_TIMEOUT):
+            return await snapshots.positions(self.pool)
 
     async def count_open(self, most: int) -> int:
-        return await snapshots.count_open(self.pool, most)
+        async with _within(QUESTION_TIMEOUT):
+            return await snapshots.count_open(self.pool, most)
 
     async def answered(self, source: str, request_id: str) -> bool:
-        return await snapshots.answer(self.pool, source, request_id) is not None
+        async with _within(QUESTION_TIMEOUT):
+            return await snapshots.answer(self.pool, source, request_id) is not None
 
     async def closing(self, workflow_id: str) -> bool:
-        found = await reader.workflow(self.pool, workflow_id)
+        async with _within(QUESTION_TIMEOUT):
+            found = await reader.workflow(self.pool, workflow_id)
         return found is not None and found.phase in ("closing", "draining")
 
     async def compact_history(self, workflow_id: str) -> str:
-        entries = await reader.history(self.pool, workflow_id, limit=COMPACT_ENTRIES)
+        async with _within(QUESTION_TIMEOUT):
+            entries = await reader.history(self.pool, workflow_id, limit=COMPACT_ENTRIES)
         lines = [f"[round {entry.round}] {entry.summary or entry.message}" for entry in entries]
         return "\n".join(lines)[:MAX_COMPACT_HISTORY]
+
+
+@asynccontextmanager
+async def _within(seconds: float) -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(f"Postgres did not answer within {seconds:g} s") from error
 
 
 def build_model(settings: Settings) -> ChatModel:

@@ -3,6 +3,7 @@
 STUCK                 a round has not ended, or a request has no answer, long after the last trouble
 EFFECT_WITHOUT_CLAIM  an effect without an accepted claim of its own that was there before it
 AT_MOST_ONCE_TWICE    an effect that must not be repeated was
+NO_OUTCOME            a round has ended, but an action that was started in it has no outcome
 READERS_DISAGREE      a reader's verdict on a record is not that of the full fold
 STATE_DIFFERS         a reader holds a workflow, or does not, otherwise than the full fold
 ROWS_DIFFER           the rows are not what the projections make of the log from its beginning
@@ -25,7 +26,7 @@ from simulation.postgres import rebuilt
 from simulation.upstream import SOURCE
 
 from poweron_events.envelope import Recorded, idempotency_key
-from poweron_events.execution import ActionCompleted
+from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.state import Workflow
 from poweron_events.request import RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
 from poweron_projections.requests import REQUESTS
@@ -71,6 +72,19 @@ def _effects(world: "World") -> Iterator[Flag]:
     for key, count in world.once.items():
         if count > 1:
             yield "AT_MOST_ONCE_TWICE", (key, count)
+    started, completed = (_keys(world, kind) for kind in (ActionStarted, ActionCompleted))
+    for key in started.keys() - completed.keys():
+        yield "NO_OUTCOME", key
+    for key, count in completed.items():
+        if count > 1:
+            yield "NO_OUTCOME", (key, "has several", count)
+
+
+def _keys(world: "World", kind: type[ActionStarted | ActionCompleted]) -> Counter[str]:
+    accepted = [recorded for recorded in world.full.accepted() if isinstance(recorded.envelope.event, kind)]
+    return Counter(
+        key_of(recorded) for recorded in accepted if not world.full.now(recorded.envelope.workflow_id).is_open
+    )
 
 
 def key_of(recorded: Recorded) -> str:

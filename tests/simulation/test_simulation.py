@@ -91,7 +91,7 @@ def test_a_seed_replays_exactly() -> None:
 @pytest.mark.parametrize(
     ("bug", "law"),
     [
-        ("last wins", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM", "OPENED_TWICE", "STUCK"}),
+        ("last wins", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM", "NO_OUTCOME", "OPENED_TWICE"}),
         ("no read-back", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM"}),
         ("not caught up", {"ACTED_ON_THE_PAST"}),
     ],

@@ -5,8 +5,8 @@ cable that is cut: what it had sent may still land, nothing else does.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from simulation.clock import VirtualLoop
@@ -32,24 +32,34 @@ class SimulatedLog(MemoryLog):
         self._landed = landed
         self.in_flight = 0
         self._waiting: dict[str, list[asyncio.Future[None]]] = {topic.name: [] for topic in topics.ALL}
-        self._writing: str | None = None
+        self._concerned: str | None = None
 
     def write(
         self, topic: str, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes] | None = None
     ) -> int:
-        self._writing = topic
-        offset = super().write(topic, key, value, headers)
-        self._writing = None
+        with self.concerning(topic):
+            offset = super().write(topic, key, value, headers)
         self._landed(self._topics[topic][self.partition_of(topic, key or b"")][offset])
         return offset
 
     def wake(self) -> None:
         """Let those look again whom it may concern."""
         super().wake()
-        for topic in self._waiting if self._writing is None else [self._writing]:
+        for topic in self._waiting if self._concerned is None else [self._concerned]:
             waiting, self._waiting[topic] = self._waiting[topic], []
             for waiter in waiting:
                 _done(waiter)
+
+    @contextmanager
+    def concerning(self, topic: str) -> Iterator[None]:
+        """What happens now concerns only those who follow this topic."""
+        self._concerned = topic
+        yield
+        self._concerned = None
+
+    def _rebalance(self, topic: str, members: list[MemoryFollower]) -> None:
+        with self.concerning(topic):
+            super()._rebalance(topic, members)
 
     async def news(self, topic: str, timeout: float) -> None:
         """Wait until it may be worth while to look again."""
@@ -262,13 +272,17 @@ class SlowFollower:
 
     async def seek(self, partition: int, offset: int) -> None:
         self._fetched.pop(partition, None)
-        await self.inner.seek(partition, offset)
+        with self._cable._log.concerning(self.inner._topic):
+            await self.inner.seek(partition, offset)  # does not wait
         if self._chance.strikes("slow start", 0.3):
             self.hinder(slow=self._chance.between(0, 0.1))
 
     def pause(self, partitions: frozenset[int]) -> None:
+        if partitions == self._paused:
+            return
         self._paused = partitions
-        self.inner.pause(partitions)
+        with self._cable._log.concerning(self.inner._topic):
+            self.inner.pause(partitions)
 
     def end(self, partition: int) -> int:
         return self.inner.end(partition)

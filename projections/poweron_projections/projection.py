@@ -25,7 +25,7 @@ from poweron_projections.records import RECORDS
 from poweron_projections.requests import REQUESTS, request_rows
 from poweron_projections.steps import STEPS, step_row, step_status
 from poweron_projections.table import Row, Table
-from poweron_projections.tasks import TASKS, TaskCourse, finished_tasks, planned_tasks, task_course, task_row
+from poweron_projections.tasks import TASKS, TaskCourse, task_course, task_row
 from poweron_projections.usage import USAGE, usage_rows
 from poweron_projections.workflows import ROUNDS, WORKFLOWS, WorkflowRow, round_row, workflow_row
 
@@ -61,7 +61,9 @@ class Batch:
     changed: defaultdict[str, dict[object, Row]] = field(default_factory=partial(defaultdict, dict))
     letters: list[DeadLetter] = field(default_factory=list)
 
-    def put(self, table: Table, rows: Iterable[Row]) -> None:
+    def put(self, table: Table, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
         if table.keeps == "newest":
             self.changed[table.name].update((table.key_of(row), row) for row in rows)
         else:
@@ -95,14 +97,13 @@ def project(view: View, record: Record, recorded: Recorded, batch: Batch) -> Vie
 
 
 def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> View:
-    before, event = view.workflow, recorded.envelope.event
     said = after.current.messages[-1]
-    batch.put(MESSAGES, [message_row(after.id, said)] if said.seq == after.seq - 1 else [])
+    if said.seq == after.seq - 1:
+        batch.put(MESSAGES, [message_row(after.id, said)])
     batch.put(DOCUMENTS, document_rows(recorded, after))
-    batch.put(TASKS, planned_tasks(recorded, after))
-    batch.put(TASKS, finished_tasks(view.task, before, recorded, after))
-    task = task_course(view.task, before, recorded, after)
-    step = (*view.step, recorded) if isinstance(event, StepEvent) else view.step
+    task, tasks = task_course(view.task, view.workflow, recorded, after)
+    batch.put(TASKS, tasks)
+    step = (*view.step, recorded) if isinstance(recorded.envelope.event, StepEvent) else view.step
     status = step_status(step, after)
     if status != "running":
         batch.put(STEPS, [step_row(step, status)])
@@ -138,4 +139,4 @@ def put_undecodable(record: Record, error: Undecodable, batch: Batch) -> None:
 
 def put_dead_letters(records: Iterable[Record], batch: Batch) -> None:
     """The rows of records of `poweron.deadletter`."""
-    batch.put(DEAD_LETTERS, map(dead_letter_row, records))
+    batch.put(DEAD_LETTERS, [dead_letter_row(record) for record in records])

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Workflow
 from poweron_events.outcome import TaskReviewed
-from poweron_events.planning import TasksPlanned
 from poweron_projections.table import Json, Table, Uuid, json, text
 
 
@@ -32,6 +31,7 @@ class TaskRow(NamedTuple):
 class TaskCourse(NamedTuple):
     """When the task at hand began, and how it ended."""
 
+    number: int
     started_ms: int
     status: str = "running"
     reason: str = ""
@@ -41,32 +41,30 @@ class TaskCourse(NamedTuple):
 TASKS = Table("tasks", TaskRow, key=("workflow_id", "round", "task"), keeps="newest")
 
 
-def planned_tasks(recorded: Recorded, after: Workflow) -> list[TaskRow]:
-    """The tasks of a plan that was accepted."""
-    event = recorded.envelope.event
-    return (
-        [_planned(after, place) for place in range(1, len(event.tasks) + 1)] if isinstance(event, TasksPlanned) else []
-    )
-
-
-def task_course(course: TaskCourse | None, before: Workflow, recorded: Recorded, after: Workflow) -> TaskCourse | None:
-    """The course of the task at hand after an accepted event of the round; None before tasks are planned."""
-    if after.current.task is None:
-        return None
-    if course is None or before.task.number != after.task.number:
-        return TaskCourse(recorded.time_ms)
+def task_course(
+    course: TaskCourse | None, before: Workflow, recorded: Recorded, after: Workflow
+) -> tuple[TaskCourse | None, list[TaskRow]]:
+    """The course of the task at hand after an accepted event of the round, and the other tasks that it changed."""
+    task = after.current.task
+    if task is None:
+        return None, []
+    if course is None:
+        return TaskCourse(task.number, recorded.time_ms), [
+            _planned(after, place) for place in range(1, len(after.current.tasks) + 1)
+        ]
+    if course.number != task.number:
+        return TaskCourse(task.number, recorded.time_ms), [_reviewed(course, before, recorded, after)]
     if course.ended_ms is None and after.phase in ("closing", "draining"):
-        return _ended(course, recorded, after)
-    return course
+        return _ended(course, recorded, after), []
+    return course, []
 
 
-def finished_tasks(course: TaskCourse | None, before: Workflow, recorded: Recorded, after: Workflow) -> list[TaskRow]:
-    """The task whose review let the next one begin, if the event is that review."""
-    event = recorded.envelope.event
-    if course is None or not isinstance(event, TaskReviewed) or before.task.number == after.task.number:
-        return []
+def _reviewed(course: TaskCourse, before: Workflow, recorded: Recorded, after: Workflow) -> TaskRow:
+    """The task whose review let the next one begin."""
     row = task_row(before, _ended(course, recorded, after))
-    return [row._replace(criteria_progress=json(event.criteria_progress)) if event.criteria_progress else row]
+    event = recorded.envelope.event
+    progress = event.criteria_progress if isinstance(event, TaskReviewed) else ()
+    return row._replace(criteria_progress=json(progress)) if progress else row
 
 
 def task_row(workflow: Workflow, course: TaskCourse) -> TaskRow:

@@ -2,10 +2,13 @@
 
 import asyncio
 import fcntl
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -14,6 +17,7 @@ from poweron_events.errors import Refused
 from poweron_services.bench import instant
 from poweron_services.bench.figures import LINES, Figures, lines, percentile, value, why_void
 from poweron_services.bench.place import homes
+from poweron_services.bench.processes import Meter
 from poweron_services.cli import measuring
 from poweron_services.cli.main import Measured, app
 from poweron_services.models.answers import (
@@ -196,6 +200,20 @@ async def test_two_runs_at_a_time_would_measure_each_other(tmp_path: Path) -> No
         with pytest.raises(Refused, match=r"Another `poweron bench` is running"):
             async with homes(tmp_path, lambda _: None):
                 pass
+
+
+# --- the meter --------------------------------------------------------------------------------------
+
+
+def test_cpu_time_of_a_process_is_also_that_of_what_it_has_started() -> None:
+    burning = "import time\nwhile time.process_time() < 0.3: pass"
+    starting = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {burning!r}])\nprint()\ninput()"
+    with subprocess.Popen([sys.executable, "-c", starting], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # what it has started has ended
+        used = Meter({"starting": psutil.Process(process.pid)}).read()["starting"]
+        process.kill()
+    assert used >= 0.3
 
 
 # --- the command ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from poweron_services.bench.loop import Load, Throughput, latencies, loaded, thr
 from poweron_services.bench.paging import page_p50_ms
 from poweron_services.bench.place import homes
 from poweron_services.bench.processes import Meter, Stage, running, until_ready
-from poweron_services.bench.rebuilding import copy_rate, fold_rate, long_log, rebuild_rate, story_of
+from poweron_services.bench.rebuilding import copy_rate, evolve_rate, fold_rate, long_log, rebuild_rate, story_of
 from poweron_services.config import Settings
 from poweron_services.connections import Connections, connect
 from poweron_services.wiring import ROLES
@@ -174,10 +174,18 @@ class Run:
     async def _rebuild(self, story: Sequence[Envelope]) -> None:
         self.progress(f"Writing a log of {self.plan.events:,} events…")
         async with long_log(self.connections, story, self.plan.events) as long:
-            self.progress("Rebuilding the rows from it, copying its bytes, folding it…")
-            self.found["rebuild_events_per_second"] = await rebuild_rate(long)
-            self.found["copy_events_per_second"] = median([await copy_rate(long) for _ in range(self.plan.times)])
-            self.found["fold_events_per_second"] = await fold_rate(long)
+            copied: list[float] = []
+            rebuilt: list[float] = []
+            folded: list[float] = []
+            for time in range(self.plan.times):
+                self._tell("Copying its bytes, rebuilding the rows from it, folding it", time)
+                copied.append(await copy_rate(long))
+                rebuilt.append(await rebuild_rate(long))
+                folded.append(await fold_rate(long))
+            self.progress(f"  {await evolve_rate(long):,.0f} events/s are read and judged by one process.")
+        self.found["copy_events_per_second"] = median(copied)
+        self.found["rebuild_events_per_second"] = median(rebuilt)
+        self.found["fold_events_per_second"] = median(folded)
 
     def _tell(self, what: str, time: int) -> None:
         self.progress(f"{what} ({time + 1} of {self.plan.times})…")

@@ -13,6 +13,7 @@ SPURIOUS_REFUSAL      a request was refused although it was possible all the tim
 STEP_LIMIT            a step beyond the limit of its round
 FALSE_ALARM           a correct process stopped on a workflow
 ACTED_ON_THE_PAST     a process acted before it had folded what was there when it was assigned
+PLACE_LOST            a process that rests has fewer places for work than it had
 ENDED_BY_ITSELF       a process ended that nobody had stopped
 UNEXPECTED            an exception that nobody foresaw
 """
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from simulation.full_fold import gist
 from simulation.postgres import rebuilt
+from simulation.processes import CONCURRENCY, Process
 from simulation.upstream import SOURCE
 
 from poweron_events.envelope import Recorded, idempotency_key
@@ -32,7 +34,6 @@ from poweron_events.request import RequestCancellation, RequestRefused, RequestR
 from poweron_projections.requests import REQUESTS
 
 if TYPE_CHECKING:
-    from simulation.processes import Process
     from simulation.world import World
 
 Flag = tuple[str, object]
@@ -47,6 +48,7 @@ def check(world: "World") -> Iterator[Flag]:
     for process in world.processes:
         if process.serves:
             yield from held(world, process)
+            yield from places(process)
         elif not process.dead and not process.stopped:
             yield "ENDED_BY_ITSELF", (process.name, process.task)
 
@@ -170,7 +172,7 @@ def _rows(world: "World") -> Iterator[Flag]:
                 break
 
 
-def held(world: "World", process: "Process") -> Iterator[Flag]:
+def held(world: "World", process: Process) -> Iterator[Flag]:
     """A process holds every open workflow of its partitions, as the full fold has it there."""
     holding = process.worker._holding if process.worker else None
     for number, partition in holding.partitions.items() if holding else ():
@@ -186,6 +188,19 @@ def held(world: "World", process: "Process") -> Iterator[Flag]:
                 yield "STATE_DIFFERS", (process.name, id_, "not held", full.phase, "position", partition.position)
             elif mine is not None and gist(mine) != gist(full):
                 yield "STATE_DIFFERS", (process.name, id_, "position", partition.position, gist(mine), gist(full))
+
+
+def places(process: Process) -> Iterator[Flag]:
+    """Who rests holds no place: a place that is not given back is missing for ever."""
+    worker = process.worker
+    if worker is None:
+        return
+    free = {"thinking": worker._slots._value}
+    if worker._executor is not None:
+        free["acting"] = worker._executor._places._value
+    for kind, left in free.items():
+        if left != CONCURRENCY:
+            yield "PLACE_LOST", (process.name, kind, left)
 
 
 def acted_on_the_past(world: "World", recorded: Recorded) -> Iterator[Flag]:

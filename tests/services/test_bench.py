@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -213,7 +214,7 @@ def test_cpu_time_of_a_process_is_also_that_of_what_it_has_started() -> None:
         process.stdout.readline()  # what it has started has ended
         used = Meter({"starting": psutil.Process(process.pid)}).read()["starting"]
         process.kill()
-    assert used >= 0.3
+    assert used > 0.25  # the kernel counts in hundredths
 
 
 # --- the command ------------------------------------------------------------------------------------
@@ -233,11 +234,18 @@ def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, figures: Figures, *opt
 
 def test_the_table_shows_ours_beside_the_yardstick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     code, output = told(monkeypatch, tmp_path, changed(fold_events_per_second=10_000.0))
-    rows = {line.split("  ")[0]: line.split() for line in output.splitlines()}
+    rows = {cells[0]: cells[1:] for cells in (re.split(r" {2,}", line.strip()) for line in output.splitlines())}
     assert code == 0
-    assert rows["Iterations into Postgres, 64 workflows at once"][7:10] == ["1,200/s", "1,600/s", "0.75"]
-    assert rows["Iteration, one workflow at a time (p50)"][-1] == "yes"
-    assert rows["Fold of the log, events"][-4:] == ["at", "least", "40,000/s", "no"]
+    assert rows["iterations, 64 at once"] == ["1,200/s", "1,600/s", "0.75", "≥ 1,000/s, ratio ≥ 0.6", "yes"]
+    assert rows["one iteration, p50"] == ["6.00 ms", "5.00 ms", "1.20", "ratio ≤ 1.2", "yes"]
+    assert rows["fold, events"] == ["10,000/s", "≥ 40,000/s", "no"]
+
+
+def test_the_table_fits_an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, output = told(monkeypatch, tmp_path, GOOD)
+    table = output.partition("\n\n")[0].splitlines()
+    assert len(table) == 1 + len(LINES)
+    assert max(len(line.rstrip()) for line in table) <= 80
 
 
 def test_a_void_run_says_so_and_ends_with_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

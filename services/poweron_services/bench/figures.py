@@ -72,15 +72,15 @@ class Line:
 
 LINES: tuple[Line, ...] = (
     Line(
-        "Iteration, one workflow at a time (p50)",
+        "one iteration, p50",
         "iteration_p50_ms",
         "ms",
         yardstick="ring_p50_ms",
         share=Bound("at most", 1.2),
     ),
-    Line("Iteration, one workflow at a time (p99)", "iteration_p99_ms", "ms"),
+    Line("one iteration, p99", "iteration_p99_ms", "ms"),
     Line(
-        "Iterations into Postgres, 64 workflows at once",
+        "iterations, 64 at once",
         "iterations_per_second",
         "/s",
         yardstick="ring_projected_iterations_per_second",
@@ -88,24 +88,24 @@ LINES: tuple[Line, ...] = (
         share=Bound("at least", 0.6),
     ),
     Line(
-        "CPU of all processes for 1,000 iterations",
+        "CPU, 1,000 iterations",
         "cpu_seconds_per_1000_iterations",
         "s",
         bound=Bound("at most", 2.5),
     ),
-    Line("Disk for an iteration", "bytes_per_iteration", "B", bound=Bound("at most", 16_000)),
-    Line("Bytes of step 40 over those of step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
-    Line("Newest page of a long history (p50)", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
+    Line("disk, one iteration", "bytes_per_iteration", "B", bound=Bound("at most", 16_000)),
+    Line("bytes, step 40 / step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
+    Line("page of history, p50", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
     Line(
-        "Rebuild of the rows, events",
+        "rebuild, events",
         "rebuild_events_per_second",
         "/s",
         yardstick="copy_events_per_second",
         share=Bound("at least", 0.5),
     ),
-    Line("Fold of the log, events", "fold_events_per_second", "/s", bound=Bound("at least", 40_000)),
-    Line("First step of `poweron ask`, servers stopped", "ask_cold_ms", "ms"),
-    Line("First step of `poweron ask`, servers running", "ask_warm_ms", "ms"),
+    Line("fold, events", "fold_events_per_second", "/s", bound=Bound("at least", 40_000)),
+    Line("first step, cold", "ask_cold_ms", "ms"),
+    Line("first step, warm", "ask_warm_ms", "ms"),
 )
 
 

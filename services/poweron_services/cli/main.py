@@ -222,7 +222,11 @@ def status(as_json: AsJson = False) -> None:
 @app.command()
 def bench(
     only: Annotated[
-        Optional[list[Measured]], typer.Option(help="Measure only this; repeatable. Everything if not given.")
+        Optional[list[Measured]],
+        typer.Option(
+            metavar="PART",
+            help="Measure only this part, repeatable: ask, latency, throughput, growth, history or rebuild.",
+        ),
     ] = None,
     fsync: Annotated[bool, typer.Option("--fsync", help="Let Kafka force every record to the disk.")] = False,
     as_json: AsJson = False,

@@ -16,6 +16,7 @@ from poweron_services.cli.printing import print_json, stdout, tell
 
 WIDTH: Final = 120  # columns where nothing says how wide the terminal is
 NOTHING: Final = "-"
+SIGNS: Final = {"at most": "≤", "at least": "≥"}
 
 
 @sentences()
@@ -41,7 +42,7 @@ def _print_table(figures: Figures, shown: Sequence[Line]) -> None:
     table.add_column("")
     for name in ("ours", "yardstick", "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("wanted")
+    table.add_column("wanted", no_wrap=True)
     table.add_column("met", no_wrap=True)
     for line in shown:
         if value(figures, line.figure) is not None:
@@ -67,10 +68,10 @@ def _met(met: bool | None) -> Text:
 
 
 def wanted(line: Line) -> str:
-    """What is wanted of a figure, in words."""
-    bounds = [(line.bound.kind, amount(line.bound.value, line.unit))] if line.bound else []
-    bounds += [(line.share.kind, f"{line.share.value:g} x yardstick")] if line.share else []
-    return f"{bounds[0][0]} {' and '.join(said for _, said in bounds)}" if bounds else ""
+    """What is wanted of a figure."""
+    said = [f"{SIGNS[line.bound.kind]} {amount(line.bound.value, line.unit)}"] if line.bound else []
+    said += [f"ratio {SIGNS[line.share.kind]} {line.share.value:g}"] if line.share else []
+    return ", ".join(said)
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -85,14 +86,16 @@ def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
     """What the table is about, in sentences."""
     yield f"Measured on {_cores()}, on servers of its own, with a model and an action that answer at once."
     if figures.iteration_p50_ms is not None:
-        yield "Yardstick of an iteration: a lap of a bare ring of five Kafka topics, with payloads of the same sizes."
+        yield "One iteration: with one workflow at a time. Yardstick: a lap of a bare ring of five Kafka topics."
     if figures.iterations_per_second is not None:
         yield (
-            "Yardstick of the iterations: the laps of that ring with 64 records in it, each hop written to Postgres; "
-            f"without Postgres it makes {amount(figures.ring_iterations_per_second, '/s')}."
+            "Iterations: until their rows are in Postgres. Yardstick: the laps of that ring, each record written to "
+            f"Postgres; without it the ring makes {amount(figures.ring_iterations_per_second, '/s')}."
         )
     if figures.rebuild_events_per_second is not None:
-        yield "Yardstick of the rebuild: a bare COPY of the same bytes into a table without indexes."
+        yield "Rebuild: from the log to rows. Yardstick: a bare COPY of the same bytes."
+    if figures.ask_cold_ms is not None:
+        yield "First step: of `poweron ask`, with servers still to be started (cold) and with running ones (warm)."
     if fsync:
         yield "Kafka forced every record to the disk."
 

@@ -36,6 +36,7 @@ class Rows:
         self.looks = 0
         self.ended = 0
         self.stubs: dict[str, Stub] = {}
+        self.replaced = 0  # look-ups that empty rows answer in place of these
 
     async def positions(self) -> Mapping[int, int]:
         self.looks += 1
@@ -50,7 +51,10 @@ class Rows:
         return any(event.request.id == request_id for event in await events(self._log))
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        return 0, self.stubs
+        if self.replaced:
+            self.replaced -= 1
+            return 0, {}
+        return (await self._log.ends(topics.EVENTS.name))[partition], self.stubs
 
     async def count_open(self, most: int) -> int:
         opened = [each for each in await events(self._log) if isinstance(each, WorkflowRequested)]
@@ -291,6 +295,20 @@ async def test_a_cancellation_does_not_wait_behind_openings_that_find_no_room(lo
         rows.ended = 201
         await committed(log, 202)
     assert len(await events(log)) == 202
+
+
+@pytest.mark.req("E-07")
+@pytest.mark.req("E-15")
+async def test_nothing_is_judged_by_rows_that_were_made_anew_and_are_behind(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "running")
+    running_ = workflow_id(SOURCE, "running")
+    async with running(log, rows):
+        await committed(log, 1)
+        rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
+        rows.replaced = 2
+        await cancel(log, "stop", running_)
+        await committed(log, 2)
+    assert not any(isinstance(event, RequestRefused) for event in await events(log))
 
 
 @pytest.mark.req("E-15")

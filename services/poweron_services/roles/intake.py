@@ -30,7 +30,7 @@ from poweron_events.codec import (
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.envelope import envelop, rfc3339, source
-from poweron_events.errors import Refused
+from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.fold.partial import Stub
 from poweron_events.log import EventLog, Message, Record
@@ -150,6 +150,7 @@ class Intake:
         self._max_open = max_open
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._positions = _Look(answers.positions)
+        self._floors: dict[int, int] = {}  # by partition, how far the rows were that were relied upon
         self._room = _Look(self._room_left)
 
     async def run(self) -> None:
@@ -225,6 +226,7 @@ class Intake:
         partition = self._partition(workflow)
         while (await self._positions()).get(partition, 0) < offset:
             pass
+        self._floors[partition] = max(self._floors.get(partition, 0), offset)
 
     def _partition(self, workflow: str) -> int:
         return self._log.partition_of(topics.EVENTS.name, workflow.encode())
@@ -261,7 +263,10 @@ class Intake:
             return RequestRefused(request=identity, reason=refusal.reason, detail=_sentence(refusal.detail))
 
     async def _known(self, workflow: str) -> Stub:
-        _, stubs = await self._answers.look_up(self._partition(workflow), [workflow])
+        partition = self._partition(workflow)
+        projected, stubs = await self._answers.look_up(partition, [workflow])
+        if projected < self._floors.get(partition, 0):
+            raise Unavailable(f"Postgres was rebuilt and has come to {projected} only; it was further before")
         if workflow not in stubs or not stubs[workflow].openings:
             raise _Refuse("unknown_workflow", f"There is no workflow {workflow}.")
         return stubs[workflow]

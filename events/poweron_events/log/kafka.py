@@ -146,7 +146,12 @@ class KafkaLog:
         producer = await self._ready_producer()
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                sent = [await producer.send(physical, message.value, key=message.key) for message in messages]
+                sent = [
+                    await producer.send(
+                        physical, message.value, key=message.key, partition=self.partition_of(topic, message.key)
+                    )
+                    for message in messages
+                ]
                 return [metadata.offset for metadata in await asyncio.gather(*sent)]
         except MessageSizeTooLargeError as error:
             await self._replace(producer)

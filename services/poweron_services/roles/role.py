@@ -168,14 +168,14 @@ class Worker:
         if workflow is None or workflow.head is None or workflow.id in self._stopped:
             return
         self._watch_deadline(partition, workflow)
-        work = self._works.get(workflow.id)
-        if work is not None:
-            same = work.covers(workflow)
-            if same and work.partition is partition:
+        work = self._works.pop(workflow.id, None)
+        if work is not None and work.covers(workflow):
+            if work.partition is partition:
+                self._works[workflow.id] = work
                 return
-            if not same:
-                _retire(work)
-            del self._works[workflow.id]
+        elif work is not None:
+            _retire(work)
+            work = work if work.running or work.earlier is not None else None
         role = turn(workflow)
         if role != "executor":
             self._forget_claim(workflow.id)

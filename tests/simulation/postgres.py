@@ -98,14 +98,15 @@ class SimulatedConnection:
     def __init__(self, pool: SimulatedPool) -> None:
         self._pool, self._postgres = pool, pool.postgres
         self._seen: Kept | None = None
-        self._age = 0
-        self._repeats = False
+        self._age = pool.postgres.age
+        self._in_transaction = self._repeats = False
         self._written: dict[str, dict[object, Row]] = {}
 
     @asynccontextmanager
     async def transaction(
         self, *, isolation: str = "read_committed", readonly: bool = False
     ) -> AsyncGenerator[None, None]:
+        self._in_transaction = True
         self._repeats = isolation == "repeatable_read"  # else each statement counts at once: nobody needs more
         yield
         await self._pool.reach()
@@ -132,12 +133,14 @@ class SimulatedConnection:
         now, postgres = self._postgres.kept, self._postgres
         if now is None:
             raise exceptions.UndefinedTableError("no such table")
-        if not self._repeats:
+        if not self._in_transaction:
             return now
         if self._seen is None:
             self._seen, self._age = now, postgres.age
+        if not self._repeats:
+            self._seen = now
         if self._age != postgres.age:
-            raise exceptions.AdminShutdownError("another database has taken this one's place")
+            raise exceptions.AdminShutdownError("another database has taken this one's place")  # or that waits
         return _with(self._seen, self._written) if self._written else self._seen
 
     async def fetch(self, query: str, *arguments: Any) -> list[Found]:

@@ -1,0 +1,53 @@
+"""After a thousand workflows, a worker holds nothing of them any more."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from doubles import ROLES, Counting, World, soon
+from structlog.testing import capture_logs
+
+from poweron_events.content import MAX_KEYS
+from poweron_services.roles import folding
+
+WORKFLOWS = 1_000
+AT_ONCE = 100
+
+
+async def _many(world: World) -> None:
+    for start in range(0, WORKFLOWS, AT_ONCE):
+        ids = [await world.ask(str(number)) for number in range(start, start + AT_ONCE)]
+        for id_ in ids:
+            await world.ended(id_)
+
+
+def _held(process: Any) -> dict[str, int]:
+    """How many things each collection of a process holds."""
+    worker, executor = process.worker, process.executor
+    holding = worker._holding
+    collections = {
+        "workflows": sum(len(partition.fold.workflows) for partition in holding.partitions.values()),
+        "pending": sum(len(partition.pending) for partition in holding.partitions.values()),
+        "parked": sum(len(partition.parked) for partition in holding.partitions.values()),
+        "works": len(worker._works),
+        "deadlines": len(worker._deadlines),
+        "stopped": len(worker._stopped),
+        "claims": len(executor._claims),
+        "tasks of the worker but tidying": len(worker._tasks._tasks) - 1,
+        "tasks of holding": len(holding._tasks._tasks),
+    }
+    return {name: size for name, size in collections.items() if size}
+
+
+@pytest.mark.req("E-07")
+@pytest.mark.timeout(120)
+async def test_a_worker_forgets_a_thousand_ended_workflows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "TIDY_PERIOD", 0.1)
+    world = World([Counting()])
+    with capture_logs():
+        async with world.process(ROLES, concurrency=32) as process:
+            await _many(world)
+            await soon(lambda: not _held(process))
+            assert process.executor._places._value == 32
+            assert len(world.content._keys) <= MAX_KEYS
+            assert len(asyncio.all_tasks()) < 20

@@ -18,7 +18,7 @@ async def test_lines_come_in_order_and_the_last_is_repeated() -> None:
     model = ScriptedModel(script(planning=["one", {"two": 2}, lambda prompt: type(prompt).__name__]))
     said = [(await model.complete(PROMPT)).text for _ in range(4)]
     assert said == ["one", '{"two":2}', "PlanningPrompt", "PlanningPrompt"]
-    assert model.asked == [PROMPT] * 4
+    assert list(model.asked) == [PROMPT] * 4
 
 
 async def test_an_error_in_the_script_is_raised() -> None:

@@ -30,6 +30,7 @@ from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 
 MAX_POLL_INTERVAL_MS = 60_000
 MAX_RECORDS = 2_000  # in one poll
+FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what is not taken at once is fetched again
 WATCHDOG_PERIOD = 5.0  # seconds between looks at whether a silent consumer is stuck
 LEADER_TIMEOUT = 30.0  # seconds for a new topic to get its leaders
 
@@ -465,6 +466,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             session_timeout_ms=self._settings.session_timeout_ms,
             heartbeat_interval_ms=self._settings.session_timeout_ms // 3,
             max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+            max_partition_fetch_bytes=FETCHED.get(self._topic, 1_048_576),
             rebalance_timeout_ms=int(REQUEST_TIMEOUT * 1000),
         )
         self._consumer = consumer

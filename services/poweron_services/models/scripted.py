@@ -1,5 +1,6 @@
 """A model that answers from a script: for tests, and for showing a course of events at will."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ _KINDS = {
     )
 }
 
+REMEMBERED = 1_000  # prompts, the newest
+
 Line = str | dict[str, Any] | Exception | Callable[[Prompt], "str | dict[str, Any]"]
 
 
@@ -44,7 +47,7 @@ class ScriptedModel:
 
     def __init__(self, script: Mapping[type[Prompt], Sequence[Line]]) -> None:
         self._script = {kind: list(lines) for kind, lines in script.items()}
-        self.asked: list[Prompt] = []
+        self.asked: deque[Prompt] = deque(maxlen=REMEMBERED)
 
     @classmethod
     def from_file(cls, path: str) -> "ScriptedModel":

@@ -156,8 +156,10 @@ class Intake:
     async def run(self) -> None:
         """Answer requests until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(Lane(self._log, GROUP, self._answer, self._bury).run())
-            group.create_task(Lane(self._log, CANCELLATIONS_GROUP, self._cancel_at_once, _leave).run())
+            group.create_task(Lane(self._log, GROUP, _every, self._answer, self._bury).run())
+            group.create_task(
+                Lane(self._log, CANCELLATIONS_GROUP, _is_cancellation, self._cancel_at_once, _leave).run()
+            )
 
     async def _answer(self, record: Record) -> None:
         try:
@@ -347,10 +349,17 @@ class Intake:
         )
 
 
+def _every(_: Record) -> bool:
+    return True
+
+
+def _is_cancellation(record: Record) -> bool:
+    """Whether it may be one, told without reading it: most are not."""
+    return _CANCELLATION in (record.value or b"") or record.headers.get("ce_type") == _CANCELLATION
+
+
 def _cancellation(record: Record) -> tuple[RequestCancellation, RequestIdentity] | None:
     """The cancellation that the record is, if it is one of an id that a workflow can have."""
-    if _CANCELLATION not in (record.value or b"") and record.headers.get("ce_type") != _CANCELLATION:
-        return None  # told without reading it, as nearly all are
     try:
         received = decode_request(record.value, record.headers)
     except (Undecodable, InvalidRequest):

@@ -4,7 +4,7 @@ What is not in hand waits in Kafka, so that a backlog of any length takes no mem
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -18,7 +18,8 @@ from poweron_services.roles.folding import Backoff, Tasks
 log = structlog.get_logger()
 
 POLL_TIMEOUT = 1.0  # seconds
-FULL_POLL_TIMEOUT = 0.1  # seconds between looks whether there is a free hand again
+BUSY_POLL_TIMEOUT = 0.1  # seconds between looks whether there is a free hand again, or something to commit
+COMMIT_PERIOD = 0.2  # seconds between commits
 STOP_TIMEOUT = 5.0  # seconds that requests in hand get at shutdown
 IN_HAND = 64  # requests worked on at a time
 TRIES = 5  # until a request that raises is given up
@@ -30,29 +31,35 @@ class InHand:
 
     next: int
     offsets: set[int] = field(default_factory=set)
+    committed: int = 0
+
+    @property
+    def done(self) -> int:
+        """The offset before which every request is done."""
+        return min(self.offsets, default=self.next)
+
+    def pass_by(self, offset: int) -> None:
+        self.next = max(self.next, offset + 1)
 
     def take(self, offset: int) -> None:
         self.offsets.add(offset)
-        self.next = max(self.next, offset + 1)
-
-    def done(self, offset: int) -> int:
-        """Strike a request; returns the offset before which every request is done."""
-        self.offsets.discard(offset)
-        return min(self.offsets, default=self.next)
+        self.pass_by(offset)
 
 
 class Lane:
-    """Hands each request to `handle` until that returns; to `give_up`, with the reason, what only ever raises."""
+    """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what only ever raises."""
 
     def __init__(
         self,
         event_log: EventLog,
         group: str,
+        concerns: Callable[[Record], bool],
         handle: Callable[[Record], Awaitable[None]],
         give_up: Callable[[Record, str], Awaitable[None]],
     ) -> None:
         self._log = event_log
         self._group = group
+        self._concerns = concerns
         self._handle = handle
         self._give_up = give_up
         self._hands = asyncio.Semaphore(IN_HAND)
@@ -60,6 +67,8 @@ class Lane:
         self._unbegun: frozenset[int] = frozenset()
         self._tasks = Tasks()
         self._pending = 0
+        self._committing: asyncio.Task[None] | None = None
+        self._commit_at = 0.0
 
     async def run(self) -> None:
         """Handle requests until cancelled."""
@@ -73,8 +82,9 @@ class Lane:
         backoff = Backoff()
         while True:
             try:
-                self._take_in(follower, await follower.poll(FULL_POLL_TIMEOUT if self._full else POLL_TIMEOUT))
+                self._take_in(follower, await follower.poll(BUSY_POLL_TIMEOUT if self._busy else POLL_TIMEOUT))
                 await self._begin(follower)
+                self._commit_now_and_then(follower)
             except Unavailable as error:
                 log.warning("requests are away", error=str(error))
                 await backoff.pause()
@@ -85,33 +95,43 @@ class Lane:
     def _full(self) -> bool:
         return self._pending >= IN_HAND
 
+    @property
+    def _busy(self) -> bool:
+        return self._pending > 0 or bool(self._uncommitted())
+
     def _take_in(self, follower: Follower, polled: Polled) -> None:
         for number in polled.revoked:
             self._partitions.pop(number, None)
         self._unbegun = (self._unbegun - polled.revoked) | polled.assigned
         for record in polled.records:
-            self._take(follower, record)
+            self._take(record)
         follower.pause(frozenset(self._partitions) if self._full else frozenset())
 
     async def _begin(self, follower: Follower) -> None:
         """Go on where the group stands; a partition is assigned only once, so one that cannot be begun is kept."""
         for number in sorted(self._unbegun):
             offset = await follower.committed(number)
-            self._partitions[number] = InHand(offset)
+            self._partitions[number] = InHand(offset, committed=offset)
             await follower.seek(number, offset)
             self._unbegun -= {number}
 
-    def _take(self, follower: Follower, record: Record) -> None:
-        if record.partition in self._partitions:
-            self._partitions[record.partition].take(record.offset)
+    def _take(self, record: Record) -> None:
+        partition = self._partitions.get(record.partition)
+        if not self._concerns(record):
+            if partition is not None:
+                partition.pass_by(record.offset)
+            return
+        if partition is not None:
+            partition.take(record.offset)
         self._pending += 1
-        self._tasks.spawn(self._see_to(follower, record))
+        self._tasks.spawn(self._see_to(record, partition))
 
-    async def _see_to(self, follower: Follower, record: Record) -> None:
+    async def _see_to(self, record: Record, partition: InHand | None) -> None:
         async with self._hands:
             await self._until_done(record)
         self._pending -= 1
-        await self._commit(follower, record)
+        if partition is not None:
+            partition.offsets.discard(record.offset)
 
     async def _until_done(self, record: Record) -> None:
         """Handle, however long it takes; a request that only ever raises stops no other."""
@@ -132,9 +152,19 @@ class Lane:
                 return
             await backoff.pause()
 
-    async def _commit(self, follower: Follower, record: Record) -> None:
-        partition = self._partitions.get(record.partition)
-        if partition is None:
-            return
+    def _uncommitted(self) -> dict[int, int]:
+        return {number: held.done for number, held in self._partitions.items() if held.done != held.committed}
+
+    def _commit_now_and_then(self, follower: Follower) -> None:
+        """What is done; one commit tells of many requests, and reading goes on beside it."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._commit_at and (self._committing is None or self._committing.done()) and self._uncommitted():
+            self._commit_at = now + COMMIT_PERIOD
+            self._committing = self._tasks.spawn(self._commit(follower, self._uncommitted()))
+
+    async def _commit(self, follower: Follower, offsets: Mapping[int, int]) -> None:
         with suppress(Unavailable, Conflict):  # it comes again, and its answer is found
-            await follower.commit({record.partition: partition.done(record.offset)})
+            await follower.commit(offsets)
+            for number, offset in offsets.items():
+                if number in self._partitions:
+                    self._partitions[number].committed = offset

@@ -12,11 +12,12 @@ _SIZE: Final = "SELECT pg_database_size(current_database())"
 _TOPICS: Final = ("poweron.*", "__consumer_offsets-*")
 
 
-async def occupied(connections: Connections) -> int:
-    """The bytes that the log, the places of its readers and the database take."""
+async def occupied(connections: Connections) -> dict[str, int]:
+    """The bytes that the log with the places of its readers takes, and those of the database."""
     async with acquire(connections.pool) as connection:
         rows: int = await connection.fetchval(_SIZE)
-    return rows + await asyncio.to_thread(_segments, Folders.of(connections.settings.home).kafka / "data")
+    data = Folders.of(connections.settings.home).kafka / "data"
+    return {"Kafka": await asyncio.to_thread(_segments, data), "Postgres": rows}
 
 
 def _segments(data: Path) -> int:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 from uuid import uuid4
 
 from poweron_events import topics
@@ -28,6 +28,8 @@ POLL: Final = 1.0  # seconds
 POSITION_PERIOD: Final = 0.005  # seconds between looks at the projector's position
 DEADLINE: Final = 300.0  # seconds for one measurement
 EVENTS: Final = topics.EVENTS.name
+
+Amount = TypeVar("Amount", int, float)
 
 _STEP_END = f'"type":"{RefinementDecided.TYPE}"}}'.encode()  # keys are sorted: the type is the last one
 _COMPLETED = f'"type":"{RoundCompleted.TYPE}"}}'.encode()
@@ -127,12 +129,17 @@ class Throughput:
     ended: float  # seconds until the last round had ended
     projected: float  # seconds until the rows of all of them were in Postgres
     cpu: Mapping[str, float]  # seconds, by process
-    disk: int  # bytes that Kafka and Postgres have grown by
+    disk: Mapping[str, int]  # bytes, by what has grown
 
     @property
     def cpu_per_iteration(self) -> float:
         """Seconds, of all processes together."""
         return sum(self.cpu.values()) / self.iterations
+
+    @property
+    def bytes_per_iteration(self) -> float:
+        """Bytes, of Kafka and Postgres together."""
+        return sum(self.disk.values()) / self.iterations
 
 
 async def throughput(load: Load, meter: Meter, *, workflows: int, steps: int, at_once: int) -> Throughput:
@@ -144,9 +151,12 @@ async def throughput(load: Load, meter: Meter, *, workflows: int, steps: int, at
         ended = time.perf_counter() - began
         await load.projected()
         projected = time.perf_counter() - began
-    after = meter.read()
-    cpu = {name: after[name] - used for name, used in before.items()}
-    return Throughput(workflows * steps, ended, projected, cpu, await occupied(load.connections) - disk)
+    cpu = _grown(before, meter.read())
+    return Throughput(workflows * steps, ended, projected, cpu, _grown(disk, await occupied(load.connections)))
+
+
+def _grown(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> dict[str, Amount]:
+    return {name: after[name] - amount for name, amount in before.items()}
 
 
 async def latencies(load: Load, *, workflows: int, steps: int) -> list[float]:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Final
 
 from pydantic import SecretStr
@@ -131,15 +131,17 @@ class Run:
         self.found["ring_projected_iterations_per_second"] = median(projected)
         self.found["iterations_per_second"] = median(each.iterations / each.projected for each in ours)
         self.found["cpu_seconds_per_1000_iterations"] = median(1_000 * each.cpu_per_iteration for each in ours)
-        self.found["bytes_per_iteration"] = sum(each.disk for each in ours) / sum(each.iterations for each in ours)
+        self.found["bytes_per_iteration"] = mean(each.bytes_per_iteration for each in ours)
         self._tell_apart(ours)
 
     def _tell_apart(self, ours: list[Throughput]) -> None:
         ended = median(each.iterations / each.ended for each in ours)
         self.progress(f"  {ended:,.0f} iterations/s until the last round had ended.")
-        each = sorted(ours, key=lambda each: each.cpu_per_iteration)[len(ours) // 2]
-        used = ", ".join(f"{name} {1_000 * seconds / each.iterations:.2f}" for name, seconds in each.cpu.items())
-        self.progress(f"  CPU seconds per 1,000 iterations: {used}.")
+        middle = sorted(ours, key=lambda each: each.cpu_per_iteration)[len(ours) // 2]
+        used = [f"{name} {1_000 * seconds / middle.iterations:.2f}" for name, seconds in middle.cpu.items()]
+        self.progress(f"  CPU seconds for 1,000 iterations: {', '.join(used)}.")
+        grown = [f"{name} {mean(each.disk[name] / each.iterations for each in ours):,.0f}" for name in middle.disk]
+        self.progress(f"  Bytes on the disk for an iteration: {', '.join(grown)}.")
 
     async def _ring_rate(self) -> float:
         laps = self.plan.workflows * self.plan.steps

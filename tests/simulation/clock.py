@@ -125,7 +125,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         pass  # it is dropped when its time has come
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.errors.append(f"{context['message']}: {context.get('exception')!r}")
+        if "handle" in context:  # else a task that was collected with its exception: when that is, no seed says
+            self.errors.append(f"{context['message']}: {context.get('exception')!r}")
 
     # --- what the world does with it -------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ Flag = tuple[str, object]
 
 def check(world: "World") -> Iterator[Flag]:
     """Everything that does not hold of a world at its end."""
+    for error in world.loop.errors:
+        yield "UNEXPECTED", error
     yield from _stuck(world)
     yield from _effects(world)
     yield from _requests(world)

@@ -19,7 +19,7 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.system
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_run_measures_everything_and_leaves_nothing_behind(
     pair: Pair, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

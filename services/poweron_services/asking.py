@@ -13,7 +13,7 @@ from poweron_events.asking import Heard, hear, send
 from poweron_events.errors import Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Ending, Workflow
-from poweron_events.log.kafka import reach as reach_kafka
+from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.request import RequestRefused, RequestWorkflow, StoredDocument, workflow_id
 from poweron_projections import snapshots

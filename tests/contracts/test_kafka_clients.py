@@ -9,8 +9,8 @@ import pytest
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused
 from poweron_events.log import Message, closing
-from poweron_events.log import kafka as keeper
-from poweron_events.log.kafka import KafkaSettings, connect
+from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
+from poweron_events.log.kafka_follower import KafkaFollower
 
 TOPIC = "poweron.events"
 
@@ -29,7 +29,7 @@ async def test_after_a_record_that_the_broker_refuses_the_next_is_taken(
         assert list(await log.append(TOPIC, [Message(b"w", b"second"), Message(b"w", b"third")])) == [1, 2]
 
 
-async def _replaced(log: keeper.KafkaLog) -> None:
+async def _replaced(log: KafkaLog) -> None:
     assert log._producer is not None
     await log._producer.stop()
 
@@ -96,7 +96,7 @@ class _Stuck:
 
 
 async def test_a_consumer_that_stands_still_is_built_anew_and_its_partitions_are_told_as_lost() -> None:
-    follower = keeper.KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
+    follower = KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
     follower._consumer = stuck = _Stuck()
     follower._mine, follower._sought = {1, 2}, {1}
     for _ in range(2):
@@ -109,7 +109,7 @@ async def test_a_consumer_that_stands_still_is_built_anew_and_its_partitions_are
 
 
 async def test_a_consumer_that_was_paused_meanwhile_is_not_taken_for_stuck() -> None:
-    follower = keeper.KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
+    follower = KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
     follower._consumer = idle = _Stuck()
     follower._mine, follower._sought = {1}, {1}
     for paused in (frozenset[int](), frozenset({1}), frozenset[int]()):

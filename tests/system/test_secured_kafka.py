@@ -21,7 +21,8 @@ from brokers import SECRET, Authority, ComposedKafka, SecuredKafka, grant
 from poweron_events import topics
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.log import Message
-from poweron_events.log.kafka import connect, reach
+from poweron_events.log.kafka import connect
+from poweron_events.log.kafka_clients import reach
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.embedded.folders import prepare
 from poweron_services.embedded.kafka import Kafka

@@ -7,6 +7,7 @@ from typing import Any, Final
 from poweron_events.errors import Refused
 
 CLIENT_ID: Final = "poweron"
+LEADER_TIMEOUT = 30.0  # seconds for a new topic to get its leaders
 REQUEST_TIMEOUT = 10.0  # seconds until the outcome of a request counts as unknown
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import typer
 
 from poweron_events.errors import PowerOnError
-from poweron_events.log.kafka import reach as reach_kafka
+from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded
 from poweron_services.cli.ending import FAILED, sentences, settled

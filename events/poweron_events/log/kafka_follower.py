@@ -1,0 +1,212 @@
+"""Following the log on Kafka as a member of a consumer group."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, Unavailable
+from poweron_events.log import Polled, Record
+from poweron_events.log.closing import closed
+from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started
+from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
+
+MAX_POLL_INTERVAL_MS = 60_000
+FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what is not taken at once is fetched again
+WATCHDOG_PERIOD = 5.0  # seconds between looks at whether a silent consumer is stuck
+
+
+class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no type stubs
+    """A member of a consumer group; its consumer is built anew when it falls silent."""
+
+    def __init__(self, settings: KafkaSettings, topic: str, group: str) -> None:
+        self._settings, self._topic, self._group = settings, topic, group
+        self._consumer: AIOKafkaConsumer | None = None
+        self._revoked: set[int] = set()
+        self._assigned: set[int] = set()
+        self._mine: set[int] = set()
+        self._sought: set[int] = set()
+        self._paused: frozenset[int] = frozenset()
+        self._ends: dict[int, int] = {}
+        self._watched: dict[int, int] = {}
+        self._patience: asyncio.Timeout | None = None
+        self._building = asyncio.Lock()
+        self._watch_at = asyncio.get_running_loop().time() + WATCHDOG_PERIOD
+
+    # --- called by aiokafka in the background, in the middle of anything
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self._lose(partition.partition for partition in revoked)
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        assert self._consumer is not None
+        for partition in assigned:
+            self._consumer.pause(partition)
+            self._mine.add(partition.partition)
+            self._assigned.add(partition.partition)
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        """End the wait of a poll: whoever follows should hear of the assignment first."""
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(asyncio.get_running_loop().time())
+
+    def _lose(self, numbers: Iterable[int]) -> None:
+        for number in list(numbers):
+            self._revoked.add(number)
+            self._assigned.discard(number)
+            self._sought.discard(number)
+            self._mine.discard(number)
+        self._tell_soon()
+
+    # --- called by us
+
+    async def poll(self, timeout: float) -> Polled:
+        await self._watch()
+        consumer = await self._ready()
+        if self._revoked or self._assigned:
+            return self._polled([])
+        try:
+            fetched = await self._fetch(consumer, timeout)
+        except IllegalStateError as error:
+            raise Unavailable(f"The group {self._group!r} is being formed anew") from error
+        except KafkaError as error:
+            raise Unavailable(f"Kafka cannot be followed: {error!r}") from error
+        return self._polled([record_of(self._topic, record) for records in fetched.values() for record in records])
+
+    async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> dict[TopicPartition, list[Any]]:
+        """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""
+        try:
+            async with asyncio.timeout(timeout) as self._patience:
+                fetched: dict[TopicPartition, list[Any]] = await consumer.getmany(
+                    timeout_ms=int(timeout * 1000), max_records=MAX_RECORDS
+                )
+                return fetched
+        except TimeoutError:
+            return {}
+        finally:
+            self._patience = None
+
+    def _polled(self, records: list[Record]) -> Polled:
+        revoked, assigned = frozenset(self._revoked), frozenset(self._assigned)
+        self._revoked.clear()
+        self._assigned.clear()
+        wanted = [record for record in records if record.partition in self._sought]
+        for number in {record.partition for record in wanted}:
+            self._note_end(number)
+        return Polled(revoked, assigned, wanted)
+
+    def _note_end(self, number: int) -> None:
+        assert self._consumer is not None
+        with suppress(IllegalStateError, KafkaError, AssertionError):
+            self._ends[number] = self._consumer.highwater(self._partition(number)) or self._ends.get(number, 0)
+
+    async def seek(self, partition: int, offset: int) -> None:
+        if self._consumer is None or partition not in self._mine:
+            return
+        with suppress(IllegalStateError):
+            self._consumer.seek(self._partition(partition), offset)
+            self._sought.add(partition)
+            self._ends.pop(partition, None)
+        self._apply_pauses()
+
+    def pause(self, partitions: frozenset[int]) -> None:
+        if partitions != self._paused:
+            self._paused = partitions
+            self._apply_pauses()
+
+    def end(self, partition: int) -> int:
+        return self._ends.get(partition, 0)
+
+    async def commit(self, offsets: Mapping[int, int]) -> None:
+        if not offsets:
+            return
+        consumer = await self._ready()
+        if not offsets.keys() <= self._mine:
+            raise Conflict("a partition has moved to another member of the group")
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                await consumer.commit({self._partition(number): offset for number, offset in offsets.items()})
+        except (CommitFailedError, IllegalStateError) as error:
+            raise Conflict("a partition has moved to another member of the group") from error
+        except (KafkaError, TimeoutError) as error:
+            raise Unavailable(f"Kafka did not confirm a commit: {error!r}") from error
+
+    async def committed(self, partition: int) -> int:
+        consumer = await self._ready()
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                return int(await consumer.committed(self._partition(partition)) or 0)
+        except (KafkaError, IllegalStateError, TimeoutError) as error:
+            raise Unavailable(f"Kafka did not tell a committed offset: {error!r}") from error
+
+    async def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await closed(consumer)
+
+    def _partition(self, number: int) -> TopicPartition:
+        return TopicPartition(self._settings.physical(self._topic), number)
+
+    def _apply_pauses(self) -> None:
+        if self._consumer is None:
+            return
+        for number in self._mine:
+            silent = number in self._paused or number not in self._sought
+            with suppress(IllegalStateError):
+                (self._consumer.pause if silent else self._consumer.resume)(self._partition(number))
+
+    async def _ready(self) -> AIOKafkaConsumer:
+        async with self._building:
+            return self._consumer or await self._build()
+
+    async def _build(self) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            **self._settings.client_options(),
+            group_id=self._settings.physical(self._group),
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=self._settings.session_timeout_ms,
+            heartbeat_interval_ms=self._settings.session_timeout_ms // 3,
+            max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+            max_partition_fetch_bytes=FETCHED.get(self._topic, 1_048_576),
+            rebalance_timeout_ms=int(REQUEST_TIMEOUT * 1000),
+        )
+        self._consumer = consumer
+        consumer.subscribe([self._settings.physical(self._topic)], listener=self)
+        try:
+            await started(consumer, self._settings, LEADER_TIMEOUT)
+        except BaseException:
+            self._consumer = None
+            raise
+        return consumer
+
+    async def _watch(self) -> None:
+        """Build the consumer anew if, for a whole period, it stood still although there was more to read."""
+        now = asyncio.get_running_loop().time()
+        if now < self._watch_at or self._consumer is None:
+            return
+        self._watch_at = now + WATCHDOG_PERIOD
+        active = [self._partition(number) for number in self._sought - self._paused]
+        if not active:
+            self._watched = {}
+            return
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT / 5):
+                ends = await self._consumer.end_offsets(active)
+                at = {partition.partition: await self._consumer.position(partition) for partition in active}
+        except (KafkaError, IllegalStateError, TimeoutError):
+            return
+        behind = {partition.partition for partition, end in ends.items() if at[partition.partition] < end}
+        if any(self._watched.get(number) == at[number] for number in behind):
+            behind.clear()
+            await self._rebuild()
+        self._watched = {number: at[number] for number in behind}
+
+    async def _rebuild(self) -> None:
+        self._lose(self._mine)
+        await self.close()

@@ -84,7 +84,7 @@ async def test_kafka_and_postgres_go_and_come_back(survival: Survival, own: OwnS
         await survival.all_ended()
         processes.expect_alive()
     assert max(took) < RESUMED_WITHIN
-    assert survival.outcomes(once) == ["unknown"]
+    assert survival.outcomes(once)[-1] == "unknown"
     await survival.expect_all_well()
 
 

@@ -23,7 +23,6 @@ async def test_overlapping_roles_a_rebalance_and_doubled_requests_give_each_effe
         quick = [await survival.request(each, times=3) for each in classes]
         held = [await survival.request("pure", gate="gate", times=2) for _ in range(12)]
         await until(lambda: all(survival.running(id_) for id_ in held) and survival.ended(*quick), "all are at work")
-        assert [len(survival.running(id_)) for id_ in quick] == [1] * len(quick)
         processes.start("three")
         await until(lambda: any(len(survival.running(id_)) > 1 for id_ in held), "somebody takes an action over")
         replayed = list(survival.requested.values())[::-1]

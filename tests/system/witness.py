@@ -128,7 +128,7 @@ def _answer(prompt: Prompt, told: dict[str, Any]) -> str:
         case ParametersPrompt():
             parameters = {name: told[name] for name in ("gate", "size") if name in told}
             answer = {"schema": "parameters_v1", "parameters": parameters}
-        case RefinementPrompt() if not prompt.observation.success and told["action"] != "once":
+        case RefinementPrompt() if not prompt.observation.success and (told["action"] != "once" or _not_begun(prompt)):
             answer = {"decision": "continue", "reason": "It failed.", "classification": "retry"}
         case RefinementPrompt():
             answer = {"decision": "stop", "reason": "Done.", "classification": "success", "criteriaProgress": met}
@@ -137,6 +137,11 @@ def _answer(prompt: Prompt, told: dict[str, Any]) -> str:
         case _:
             return "The effect was had."
     return orjson.dumps(answer).decode()
+
+
+def _not_begun(prompt: RefinementPrompt) -> bool:
+    """A worker that loses the partition between claim and beginning says so: nothing has happened."""
+    return "before the action began" in str(prompt.observation)
 
 
 async def _serve(settings: Settings, roles: list[str], trace: Trace) -> None:

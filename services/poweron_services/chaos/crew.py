@@ -26,7 +26,7 @@ CREW: Final[dict[str, tuple[str, ...]]] = {
 HALVES: Final = (("north", "south"), ("hands", "heads"))
 """Each of them plays every role."""
 
-RESTART_PAUSE = 0.5  # seconds
+RESTART_PAUSE = 2.0  # seconds; starting again and again would keep a server from starting at all
 STOP_DEADLINE = 20.0  # seconds that a process has to end by itself when asked to
 
 

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -27,6 +27,7 @@ from poweron_services.wiring import ROLES
 
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
 JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
+BREATHER: Final = 60.0  # seconds at most until what was struck may be struck again
 RETRY_PAUSE: Final = 0.2  # seconds
 NAMES: Final = tuple(CREW)
 
@@ -35,7 +36,11 @@ _DROP: Final = f"DROP SCHEMA IF EXISTS {LIVE} CASCADE"
 
 @dataclass(slots=True)
 class Striker:
-    """Lets planned faults strike. What one fault holds, another one waits for."""
+    """Lets planned faults strike. What one of them holds, another one leaves alone.
+
+    It is held until something has gone on again: on a slow machine a server would else be struck as soon as it is
+    back, and nothing would be shown but that nothing works without it.
+    """
 
     connections: Connections
     kafka: Kafka
@@ -60,6 +65,31 @@ class Striker:
                 group.create_task(self._strike(fault))
 
     async def _strike(self, fault: Fault) -> None:
+        held = self._held(fault)
+        if any(lock.locked() for lock in held):
+            return
+        async with AsyncExitStack() as stack:
+            for lock in held:
+                await stack.enter_async_context(lock)
+            self.watch.struck(fault.kind, _now_ms())
+            await self._blow(fault)
+            if held:
+                await self._gone_on(_now_ms())
+
+    def _held(self, fault: Fault) -> list[asyncio.Lock]:
+        match fault.kind:
+            case "process_killed" | "process_frozen":
+                return [self._processes[_name(fault)]]
+            case "projectors_killed":
+                return [self._processes[name] for name in self.crew.playing("projector")]
+            case "kafka_killed" | "kafka_frozen":
+                return [self._kafka]
+            case "postgres_killed" | "rows_lost" | "rows_rebuilt":
+                return [self._postgres]
+            case "rebalance" | "second_projector" | "offsets_lost" | "records_poisoned":
+                return []
+
+    async def _blow(self, fault: Fault) -> None:
         blows: Mapping[Kind, Callable[[Fault], Awaitable[None]]] = {
             "process_killed": self._process_killed,
             "process_frozen": self._process_frozen,
@@ -76,8 +106,12 @@ class Striker:
         }
         await blows[fault.kind](fault)
 
-    def _struck(self, fault: Fault) -> None:
-        self.watch.struck(fault.kind, time.time_ns() // 1_000_000)
+    async def _gone_on(self, since_ms: int) -> None:
+        """Wait for something to happen, but not for ever."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BREATHER):
+                while self.watch.latest_ms <= since_ms and not self.stopping.is_set():
+                    await stopped(self.stopping, RETRY_PAUSE)
 
     async def _lasting(self, fault: Fault) -> None:
         await stopped(self.stopping, fault.lasts)
@@ -85,32 +119,20 @@ class Striker:
     # --- role processes ---------------------------------------------------------------------------------
 
     async def _process_killed(self, fault: Fault) -> None:
-        name = NAMES[fault.target % len(NAMES)]
-        async with self._processes[name]:
-            self._struck(fault)
-            await self.crew.kill(name)
-            await self._lasting(fault)
-            await self.crew.start(name)
-
-    async def _process_frozen(self, fault: Fault) -> None:
-        name = NAMES[fault.target % len(NAMES)]
-        async with self._processes[name]:
-            self._struck(fault)
-            frozen = self.crew.freeze(name)
-            await self._lasting(fault)
-            thaw(frozen)
+        await self._killed(_name(fault), fault)
 
     async def _projectors_killed(self, fault: Fault) -> None:
-        self._struck(fault)
-        async with asyncio.TaskGroup() as group:
-            for name in self.crew.playing("projector"):
-                group.create_task(self._killed_quietly(name, fault))
+        await asyncio.gather(*(self._killed(name, fault) for name in self.crew.playing("projector")))
 
-    async def _killed_quietly(self, name: str, fault: Fault) -> None:
-        async with self._processes[name]:
-            await self.crew.kill(name)
-            await self._lasting(fault)
-            await self.crew.start(name)
+    async def _killed(self, name: str, fault: Fault) -> None:
+        await self.crew.kill(name)
+        await self._lasting(fault)
+        await self.crew.start(name)
+
+    async def _process_frozen(self, fault: Fault) -> None:
+        frozen = self.crew.freeze(_name(fault))
+        await self._lasting(fault)
+        thaw(frozen)
 
     async def _rebalance(self, fault: Fault) -> None:
         await self._joined_by(fault, ROLES)
@@ -120,7 +142,6 @@ class Striker:
 
     async def _joined_by(self, fault: Fault, roles: Sequence[str]) -> None:
         name = f"guest-{fault.at:g}"
-        self._struck(fault)
         await self.crew.start(name, roles)
         await self._lasting(fault)
         await self.crew.stop(name)
@@ -128,54 +149,46 @@ class Striker:
     # --- servers ----------------------------------------------------------------------------------------
 
     async def _kafka_killed(self, fault: Fault) -> None:
-        async with self._kafka:
-            self._struck(fault)
-            await _kill(self.kafka)
-            await self._lasting(fault)
-            await self.kafka.start(lambda _: None)
-
-    async def _kafka_frozen(self, fault: Fault) -> None:
-        async with self._kafka:
-            running = await asyncio.to_thread(self.kafka.find)
-            if running is None:
-                return
-            self._struck(fault)
-            os.kill(running.pid, signal.SIGSTOP)
-            try:
-                await self._lasting(fault)
-            finally:
-                os.kill(running.pid, signal.SIGCONT)
+        await self._killed_and_started(self.kafka, fault)
 
     async def _postgres_killed(self, fault: Fault) -> None:
-        async with self._postgres:
-            self._struck(fault)
-            await _kill(self.postgres)
+        await self._killed_and_started(self.postgres, fault)
+
+    async def _killed_and_started(self, server: Kafka | Postgres, fault: Fault) -> None:
+        running = await asyncio.to_thread(server.find)
+        if running is not None:
+            await running.stop(signal.SIGKILL, KILL_DEADLINE)
+        await self._lasting(fault)
+        await server.start(lambda _: None)
+
+    async def _kafka_frozen(self, fault: Fault) -> None:
+        running = await asyncio.to_thread(self.kafka.find)
+        if running is None:
+            return
+        os.kill(running.pid, signal.SIGSTOP)
+        try:
             await self._lasting(fault)
-            await self.postgres.start(lambda _: None)
+        finally:
+            os.kill(running.pid, signal.SIGCONT)
 
     # --- what they hold ---------------------------------------------------------------------------------
 
-    async def _offsets_lost(self, fault: Fault) -> None:
+    async def _offsets_lost(self, _: Fault) -> None:
         """A member of the group takes its share of partitions, and says that none of it is done."""
         async with self.connections.log.follow(topics.REQUESTS.name, INTAKE) as follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(JOIN_DEADLINE):
                     await _until_committed(follower)
-                    self._struck(fault)
 
-    async def _rows_lost(self, fault: Fault) -> None:
-        async with self._postgres:
-            self._struck(fault)
-            await self._insisted(self._dropped)
+    async def _rows_lost(self, _: Fault) -> None:
+        await self._insisted(self._dropped)
+
+    async def _rows_rebuilt(self, _: Fault) -> None:
+        await self._insisted(self._rebuilt)
 
     async def _dropped(self) -> None:
         async with acquire(self.connections.pool) as connection:
             await connection.execute(_DROP)
-
-    async def _rows_rebuilt(self, fault: Fault) -> None:
-        async with self._postgres:
-            self._struck(fault)
-            await self._insisted(self._rebuilt)
 
     async def _rebuilt(self) -> None:
         rebuilt = await rebuild(self.connections.log, self.connections.pool)
@@ -183,7 +196,6 @@ class Striker:
             self.surprises.append(f"Before a rebuild, {each.table} {each.key} was not what the log says.")
 
     async def _records_poisoned(self, fault: Fault) -> None:
-        self._struck(fault)
         for topic in (topics.EVENTS.name, topics.REQUESTS.name):
             await self._insisted(partial(self._poisoned, topic, f"{topic} poisoned at {fault.at:g}".encode()))
 
@@ -200,10 +212,12 @@ class Striker:
             await stopped(self.stopping, RETRY_PAUSE)
 
 
-async def _kill(server: Kafka | Postgres) -> None:
-    running = await asyncio.to_thread(server.find)
-    if running is not None:
-        await running.stop(signal.SIGKILL, KILL_DEADLINE)
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _name(fault: Fault) -> str:
+    return NAMES[fault.target % len(NAMES)]
 
 
 async def _until_committed(follower: Follower) -> None:

@@ -55,6 +55,8 @@ class Watch:
     answered: set[str] = field(default_factory=set)
     """The ids of the requests that have an answer."""
     positions: dict[int, int] = field(default_factory=dict)
+    latest_ms: int = 0
+    """When something last happened, by the broker's clock."""
     events: int = 0
     superseded: int = 0
     strikes: list[Strike] = field(default_factory=list)
@@ -84,6 +86,7 @@ class Watch:
         request: RequestIdentity | None = getattr(recorded.envelope.event, "request", None)
         if request is not None:
             self.answered.add(request.id)
+        self.latest_ms = max(self.latest_ms, recorded.time_ms)
         self._note(before, workflow)
         for strike in self.strikes:
             if strike.all_ms is None:

@@ -202,6 +202,21 @@ class FoldedPostgres:
         return dict(self.projected)
 
 
+WHOLE_LOOP = [
+    "WorkflowRequested",
+    "TasksPlanned",
+    "ActionSelected",
+    "ParametersSet",
+    "ActionStarted",
+    "ActionCompleted",
+    "ObservationRecorded",
+    "RefinementDecided",
+    "TaskReviewed",
+    "RoundCompleted",
+]
+"""What a round of one task with one step is told by."""
+
+
 # --- processes ----------------------------------------------------------------------------------------
 
 

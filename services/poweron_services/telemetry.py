@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,8 @@ from typing import Any, cast
 import structlog
 
 MAX_FIELD = 2_000  # characters
+A_SECOND = 10  # lines of the same message
+MESSAGES = 1_000  # that are told apart
 
 
 class LogFile:
@@ -49,6 +52,29 @@ class _Structured(logging.Handler):
         structlog.get_logger().log(record.levelno, record.getMessage(), exc_info=record.exc_info, **fields)
 
 
+class Thinned:
+    """Lets each message pass a few times a second: when a server is away, a thousand workflows say the same.
+
+    The next line of a message that was held back says how many were, in `left_out`. Errors always pass.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, _: object, level: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if level not in ("debug", "info", "warning"):
+            return line
+        message, now = str(line.get("event")), int(time.monotonic())
+        if len(self._told) >= MESSAGES and message not in self._told:
+            self._told.clear()
+        second, told = self._told.get(message, (now, 0))
+        if second == now and told >= A_SECOND:
+            self._told[message] = (now, told + 1)
+            raise structlog.DropEvent
+        self._told[message] = (now, told + 1 if second == now else 1)
+        return {**line, "left_out": told - A_SECOND} if second != now and told > A_SECOND else line
+
+
 def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """Keep every field on one line and of bounded length."""
     return {name: _short(value) for name, value in line.items()}
@@ -74,6 +100,7 @@ def configure_for_library() -> None:
 def _configure(level: int, file: LogFile | None) -> None:
     structlog.configure(
         processors=[
+            Thinned(),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -1,33 +1,49 @@
-"""Log lines tell of the work, and never stop it."""
+"""What `poweron serve` writes to its log."""
 
-import logging
-from collections.abc import Generator
-from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 
 from poweron_services import telemetry
-
-FULL = Path("/dev/full")
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Generator[None, None, None]:
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    structlog.reset_defaults()
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
+from poweron_services.telemetry import A_SECOND, MESSAGES, Thinned
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="only Linux has a file that is always full")
-def test_a_log_line_that_finds_no_room_on_the_disk_is_lost_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = FULL.open("w", buffering=1)
-    monkeypatch.setattr("sys.stderr", stderr)
-    telemetry.configure("info")
-    for _ in range(1_000):
-        structlog.get_logger().warning("the disk is full", error="x" * 1_000)
-    logging.getLogger("asyncio").error("a library has something to say")
-    with pytest.raises(OSError, match="No space left"):
-        stderr.close()
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(telemetry.time, "monotonic", lambda: now[0])
+    return now
+
+
+def told(thinned: Thinned, message: str, times: int, level: str = "warning") -> list[Any]:
+    lines = []
+    for _ in range(times):
+        try:
+            lines.append(thinned(None, level, {"event": message}))
+        except structlog.DropEvent:
+            continue
+    return lines
+
+
+@pytest.mark.req("E-09")
+def test_a_message_is_told_a_few_times_a_second_and_then_how_often_it_was_left_out(clock: list[float]) -> None:
+    thinned = Thinned()
+    assert len(told(thinned, "a stage waits", 1_000)) == A_SECOND
+    assert len(told(thinned, "an append is repeated", 3)) == 3
+    clock[0] += 1
+    first, second = told(thinned, "a stage waits", 2)
+    assert first == {"event": "a stage waits", "left_out": 990}
+    assert second == {"event": "a stage waits"}
+
+
+def test_every_error_is_told(clock: list[float]) -> None:
+    assert len(told(Thinned(), "work is tried again", 1_000, "error")) == 1_000
+
+
+def test_messages_that_are_all_different_are_not_remembered_for_ever(clock: list[float]) -> None:
+    thinned = Thinned()
+    for number in range(3 * MESSAGES):
+        clock[0] += 1
+        told(thinned, f"message {number}", 1)
+    assert len(thinned._told) <= MESSAGES

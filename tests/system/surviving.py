@@ -25,11 +25,13 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message, Record
 from poweron_events.outcome import RoundCompleted
+from poweron_events.request import RequestRefused
 from poweron_projections import reader
 from poweron_projections.verify import verify
 from poweron_services.wiring import ROLES, Connections
 
 SOURCE = "/tests/survival"
+TIME = "2026-11-21T00:00:00.000Z"
 WITNESS = Path(__file__).with_name("witness.py")
 STEPS = range(1, 6)
 DEADLINE = 120.0  # seconds for whatever other processes do
@@ -126,17 +128,19 @@ class Survival:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    async def request(self, action: str = "pure", *, times: int = 1, beside: str | None = None, **told: object) -> str:
+    async def request(
+        self, action: str = "pure", *, times: int = 1, beside: str | None = None, identity: str = "", **told: object
+    ) -> str:
         """Ask for a workflow whose one step has this action; the request is insisted on until the log has it.
 
         With `beside` it comes to the partition of that workflow.
         """
-        identity = secrets.token_hex(8)
+        identity = identity or secrets.token_hex(8)
         while beside is not None and self._partition(workflow_id(SOURCE, identity)) != self._partition(beside):
             identity = secrets.token_hex(8)
         prompt = orjson.dumps({"action": action, **told}).decode()
         request = RequestWorkflow(prompt=prompt)
-        value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
+        value = encode_request(request, source=SOURCE, request_id=identity, time=TIME)
         opened = workflow_id(SOURCE, identity)
         self.requested[opened] = value
         await self.send([value] * times)
@@ -216,6 +220,11 @@ class Survival:
 
     def events(self, workflow_id: str) -> int:
         return len(self.accepted.get(workflow_id, ()))
+
+    def refused(self, workflow_id: str) -> set[str]:
+        """The requests about the workflow that were refused."""
+        events = [envelope.event for envelope in self.accepted.get(workflow_id, ())]
+        return {event.request.id for event in events if isinstance(event, RequestRefused)}
 
     async def all_ended(self) -> None:
         await until(lambda: self.ended(*self.requested), "every workflow ends")

@@ -1,10 +1,15 @@
 """Processes that share the work, overlap, come and go: every workflow completes once and no effect comes twice."""
 
+import secrets
 from pathlib import Path
 
 import pytest
-from surviving import Survival, until, witnesses
+from surviving import SOURCE, TIME, Survival, until, witnesses
 
+from poweron_events import encode_request, workflow_id
+from poweron_events.request import RequestCancellation, RequestRound
+from poweron_events.stream import Request
+from poweron_projections import snapshots
 from poweron_projections.connection import acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.wiring import Connections
@@ -63,6 +68,33 @@ async def test_all_offsets_are_lost_the_rows_are_emptied_and_projectors_are_kill
         await survival.all_ended()
         processes.expect_alive()
     await survival.expect_all_well()
+
+
+@pytest.mark.req("E-15")
+async def test_requests_that_come_before_what_they_follow_are_answered_once_and_for_all(
+    survival: Survival, connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    identity = secrets.token_hex(8)
+    workflow = workflow_id(SOURCE, identity)
+    early: dict[str, Request] = {
+        f"{identity}-follow-up": RequestRound(workflow_id=workflow, after_round=1, prompt="And then?"),
+        f"{identity}-cancellation": RequestCancellation(workflow_id=workflow, round=1),
+    }
+    values = [encode_request(each, source=SOURCE, request_id=id_, time=TIME) for id_, each in early.items()]
+    with witnesses(environment, tmp_path, ["one", "two"]) as processes:
+        await survival.send(values * 2)
+        await until(lambda: survival.refused(workflow) >= early.keys(), "both are refused")
+        await survival.request(identity=identity, times=2)
+        await survival.all_ended()
+        await survival.send([*survival.requested.values(), *values])
+        await survival.request()
+        await survival.all_ended()
+        processes.expect_alive()
+    await survival.expect_all_well()
+    for id_ in early:
+        answer = await snapshots.answer(connections.pool, SOURCE, id_)
+        assert answer is not None
+        assert (answer.answer, answer.reason) == ("refused", "unknown_workflow")
 
 
 async def empty(connections: Connections) -> None:

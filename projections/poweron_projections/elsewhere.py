@@ -21,7 +21,7 @@ from poweron_projections.folding import Folder, Folding, Here, LookUp
 from poweron_projections.projection import Batch, read
 from poweron_projections.tables import PROJECTED
 
-WORTH: Final = 10_000  # records that pay for starting a process
+WORTH: Final = 20_000  # records that pay for starting a process
 MOST: Final = 4  # processes; Postgres takes the rows of more no faster
 LENGTH: Final = 8  # bytes in which the length of an answer is told before it
 BUFFER: Final = 2**20  # bytes of an answer that may wait

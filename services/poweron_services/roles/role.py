@@ -158,9 +158,8 @@ class Worker:
         for workflow_id in workflow_ids:
             self._stopped.discard(workflow_id)
             self._forget_deadline(workflow_id)
-            self._forget_claim(workflow_id)
-            if workflow_id in self._works and not self._works[workflow_id].running:
-                del self._works[workflow_id]
+            if workflow_id not in self._works or not self._works[workflow_id].running:
+                self._let_go(workflow_id)
 
     # --- acting -----------------------------------------------------------------------------------------
 
@@ -186,6 +185,10 @@ class Worker:
     def _plays(self, role: Role) -> bool:
         return role in self._thinkers or (role == "executor" and self._executor is not None)
 
+    def _let_go(self, workflow_id: str) -> None:
+        self._works.pop(workflow_id, None)
+        self._forget_claim(workflow_id)
+
     def _forget_claim(self, workflow_id: str) -> None:
         if self._executor is not None:
             self._executor.forget(workflow_id)
@@ -207,7 +210,7 @@ class Worker:
                     return
         finally:
             if not work.partition.ours and self._works.get(workflow.id) is work:
-                del self._works[workflow.id]
+                self._let_go(workflow.id)
 
     async def _act(self, work: _Work, workflow: Workflow, role: Role) -> None:
         if role == "executor":

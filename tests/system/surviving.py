@@ -287,7 +287,7 @@ class Survival:
         }
 
     def completions(self, workflow_id: str) -> list[ActionCompleted]:
-        events = [envelope.event for envelope in self.accepted[workflow_id]]
+        events = [envelope.event for envelope in self.accepted.get(workflow_id, ())]
         return [event for event in events if isinstance(event, ActionCompleted)]
 
     def outcomes(self, workflow_id: str) -> list[str]:

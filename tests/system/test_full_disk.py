@@ -86,9 +86,10 @@ async def test_contents_and_log_lines_that_find_no_room_are_waited_for(
         make_full(processes)
         asked = [await survival.request(size=LARGE) for _ in range(6)]
         survival.open_gate("gate")
-        await until(lambda: all(survival.phase(id_) == "refine" for id_ in held), "the results are given up")
+        await until(lambda: all(survival.completions(id_) for id_ in held), "the results are given up")
         processes.expect_alive()
         assert {survival.phase(id_) for id_ in asked} == {"select"}
+        assert not any(survival.ended(id_) for id_ in held)
         make_room(processes)
         await survival.all_ended()
         processes.expect_alive()

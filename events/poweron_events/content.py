@@ -9,6 +9,7 @@ that names them (E-10).
 import asyncio
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from collections.abc import Generator, Sequence
@@ -130,17 +131,24 @@ class ContentStore:
 
 def _write_all(folder: Path, key: bytes, contents: Sequence[bytes]) -> list[str]:
     """What `LocalStore` does too, at a tenth of its CPU time: an iteration of the loop stores half a dozen contents."""
-    names = [commitment(key, content) for content in contents]
+    names, within = [commitment(key, content) for content in contents], str(folder)
     for name, content in zip(names, contents, strict=True):
-        if not (folder / name).exists():
-            beside = folder / f".{name}.{secrets.token_hex(8)}"
-            try:
-                beside.write_bytes(content)
-                beside.replace(folder / name)
-            except OSError:  # a full disk must not become fuller with every try
-                beside.unlink(missing_ok=True)
-                raise
+        if not os.path.exists(f"{within}/{name}"):
+            _write(f"{within}/{name}", content)
     return names
+
+
+def _write(path: str, content: bytes) -> None:
+    """All of it or nothing, whoever else writes it; paths as text, which takes half the time of `Path`."""
+    beside = f"{path}.{secrets.token_hex(8)}"
+    try:
+        with open(beside, "xb", buffering=0) as file:
+            file.write(content)
+        os.replace(beside, path)
+    except OSError:  # a full disk must not become fuller with every try
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
+        raise
 
 
 @contextmanager

@@ -133,4 +133,4 @@ async def expect_contents(survival: Survival, connections: Connections) -> None:
 
 def left_over(place: str) -> list[str]:
     """What was begun and never ended."""
-    return [path.name for path in Path(place).rglob(".*")]
+    return [path.name for path in Path(place).rglob("*.*")]

@@ -103,6 +103,7 @@ class Postgres:
             "port": str(PORT),
             "timezone": "UTC",
             "log_timezone": "UTC",
+            "synchronous_commit": "off",  # all rows are made from the log: what a crash takes is made again
         }
         return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 

@@ -142,7 +142,7 @@ def _write(path: str, content: bytes) -> None:
     """All of it or nothing, whoever else writes it; paths as text, which takes half the time of `Path`."""
     beside = f"{path}.{secrets.token_hex(8)}"
     try:
-        with open(beside, "xb", buffering=0) as file:
+        with open(beside, "xb") as file:
             file.write(content)
         os.replace(beside, path)
     except OSError:  # a full disk must not become fuller with every try

@@ -145,7 +145,7 @@ async def test_a_killed_rebuild_is_begun_anew(log: MemoryLog, pool: Pool) -> Non
         await log.append(EVENTS, typical(str(number)).messages)
     await catch_up(log, pool)
     before = await contents(pool)
-    patience, kills = 0.02, 0
+    patience, kills = 0.001, 0  # seconds: far less than any rebuild takes
     while True:
         patience *= 1.4
         try:

@@ -27,6 +27,7 @@ TIME = "2026-11-21T00:00:00.000Z"
 APART = ("intake", "projector", "planner,selector,parameterizer,executor,observer,refiner,reviewer")
 MAX_OPEN = 100
 PERIOD = 0.25  # seconds between looks at the memory
+LOOKS = 24  # at the least, so that each quarter has some
 AT_ONCE = 500  # requests appended at a time
 MEGABYTE = 1_000_000
 
@@ -51,10 +52,12 @@ class Watched:
         except Unavailable:  # the tables are not there yet
             return
 
-    async def until_ended(self, workflows: int, timeout: float) -> None:
-        """Look until so many workflows have ended."""
+    async def until_ended(self, workflows: int, timeout: float, *, looks: int = 1) -> None:
+        """Look until so many workflows have ended, and so often at least."""
+        looked = 0
         async with asyncio.timeout(timeout):
-            while self.ended < workflows:
+            while self.ended < workflows or looked < looks:
+                looked += 1
                 await self.look()
                 await asyncio.sleep(PERIOD)
 
@@ -101,7 +104,7 @@ async def test_a_backlog_of_requests_stays_in_kafka(
         watched = Watched(connections, processes)
         await watched.until_ended(ended // 3, timeout=1_000)
         watched.resident.clear()
-        await watched.until_ended(ended, timeout=1_000)
+        await watched.until_ended(ended, timeout=1_000, looks=LOOKS)
     print(f"\n{requests} requests: {watched.told()}")  # noqa: T201 - for whoever runs it by hand
     assert 0 < watched.most_open <= MAX_OPEN + IN_HAND
     for roles in APART:

@@ -28,6 +28,7 @@ from poweron_events.log import Follower, Message, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
 from poweron_events.request import workflow_id
 from poweron_events.stream import WorkflowEvent
+from poweron_services import wiring
 from poweron_services.actions.action import Action, Done, Order, document
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import (
@@ -41,13 +42,7 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.observer import Observer
-from poweron_services.roles.parameterizer import Parameterizer
-from poweron_services.roles.planner import Planner
-from poweron_services.roles.refiner import Refiner
-from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.role import Think, Worker
-from poweron_services.roles.selector import Selector
 
 EVENTS = topics.EVENTS.name
 DEADLINE = 20.0  # seconds
@@ -331,14 +326,7 @@ class World:
 
     def thinkers(self, caller: Caller) -> dict[Role, Think]:
         specs = {name: action.spec for name, action in self.actions.items()}
-        return {
-            "planner": Planner(caller, specs),
-            "selector": Selector(caller, specs),
-            "parameterizer": Parameterizer(caller, specs),
-            "observer": Observer(self.content),
-            "refiner": Refiner(caller),
-            "reviewer": Reviewer(caller, self.content),
-        }
+        return wiring.thinkers(caller, self.content, specs)
 
     @asynccontextmanager
     async def process(self, roles: frozenset[Role] = ROLES, **options: Any) -> AsyncGenerator[Process, None]:

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from poweron_events.catalog import ActionSpec
+from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.event import Role
 from poweron_events.fold.partial import Stub
@@ -31,7 +33,7 @@ from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.role import Think, Worker
 from poweron_services.roles.selector import Selector
 
-__all__ = ["FOLDING", "ROLES", "Connections", "build_model", "connect", "group_of", "now_ms", "serve"]
+__all__ = ["FOLDING", "ROLES", "Connections", "build_model", "connect", "group_of", "now_ms", "serve", "thinkers"]
 
 ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
@@ -145,19 +147,23 @@ def group_of(roles: frozenset[str]) -> str:
     return "poweron.all" if roles == FOLDING else f"poweron.{'+'.join(sorted(roles))}"
 
 
+def thinkers(caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec]) -> dict[Role, Think]:
+    """What every role but the executor does when it is its turn."""
+    return {
+        "planner": Planner(caller, specs),
+        "selector": Selector(caller, specs),
+        "parameterizer": Parameterizer(caller, specs),
+        "observer": Observer(content),
+        "refiner": Refiner(caller),
+        "reviewer": Reviewer(caller, content),
+    }
+
+
 def _worker(
     connections: Connections, roles: frozenset[str], model: ChatModel, instance: str, known: Mapping[str, Action]
 ) -> Worker:
     caller = Caller(model, connections.content)
     specs = {name: action.spec for name, action in known.items()}
-    thinkers: dict[Role, Think] = {
-        "planner": Planner(caller, specs),
-        "selector": Selector(caller, specs),
-        "parameterizer": Parameterizer(caller, specs),
-        "observer": Observer(connections.content),
-        "refiner": Refiner(caller),
-        "reviewer": Reviewer(caller, connections.content),
-    }
     executor = Executor(
         actions=known,
         caller=caller,
@@ -170,7 +176,7 @@ def _worker(
     return Worker(
         event_log=connections.log,
         snapshots=Rows(connections.pool),
-        thinkers={role: think for role, think in thinkers.items() if role in roles},
+        thinkers={role: think for role, think in thinkers(caller, connections.content, specs).items() if role in roles},
         executor=executor if "executor" in roles else None,
         group=group_of(roles),
         instance=instance,

@@ -15,14 +15,8 @@ from poweron_projections import projector
 from poweron_services.models.call import Caller
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.intake import Intake
-from poweron_services.roles.observer import Observer
-from poweron_services.roles.parameterizer import Parameterizer
-from poweron_services.roles.planner import Planner
-from poweron_services.roles.refiner import Refiner
-from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.role import Worker
-from poweron_services.roles.selector import Selector
-from poweron_services.wiring import FOLDING, Rows, group_of
+from poweron_services.wiring import FOLDING, Rows, group_of, thinkers
 
 BROKER_START_MS = 1_800_000_000_000
 CONCURRENCY = 3
@@ -120,14 +114,7 @@ class Process:
         caller = Caller(Mind(self._chance), self._content)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
-        thinkers: Any = {
-            "planner": Planner(caller, specs),
-            "selector": Selector(caller, specs),
-            "parameterizer": Parameterizer(caller, specs),
-            "observer": Observer(self._content),
-            "refiner": Refiner(caller),
-            "reviewer": Reviewer(caller, self._content),
-        }
+        known = thinkers(caller, self._content, specs)
         executor = Executor(
             actions=actions,
             caller=caller,
@@ -140,7 +127,7 @@ class Process:
         return Worker(
             event_log=self.cable,
             snapshots=Rows(self.pool),
-            thinkers={role: think for role, think in thinkers.items() if role in roles},
+            thinkers={role: think for role, think in known.items() if role in roles},
             executor=executor if "executor" in roles else None,
             group=group_of(roles),
             instance=self.name,

@@ -14,6 +14,7 @@ import re
 import secrets
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ KEY_BYTES = 32
 AT_ONCE = 64_000  # bytes; a local folder takes so few before a thread would have begun
 MAX_KEYS = 10_000  # remembered in memory
 _NAME = re.compile(r"[0-9a-f]{64}")
+_PROCESS, _NUMBERS = secrets.token_hex(8), count()  # together no two files that are being written share a name
 
 
 class MissingContent(Refused):
@@ -80,7 +82,7 @@ class ContentStore:
         """Store several contents of a workflow; like `put`."""
         key = await self._key(workflow_id)
         if self._folder is not None:
-            folder = self._folder / workflow_id
+            folder = f"{self._folder}/{workflow_id}"
             with _translated(f"The content of workflow {workflow_id} was erased"):
                 if sum(map(len, contents)) <= AT_ONCE:
                     return _write_all(folder, key, contents)
@@ -129,21 +131,25 @@ class ContentStore:
         return False
 
 
-def _write_all(folder: Path, key: bytes, contents: Sequence[bytes]) -> list[str]:
+def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:
     """What `LocalStore` does too, at a tenth of its CPU time: an iteration of the loop stores half a dozen contents."""
-    names, within = [commitment(key, content) for content in contents], str(folder)
+    names = [commitment(key, content) for content in contents]
     for name, content in zip(names, contents, strict=True):
-        if not os.path.exists(f"{within}/{name}"):
-            _write(f"{within}/{name}", content)
+        _write(f"{folder}/{name}", content)
     return names
 
 
 def _write(path: str, content: bytes) -> None:
-    """All of it or nothing, whoever else writes it; paths as text, which takes half the time of `Path`."""
-    beside = f"{path}.{secrets.token_hex(8)}"
+    """All of it or nothing, whoever else writes it; by descriptors, which takes half the time of file objects."""
+    beside = f"{path}.{_PROCESS}-{next(_NUMBERS)}"
     try:
-        with open(beside, "xb") as file:
-            file.write(content)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            written = os.write(descriptor, content)
+            while written < len(content):  # the system may take a part at a time
+                written += os.write(descriptor, content[written:])
+        finally:
+            os.close(descriptor)
         os.replace(beside, path)
     except OSError:  # a full disk must not become fuller with every try
         with suppress(FileNotFoundError):

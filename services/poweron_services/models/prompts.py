@@ -51,7 +51,9 @@ class Template:
     def _parts(self) -> tuple[str, jinja2.Template]:
         """The instructions, which are the same every time, and what shows the data."""
         instructions, _, data = self.text.partition(DATA_LINE)
-        return _ENVIRONMENT.from_string(instructions).render(), _ENVIRONMENT.from_string(data)
+        template = _ENVIRONMENT.from_string(data)
+        template.globals = {}  # a template has what its prompt has; chained mappings would be copied at every call
+        return _ENVIRONMENT.from_string(instructions).render(), template
 
     def render(self, values: dict[str, Any], fence: str) -> "Rendered":
         instructions, data = self._parts

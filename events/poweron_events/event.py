@@ -8,6 +8,7 @@ additions do not stop an older reader.
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, EncodedBytes, Field, JsonValue
@@ -42,17 +43,16 @@ MAX_CALLS = 200  # model calls that one event tells of
 
 
 def _shallow(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if _depth(values) > MAX_DEPTH:
-        raise ValueError(f"the values may be nested {MAX_DEPTH} deep")
-    return values
+    nested: list[JsonValue] = [values]
+    for _ in range(MAX_DEPTH):
+        nested = [inner for outer in nested for inner in _inside(outer) if isinstance(inner, dict | list)]
+        if not nested:
+            return values
+    raise ValueError(f"the values may be nested {MAX_DEPTH} deep")
 
 
-def _depth(value: JsonValue, above: int = 0) -> int:
-    """How deep a value is nested, as far as that matters."""
-    if not isinstance(value, dict | list) or above > MAX_DEPTH:
-        return above
-    inner = value.values() if isinstance(value, dict) else value
-    return max((_depth(one, above + 1) for one in inner), default=above + 1)
+def _inside(value: JsonValue) -> Iterable[JsonValue]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]

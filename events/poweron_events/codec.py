@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 import orjson
@@ -26,6 +27,7 @@ from poweron_events.upcasting import upcast
 
 MAX_EVENT = 64_000  # bytes; longer lists and texts travel by reference
 MAX_REASON = 2_000  # characters
+REMEMBERED = 4_096  # ids that are not checked again: most are met several times
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -107,8 +109,8 @@ def decode(value: bytes | None, *, key: bytes | None = None) -> Envelope:
         raise Undecodable("the JSON is not in canonical form (sorted keys, no spaces, no doubled keys)")
     _expect_specversion(attributes)
     workflow_id = _uuid(attributes, "subject")
-    if key is not None and key != workflow_id.encode():
-        raise Undecodable(f"the record's key {key[:100]!r} is not its workflow id {workflow_id!r}")
+    if key is not None:
+        _expect_key(key, workflow_id)
     return Envelope(
         id=_uuid(attributes, "id"),
         source=_text(attributes, "source"),
@@ -122,24 +124,47 @@ def decode(value: bytes | None, *, key: bytes | None = None) -> Envelope:
     )
 
 
-def read(value: bytes | None, *, key: bytes | None, partition: int, offset: int, time_ms: int) -> Recorded:
+def read(
+    value: bytes | None,
+    *,
+    key: bytes | None,
+    partition: int,
+    offset: int,
+    time_ms: int,
+    known: Envelope | None = None,
+) -> Recorded:
     """A record of `poweron.events` as the fold takes it.
+
+    Args:
+        value: the record's value.
+        key: the record's key.
+        partition: where the record is.
+        offset: where the record is.
+        time_ms: the broker's time.
+        known: what `value` is the encoding of, where the caller knows; it is not decoded again.
 
     Raises:
         Undecodable: the record is not one of our envelopes, under its workflow's key and in the partition of that.
     """
     if key is None:
         raise Undecodable("the record has no key; it must be its workflow id")
-    envelope = decode(value, key=key)
+    envelope = decode(value) if known is None else known
+    _expect_key(key, envelope.workflow_id)
     home = topics.partition_of(key, topics.PARTITIONS)
     if partition != home:  # one reader has one partition, another all: they would disagree about the workflow
         raise Undecodable(f"the record is in partition {partition}; those of its workflow belong in partition {home}")
     return Recorded(envelope, partition=partition, offset=offset, time_ms=time_ms, sha256=sha256(value or b""))
 
 
-def read_record(record: Record) -> Recorded:
-    """A record of `poweron.events` as the fold takes it; raises like `read`."""
-    return read(record.value, key=record.key, partition=record.partition, offset=record.offset, time_ms=record.time_ms)
+def read_record(record: Record, known: Envelope | None = None) -> Recorded:
+    """A record of `poweron.events` as the fold takes it; takes `known` and raises like `read`."""
+    value, key, partition, offset = record.value, record.key, record.partition, record.offset
+    return read(value, key=key, partition=partition, offset=offset, time_ms=record.time_ms, known=known)
+
+
+def _expect_key(key: bytes, workflow_id: str) -> None:
+    if key != workflow_id.encode():
+        raise Undecodable(f"the record's key {key[:100]!r} is not its workflow id {workflow_id!r}")
 
 
 def _json_object(value: bytes | None) -> dict[str, Any]:
@@ -182,6 +207,7 @@ def _uuid(attributes: dict[str, Any], name: str) -> str:
     return value
 
 
+@lru_cache(REMEMBERED)
 def is_uuid(value: str) -> bool:
     """Whether the text is a UUID in its canonical lower-case form."""
     return _UUID.fullmatch(value) is not None

@@ -67,6 +67,16 @@ def test_what_is_written_reads_back_and_writes_the_same_bytes(
     assert encode(envelope) == value
 
 
+@EVENTS
+@settings(max_examples=20)
+@given(generated=st.data())
+def test_what_its_writer_reads_back_is_what_anyone_reads(event_class: type[Event], generated: st.DataObject) -> None:
+    written = enveloped(generated.draw(models(event_class)), generated.draw(st.one_of(st.none(), causes)))
+    back = Record("poweron.events", HOME, 41, 1_000, WORKFLOW.encode(), encode(written), {})
+
+    assert read_record(back, written) == read_record(back)
+
+
 @pytest.mark.req("E-12")
 def test_a_record_looks_exactly_like_this() -> None:
     event = At().started()
@@ -235,6 +245,8 @@ def test_a_record_under_another_key_is_undecodable() -> None:
         read(record(), key=None, partition=0, offset=0, time_ms=0)
     with pytest.raises(Undecodable, match="is not its workflow id"):
         read(record(), key=b"\xff" * 1_000_000, partition=0, offset=0, time_ms=0)
+    with pytest.raises(Undecodable, match="is not its workflow id"):
+        read(record(), key=other, partition=0, offset=0, time_ms=0, known=decode(record()))
 
 
 @pytest.mark.req("X-06")

@@ -10,6 +10,7 @@ from doubles import EVENTS, FoldedPostgres, soon
 from structlog.testing import capture_logs
 
 from builders import Told, follow_up, requested, typical
+from poweron_events.codec import decode
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Polled
 from poweron_events.log.memory import MemoryFollower, MemoryLog
@@ -163,6 +164,18 @@ async def test_a_look_up_that_is_answered_after_the_loss_changes_nothing(held: H
     held.postgres.gate.set()
     await soon(lambda: not partition.looking_up)
     assert partition.fold.workflows == {}
+
+
+async def test_what_was_written_but_will_not_be_read_back_here_is_forgotten(held: Held) -> None:
+    here, elsewhere = Told("1").tell(requested("1")), Told("2").tell(requested("2"))
+    await held.loaded()
+    held.holding.written = {value: decode(value) for told in (here, elsewhere) for value in told.values}
+    await held.log.append(EVENTS, here.messages)
+    await held.until(here.id, "plan")
+    assert list(held.holding.written) == elsewhere.values
+    held.follower.assign(frozenset())
+    await held.poll()
+    assert held.holding.written == {}
 
 
 @pytest.mark.req("E-07")

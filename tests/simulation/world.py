@@ -203,7 +203,7 @@ class World:
     @contextmanager
     def _determined(self) -> Iterator[None]:
         """No clock but the loop's, no chance but the seed's; every verdict of a reader is compared."""
-        apply, read, tokens = PartialFold.apply, codec.read, Random(self.seed + 2_000_000_011)
+        apply, decode, tokens = PartialFold.apply, codec.decode, Random(self.seed + 2_000_000_011)
 
         def compared(fold: PartialFold, recorded: Any, *arguments: Any) -> Any:
             verdict = apply(fold, recorded, *arguments)
@@ -211,9 +211,9 @@ class World:
             return verdict
 
         @functools.cache
-        def read_once(*arguments: Any, **named: Any) -> Any:
+        def decode_once(*arguments: Any, **named: Any) -> Any:
             """What is read of a record is the same for everybody; reading is not what is simulated."""
-            return read(*arguments, **named)
+            return decode(*arguments, **named)
 
         def nanoseconds() -> int:
             return BROKER_START_MS * 1_000_000 + round(self.loop.time() * 1_000_000_000)
@@ -226,7 +226,7 @@ class World:
             patch.object(secrets, "token_hex", lambda size=32: tokens.randbytes(size).hex()),
             patch.object(secrets, "token_bytes", lambda size=32: tokens.randbytes(size)),
             patch.object(PartialFold, "apply", compared),
-            patch.object(codec, "read", read_once),
+            patch.object(codec, "decode", decode_once),
             patch.object(projector, "migrate", self.postgres.migrate),
         ):
             yield

@@ -15,7 +15,7 @@ import structlog
 
 from poweron_events import topics
 from poweron_events.codec import Undecodable, read_record
-from poweron_events.envelope import Recorded
+from poweron_events.envelope import Envelope, Recorded
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.fold.partial import PartialFold, Stub
 from poweron_events.fold.state import Workflow
@@ -165,6 +165,8 @@ class Holding:
         self._tasks = Tasks()
         self._assignments: dict[int, object] = {}  # by partition, the one that holds; also while it is being loaded
         self.partitions: dict[int, Partition] = {}
+        self.written: dict[bytes | None, Envelope] = {}
+        """What this process has written and not read back, by its bytes: these need not be decoded."""
 
     def take(self, polled: Polled) -> None:
         """Take in what a poll brought: changes of the assignment first, then records."""
@@ -191,6 +193,8 @@ class Holding:
     # --- assignment -------------------------------------------------------------------------------------
 
     def _revoke(self, numbers: Iterable[int]) -> None:
+        if numbers:
+            self.written.clear()  # some of it will never be read back here
         for number in numbers:
             self._assignments.pop(number, None)
             partition = self.partitions.pop(number, None)
@@ -232,7 +236,7 @@ class Holding:
             return
         partition.position = record.offset + 1
         with suppress(Undecodable):  # skipped by law; the projector writes the dead letter (E-14)
-            self._feed(partition, read_record(record))
+            self._feed(partition, read_record(record, self.written.pop(record.value, None)))
 
     def _feed(self, partition: Partition, recorded: Recorded) -> None:
         workflow_id = recorded.envelope.workflow_id

@@ -310,6 +310,7 @@ class Worker:
         self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]
     ) -> tuple[list[Message], list[Cause]]:
         time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
+        assert self._holding is not None
         messages, causes = list[Message](), list[Cause]()
         cause = workflow.head
         for event in events:
@@ -318,6 +319,7 @@ class Worker:
             by = source(TRAVELLING.get(type(event), role), self._instance)
             envelope = envelop(event, workflow_id=workflow.id, source=by, time=time, cause=cause)
             value = encode(envelope)
+            self._holding.written[value] = envelope
             messages.append(Message(workflow.id.encode(), value))
             cause = Cause(envelope.id, sha256(value))
             causes.append(cause)

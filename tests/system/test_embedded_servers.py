@@ -293,6 +293,43 @@ async def test_a_killed_kafka_and_a_killed_postgres_come_back_with_their_data_an
     assert nothing_runs(home)
 
 
+async def test_a_user_who_mends_needs_nobody_to_start_a_killed_server_again(home: Path) -> None:
+    async with lease(home, silent, mend=True) as servers:
+        await remember(servers, "kept")
+        for server in (kafka_of, postgres_of):
+            before = server(home)
+            kill(before)
+            assert await true_within(DEADLINE, lambda: status(home) == servers)
+            assert server(home) != before
+        assert await recall(servers) == ("kept", "kept")
+    assert nothing_runs(home)
+
+
+async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poweron_services.embedded.servers.WATCH_PERIOD", 0.01)
+    async with lease(home, silent, mend=True):
+        await down(home)
+        assert not await true_within(2, lambda: not nothing_runs(home))
+        async with lease(home, silent) as again:
+            assert status(home) == again
+    assert nothing_runs(home)
+
+
+async def test_who_cannot_mend_says_why_and_tries_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poweron_services.embedded.servers.WATCH_PERIOD", 0.01)
+    said: list[str] = []
+    async with lease(home, said.append, mend=True) as servers:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("poweron_services.embedded.servers.expect_space", no_space)
+            kill(kafka_of(home))
+            assert await true_within(DEADLINE, lambda: "No space." in said)
+        assert await true_within(DEADLINE, lambda: status(home) == servers)
+
+
+def no_space(_: Folders) -> None:
+    raise Unavailable("No space.")
+
+
 async def test_after_a_crash_of_the_whole_machine_the_data_are_there(home: Path) -> None:
     servers = await up(home, silent)
     await remember(servers, "durable")

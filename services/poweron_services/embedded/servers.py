@@ -1,22 +1,27 @@
 """The pair, shared: the first user starts it, the last one stops it, unless somebody said `up`.
 
 No daemon watches. Whoever comes next looks at the processes themselves and mends what is broken: half started or
-killed servers are started again on the same data, and a killed user no longer counts.
+killed servers are started again on the same data, and a killed user no longer counts. A user who stays, as a service
+does, looks again and again.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
+from poweron_events.errors import PowerOnError
 from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
 from poweron_services.embedded.kafka import Kafka
 from poweron_services.embedded.postgres import Postgres, forget_short_folder, short_folder
 from poweron_services.embedded.process import Running
 from poweron_services.embedded.state import State, load, save
 from poweron_services.embedded.users import User, join, living, locked
+
+WATCH_PERIOD: Final = 1.0  # seconds between two looks of a user who mends
+LONGEST_PAUSE: Final = 60.0  # seconds until one who could not mend tries again
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,23 @@ class Server(Protocol):
 
 
 @asynccontextmanager
-async def lease(home: Path, progress: Callable[[str], None], *, fsync: bool = False) -> AsyncGenerator[Servers, None]:
+async def lease(
+    home: Path, progress: Callable[[str], None], *, fsync: bool = False, mend: bool = False
+) -> AsyncGenerator[Servers, None]:
     """Use the pair of this data directory, started if need be; the last user to leave stops it.
 
-    With `fsync` a broker that is started now forces each record to the disk, at some 60 % of its throughput.
+    Args:
+        home: the data directory.
+        progress: told in sentences what is going on.
+        fsync: let a broker that is started now force each record to the disk, at some 60 % of its throughput.
+        mend: start again what dies meanwhile; what was stopped by `down` stays so.
     """
     folders = await asyncio.to_thread(prepare, home)
     user = await _join(folders, progress)
     try:
-        yield await _run(folders, progress, fsync=fsync)
+        servers = await _run(folders, progress, fsync=fsync)
+        async with _mending(folders, progress, fsync=fsync) if mend else nullcontext():
+            yield servers
     finally:
         await _leave(folders, user, progress)
 
@@ -71,7 +84,7 @@ async def down(home: Path, progress: Callable[[str], None] = lambda _: None) -> 
         return False
     folders = await asyncio.to_thread(prepare, home)
     async with locked(folders.lock, progress):
-        save(folders.state, replace(load(folders.state), kept=False))
+        save(folders.state, replace(load(folders.state), kept=False, down=True))
         return await _stop(folders)
 
 
@@ -106,13 +119,46 @@ async def _run(folders: Folders, progress: Callable[[str], None], *, fsync: bool
         return Servers(kafka.bootstrap, postgres.dsn, folders.home)
 
 
+@asynccontextmanager
+async def _mending(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> AsyncGenerator[None, None]:
+    mending = asyncio.create_task(_mend(folders, progress, fsync=fsync))
+    try:
+        yield
+    finally:
+        mending.cancel()
+        with suppress(asyncio.CancelledError):
+            await mending
+
+
+async def _mend(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
+    """Look whether both servers live, and start what does not; who cannot says so once a try, later and later."""
+    pause = WATCH_PERIOD
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            if await asyncio.to_thread(_one_died, folders):
+                progress("A server has ended. Starting it again…")
+                await _run(folders, progress, fsync=fsync)
+        except PowerOnError as error:
+            progress(str(error))
+            pause = min(2 * pause, LONGEST_PAUSE)
+        else:
+            pause = WATCH_PERIOD
+
+
+def _one_died(folders: Folders) -> bool:
+    state = load(folders.state)
+    return not state.down and any(server.find() is None for server in _pair(folders, state))
+
+
 def _current_state(folders: Folders) -> State:
     """What is true before we start anything: a pair of which nothing runs is not kept either."""
     found = load(folders.state)
     if any(server.find() for server in _pair(folders, found)):
-        return found
-    short = short_folder(folders, found.socket_folder)
-    state = State(socket_folder=str(short) if short else None)
+        state = replace(found, down=False)
+    else:
+        short = short_folder(folders, found.socket_folder)
+        state = State(socket_folder=str(short) if short else None)
     save(folders.state, state)
     return state
 

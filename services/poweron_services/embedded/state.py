@@ -11,10 +11,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Kept means that somebody said `up`: the pair stays when its last user leaves."""
+    """Kept means that somebody said `up`: the pair stays when its last user leaves.
+
+    Down means that somebody said so: users who are left do not start it again, the next one does.
+    """
 
     socket_folder: str | None = None
     kept: bool = False
+    down: bool = False
 
 
 def load(path: Path) -> State:

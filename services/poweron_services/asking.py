@@ -5,7 +5,7 @@ import getpass
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from poweron_services.connections import Connections, connect
 
 POSITION_PERIOD = 0.02  # seconds between looks at the projector's position
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
+RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
 PATIENCE = 10.0  # seconds without any event until the user is told that nobody may be serving
 TAKEN_WITHIN = 60.0  # seconds until nobody is waited for any longer
 GRACE = 60.0  # seconds after a round's deadline until its end is not waited for any longer
@@ -76,17 +77,35 @@ async def opened(
     Args:
         settings: which servers.
         progress: told in sentences what is going on.
-        patient: whether a Postgres that is away is waited for, as a service does.
+        patient: whether servers that are away are waited for, as a service does.
 
     Raises:
         Unavailable: a server cannot be reached or started.
         Refused: something must be mended first; the message says what.
     """
-    async with _servers(settings, progress) as (kafka, postgres):
-        if not patient:
+    async with _servers(settings, progress) as (kafka, postgres), AsyncExitStack() as stack:
+
+        async def connected() -> Connections:
+            return await stack.enter_async_context(connect(settings, kafka=kafka, postgres=postgres))
+
+        if patient:
+            yield await _waited_for(connected, progress)
+        else:
             await _reached(settings, kafka, postgres)
-        async with connect(settings, kafka=kafka, postgres=postgres) as connections:
-            yield connections
+            yield await connected()
+
+
+async def _waited_for(connecting: Callable[[], Awaitable[Connections]], progress: Callable[[str], None]) -> Connections:
+    """What is open once the servers answer; why they do not is said once."""
+    said = ""
+    while True:
+        try:
+            return await connecting()
+        except Unavailable as error:
+            if str(error) != said:
+                said = str(error)
+                progress(f"{said} It is waited for.")
+            await asyncio.sleep(RETRY_PERIOD)
 
 
 @asynccontextmanager
@@ -96,7 +115,7 @@ async def _servers(settings: Settings, progress: Callable[[str], None]) -> Async
     if settings.kafka and postgres:
         yield settings.kafka, postgres
         return
-    async with embedded.lease(settings.home, progress) as servers:
+    async with embedded.lease(settings.home, progress, mend=True) as servers:
         yield settings.kafka or servers.kafka, postgres or servers.postgres
 
 

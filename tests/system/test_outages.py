@@ -88,6 +88,21 @@ async def test_kafka_and_postgres_go_and_come_back(survival: Survival, own: OwnS
     await survival.expect_all_well()
 
 
+@pytest.mark.req("E-06")
+@pytest.mark.parametrize("which", ["kafka", "postgres"])
+async def test_a_service_that_starts_while_a_server_is_away_waits_for_it(
+    survival: Survival, own: OwnServers, tmp_path: Path, which: str
+) -> None:
+    (own.kafka() if which == "kafka" else own.postgres()).kill()
+    with witnesses(own.environment(tmp_path / "home"), tmp_path, ["one"]) as processes:
+        await until(lambda: "waits" in processes.log() or "is waited for" in processes.log(), "it waits")
+        await own.mend()
+        asked = await survival.request("pure")
+        await until(lambda: survival.ended(asked), "the workflow ends")
+        processes.expect_alive()
+    await survival.expect_all_well()
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("outage", [kill, freeze])

@@ -108,14 +108,14 @@ def _line(picture: Picture) -> str:
     recovered = sum(each.recovered for each in picture.tallies)
     return (
         f"{_heading(picture)}: {struck} faults, {recovered} recovered; "
-        f"{picture.running} workflows run, {picture.completed} completed, {picture.cancelled} cancelled; "
+        f"workflows: {picture.running} running, {picture.completed} completed, {picture.cancelled} cancelled; "
         f"{picture.rate:.0f} events/s"
     )
 
 
 def _live(picture: Picture) -> Group:
     counts = (
-        f"{picture.requested} requests   {picture.running} workflows run   {picture.completed} completed   "
+        f"{picture.requested} requests   workflows: {picture.running} running   {picture.completed} completed   "
         f"{picture.cancelled} cancelled   {picture.rate:.0f} events/s"
     )
     heading = Text(_heading(picture), style="bold")

@@ -57,6 +57,7 @@ async def connect(
         timeout=CONNECT_TIMEOUT,
         connect=_connect,
         init=_init,
+        reset=_keep,
         server_settings={**_SETTINGS, "search_path": schema},
     )
     try:
@@ -81,6 +82,13 @@ async def _init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         encoder=lambda written: b"\x01" + written.encode(),
         decoder=lambda stored: orjson.loads(stored[1:]),
     )
+
+
+async def _keep(_: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """Nothing to forget when a connection is given back, which else takes a statement each time.
+
+    An open transaction has been rolled back by now; who changes a setting or takes a lock closes the connection.
+    """
 
 
 async def _close(pool: Pool) -> None:

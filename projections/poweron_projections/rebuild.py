@@ -61,8 +61,7 @@ async def _alone(connection: Connection) -> AsyncGenerator[None, None]:
     try:
         yield
     finally:
-        if not connection.is_closed():
-            await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+        await connection.close()  # with it go the lock and the schema that it looked into
 
 
 async def _begin(connection: Connection, shadow: str, replaced: str) -> None:

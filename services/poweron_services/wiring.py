@@ -1,6 +1,7 @@
 """The wiring: what is opened, in which order, and who gets what."""
 
 import asyncio
+import gc
 import os
 import secrets
 import socket
@@ -33,7 +34,18 @@ from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.role import Think, Worker
 from poweron_services.roles.selector import Selector
 
-__all__ = ["FOLDING", "ROLES", "Connections", "build_model", "connect", "group_of", "now_ms", "serve", "thinkers"]
+__all__ = [
+    "FOLDING",
+    "ROLES",
+    "Connections",
+    "build_model",
+    "connect",
+    "group_of",
+    "now_ms",
+    "serve",
+    "settle",
+    "thinkers",
+]
 
 ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
@@ -42,6 +54,7 @@ FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
 QUESTION_TIMEOUT = 10.0  # seconds
 LOAD_TIMEOUT = 60.0  # seconds: every open workflow of the partitions is folded
 COMPACT_ENTRIES = 100
+COLLECT_AFTER = 10_000  # objects more than there were
 MAX_COMPACT_HISTORY = 8_000  # characters
 
 
@@ -105,6 +118,13 @@ def build_model(settings: Settings) -> ChatModel:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def settle() -> None:
+    """Spare the garbage collector what stays for good: for processes that do nothing but serve."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 async def serve(

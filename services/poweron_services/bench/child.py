@@ -19,6 +19,7 @@ from poweron_services.config import Settings
 async def serve(roles: Sequence[str]) -> None:
     """Play these roles with a model and an action that answer at once."""
     async with opened(Settings(), lambda _: None, patient=True) as connections:
+        wiring.settle()
         await wiring.serve(connections, roles, InstantModel(), {ACTION: InstantAction()})
 
 

@@ -33,8 +33,10 @@ def serve(roles: Sequence[str]) -> None:
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
     async with opened(settings, tell, patient=True) as connections:
+        model = wiring.build_model(settings)
+        wiring.settle()
         log.info("serving", roles=",".join(sorted(roles)))
-        await wiring.serve(connections, roles, wiring.build_model(settings))
+        await wiring.serve(connections, roles, model)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:

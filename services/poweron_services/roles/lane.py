@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from poweron_events import topics
-from poweron_events.errors import Conflict, PowerOnError, Unavailable
+from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
 from poweron_services.roles.folding import Backoff, Tasks
 
@@ -22,7 +22,7 @@ BUSY_POLL_TIMEOUT = 0.1  # seconds between looks whether there is a free hand ag
 COMMIT_PERIOD = 0.2  # seconds between commits
 STOP_TIMEOUT = 5.0  # seconds that requests in hand get at shutdown
 IN_HAND = 64  # requests worked on at a time
-TRIES = 5  # until a request that raises is given up
+TRIES = 5  # until a request that will fail again is given up
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class InHand:
 
 
 class Lane:
-    """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what only ever raises."""
+    """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what will fail again."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Lane:
             partition.offsets.discard(record.offset)
 
     async def _until_done(self, record: Record) -> None:
-        """Handle, however long it takes; a request that only ever raises stops no other."""
+        """Handle, however long it takes; a request that will fail again stops no other."""
         backoff, raised, reason = Backoff(), 0, ""
         while True:
             try:
@@ -142,7 +142,7 @@ class Lane:
                     await self._handle(record)
                 else:
                     await self._give_up(record, reason)
-            except PowerOnError as error:
+            except (Unavailable, Conflict) as error:
                 log.warning("a request waits", error=str(error))
             except Exception as error:
                 log.exception("a request raised", partition=record.partition, offset=record.offset)

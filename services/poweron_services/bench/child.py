@@ -1,4 +1,4 @@
-"""A process of a run: `python -m poweron_services.bench.child serve ROLE…`, or `… project BOOTSTRAP DSN TABLE`.
+"""A process of a run: `python -m poweron_services.bench.child serve ROLE…`, or `… project BOOTSTRAP DSN`.
 
 It ends when its input ends, so that none outlives the run, however that ends.
 """

@@ -30,9 +30,14 @@ BUFFER: Final = 2**20  # bytes of an answer that may wait
 @asynccontextmanager
 async def folders(records: int, partitions: int) -> AsyncGenerator[Sequence[Folder], None]:
     """As many folders as are worth it for so many records of so many partitions: one here, or several elsewhere."""
-    count = min(os.cpu_count() or 1, MOST, partitions, records // WORTH)
+    count = min(_cores(), MOST, partitions, records // WORTH)
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(elsewhere()) for _ in range(count)] if count > 1 else [Here()]
+
+
+def _cores() -> int:
+    """How many cores this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from poweron_events.log.memory import MemoryLog
 from poweron_projections import elsewhere, shadow
 from poweron_projections import rebuild as module
 from poweron_projections.connection import Pool, acquire
+from poweron_projections.folding import Here
 from poweron_projections.projector import catch_up
 from poweron_projections.rebuild import Rebuilt, rebuild
 from poweron_projections.verify import verify
@@ -73,8 +74,16 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> list[Process]:
         return started[-1]
 
     monkeypatch.setattr(elsewhere.asyncio, "create_subprocess_exec", start_and_tell)
-    monkeypatch.setattr(elsewhere.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(elsewhere.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     return started
+
+
+async def test_what_may_use_one_core_only_folds_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many the machine has."""
+    monkeypatch.setattr(elsewhere.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(elsewhere.os, "sched_getaffinity", lambda _: {7}, raising=False)
+    async with elsewhere.folders(records=10**6, partitions=12) as folders:
+        assert [type(folder) for folder in folders] == [Here]
 
 
 async def test_a_process_that_dies_ends_the_rebuild_which_can_be_repeated(

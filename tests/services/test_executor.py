@@ -8,7 +8,7 @@ import pytest
 from doubles import Counting
 from structlog.testing import capture_logs
 
-from builders import At, Told, cancellation, planned, requested
+from builders import At, Told, cancellation, document, planned, requested
 from poweron_events import codec
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
@@ -227,6 +227,12 @@ class Flaky(ContentStore):
             raise Unavailable("away")
         return await super().put(workflow_id, content)
 
+    async def get(self, workflow_id: str, name: str) -> bytes:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("away")
+        return await super().get(workflow_id, name)
+
 
 @pytest.mark.req("E-10")
 async def test_a_content_store_that_is_away_for_a_moment_costs_no_result() -> None:
@@ -248,6 +254,40 @@ async def test_a_content_store_that_stays_away_ends_in_a_sentence(monkeypatch: p
         (completed,) = await ran(executor(Counting(), content=content), ready())
     assert completed.outcome == "failed"
     assert "its result could not be stored: the content store did not answer" in completed.error
+
+
+async def reading(content: ContentStore) -> Told:
+    """A workflow whose action reads a document of the content store."""
+    told = Told()
+    given = document(content=await content.put(told.id, b"The total is 42."))
+    selected = At().selected(action="test.pure", required_input_documents=("docList:round1_request",))
+    return told.tell(requested(documents=(given,)), planned(), selected, At().parameters(parameters={}))
+
+
+@pytest.mark.req("L-10")
+async def test_an_action_waits_for_its_documents_while_the_content_store_is_away_for_a_moment() -> None:
+    action, content = Counting(), Flaky.at("memory:///")
+    assert isinstance(content, Flaky)
+    told = await reading(content)
+    content.failures = 2
+    with capture_logs():
+        (completed,) = await ran(executor(action, content=content), told)
+    assert (completed.outcome, len(action.runs)) == ("done", 1)
+
+
+@pytest.mark.req("L-10")
+async def test_documents_that_stay_away_end_in_a_sentence_before_the_action_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "STORE_TIMEOUT", 0.01)
+    action, content = Counting(), Flaky.at("memory:///")
+    assert isinstance(content, Flaky)
+    told = await reading(content)
+    content.failures = 99
+    with capture_logs():
+        (completed,) = await ran(executor(action, content=content), told)
+    assert (completed.outcome, action.runs) == ("failed", [])
+    assert completed.error == "the content store did not answer for 0.01 s"
 
 
 @pytest.mark.req("E-10")

@@ -6,6 +6,8 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import structlog
 
@@ -47,13 +49,15 @@ from poweron_services.roles.observing import observe_build, text_of
 
 log = structlog.get_logger()
 
-GRACE_MS = 30_000  # what a claim holds beyond the action's time limit: storing results, appending
+GRACE_MS = 30_000  # what a claim holds beyond the action's time limit: reading documents or storing results, appending
 STORE_TIMEOUT = 20.0  # seconds that a content store which is away is waited for
 MAX_DOCUMENTS = 99  # of one result that its event names; all of them stand in `ALL_DOCUMENTS` if there are more
 ALL_DOCUMENTS = "documents.json"
 MAX_NOTES = 20
 MAX_NOTE = 500  # characters
 MAX_ERROR = 4_000  # characters
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,15 +323,17 @@ class Executor:
         )
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
-        return [
-            InputDocument(
-                reference=item_reference(found.document_id, found.document_name),
-                name=found.document_name,
-                mime_type=found.mime_type,
-                data=await self.content.get(workflow.id, found.content),
-            )
-            for found in resolve(references, workflow.current.messages)
-        ]
+        """What the action reads; a store that is away is waited for a while."""
+        async with _patient(STORE_TIMEOUT):
+            return [
+                InputDocument(
+                    reference=item_reference(found.document_id, found.document_name),
+                    name=found.document_name,
+                    mime_type=found.mime_type,
+                    data=await _answered(workflow.id, partial(self.content.get, workflow.id, found.content)),
+                )
+                for found in resolve(references, workflow.current.messages)
+            ]
 
     async def _stored(self, workflow: Workflow, done: Done) -> tuple[tuple[DocumentRef, ...], tuple[str, ...]]:
         """Bytes before the event that names them (E-10); a store that is away is waited for a while."""
@@ -352,17 +358,19 @@ class Executor:
             document_name=document.document_name,
             mime_type=document.mime_type,
             size=len(document.document_data),
-            content=await self._put(workflow.id, document.document_data),
+            content=await _answered(workflow.id, partial(self.content.put, workflow.id, document.document_data)),
         )
 
-    async def _put(self, workflow_id: str, data: bytes) -> str:
-        backoff = Backoff()
-        while True:
-            try:
-                return await self.content.put(workflow_id, data)
-            except Unavailable as error:
-                log.warning("a result waits for the content store", workflow_id=workflow_id, error=str(error))
-                await backoff.pause()
+
+async def _answered(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """What the content store answers, asked again until it does."""
+    backoff = Backoff()
+    while True:
+        try:
+            return await ask()
+        except Unavailable as error:
+            log.warning("an action waits for the content store", workflow_id=workflow_id, error=str(error))
+            await backoff.pause()
 
 
 @asynccontextmanager

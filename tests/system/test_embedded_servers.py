@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import asyncpg
@@ -25,7 +25,8 @@ from poweron_services.embedded.kafka import Kafka
 from poweron_services.embedded.postgres import Postgres, _unprivileged
 from poweron_services.embedded.process import Running, start_apart, true_within
 from poweron_services.embedded.start_cache import StartCache
-from poweron_services.embedded.state import load
+from poweron_services.embedded.state import load, save
+from poweron_services.embedded.users import locked
 
 pytestmark = pytest.mark.system
 
@@ -313,6 +314,29 @@ async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch
         async with lease(home, silent) as again:
             assert status(home) == again
     assert nothing_runs(home)
+
+
+async def test_who_waited_to_mend_finds_that_it_was_stopped_meanwhile(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poweron_services.embedded.servers.WATCH_PERIOD", 0.01)
+    folders, said = Folders.of(home), list[str]()
+    async with lease(home, said.append, mend=True):
+        async with locked(folders.lock, silent):
+            kill(kafka_of(home))
+            assert await true_within(DEADLINE, lambda: any(line.startswith("Waiting for another") for line in said))
+            save(folders.state, replace(load(folders.state), down=True))
+            kill(postgres_of(home))
+        assert not await true_within(2, lambda: not nothing_runs(home))
+
+
+async def test_a_pair_that_is_mended_is_still_kept(home: Path) -> None:
+    servers = await up(home, silent)
+    async with lease(home, silent, mend=True):
+        kill(kafka_of(home))
+        kill(postgres_of(home))
+        assert await true_within(DEADLINE, lambda: status(home) == servers)
+    assert status(home) == servers
 
 
 async def test_who_cannot_mend_says_why_and_tries_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

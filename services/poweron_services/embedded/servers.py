@@ -7,7 +7,7 @@ does, looks again and again.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -63,7 +63,7 @@ async def lease(
     user = await _join(folders, progress)
     try:
         servers = await _run(folders, progress, fsync=fsync)
-        async with _mending(folders, progress, fsync=fsync) if mend else nullcontext():
+        async with _mending(servers, folders, progress, fsync=fsync) if mend else nullcontext():
             yield servers
     finally:
         await _leave(folders, user, progress)
@@ -112,33 +112,39 @@ async def _leave(folders: Folders, user: User, progress: Callable[[str], None]) 
 
 async def _run(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
     async with locked(folders.lock, progress):
-        state = await asyncio.to_thread(_current_state, folders)
-        kafka, postgres = _pair(folders, state, fsync=fsync)
         with explained(folders.home):
-            await _both(_ensure(kafka, folders, progress), _ensure(postgres, folders, progress))
-        return Servers(kafka.bootstrap, postgres.dsn, folders.home)
+            state = await asyncio.to_thread(_current_state, folders)
+        return await _ensured(folders, state, progress, fsync=fsync)
+
+
+async def _ensured(folders: Folders, state: State, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+    """Both run. Call it under the lock."""
+    kafka, postgres = _pair(folders, state, fsync=fsync)
+    with explained(folders.home):
+        await _both(_ensure(kafka, folders, progress), _ensure(postgres, folders, progress))
+    return Servers(kafka.bootstrap, postgres.dsn, folders.home)
 
 
 @asynccontextmanager
-async def _mending(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> AsyncGenerator[None, None]:
-    mending = asyncio.create_task(_mend(folders, progress, fsync=fsync))
+async def _mending(
+    servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool
+) -> AsyncGenerator[None, None]:
+    mending = asyncio.create_task(_mend(servers, folders, progress, fsync=fsync))
     try:
         yield
     finally:
         mending.cancel()
-        with suppress(asyncio.CancelledError):
-            await mending
+        await asyncio.wait({mending})
 
 
-async def _mend(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
-    """Look whether both servers live, and start what does not; who cannot says so once a try, later and later."""
+async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
+    """Look whether both servers live, and start what does not; who cannot says so at each try, later and later."""
     pause = WATCH_PERIOD
     while True:
         await asyncio.sleep(pause)
         try:
-            if await asyncio.to_thread(_one_died, folders):
-                progress("A server has ended. Starting it again…")
-                await _run(folders, progress, fsync=fsync)
+            if await asyncio.to_thread(_one_died, folders) and await _mended(folders, progress, fsync=fsync) != servers:
+                progress("It has another address now, since somebody took the old one. Start this command again.")
         except PowerOnError as error:
             progress(str(error))
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -146,9 +152,21 @@ async def _mend(folders: Folders, progress: Callable[[str], None], *, fsync: boo
             pause = WATCH_PERIOD
 
 
+async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+    """Start what died; nothing after `down`. The pair is kept if it was: it did not end by anybody's will."""
+    async with locked(folders.lock, progress):
+        state = load(folders.state)
+        if await asyncio.to_thread(_one_died, folders):
+            progress("A server has ended. Starting it again…")
+            return await _ensured(folders, state, progress, fsync=fsync)
+        kafka, postgres = _pair(folders, state)
+        return Servers(kafka.bootstrap, postgres.dsn, folders.home)
+
+
 def _one_died(folders: Folders) -> bool:
-    state = load(folders.state)
-    return not state.down and any(server.find() is None for server in _pair(folders, state))
+    with explained(folders.home):
+        state = load(folders.state)
+        return not state.down and any(server.find() is None for server in _pair(folders, state))
 
 
 def _current_state(folders: Folders) -> State:

@@ -27,6 +27,7 @@ from poweron_events.upcasting import upcast
 
 MAX_EVENT = 64_000  # bytes; longer lists and texts travel by reference
 MAX_REASON = 2_000  # characters
+UUID_LENGTH = 36  # characters
 REMEMBERED = 4_096  # ids that are not checked again: most are met several times
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -207,9 +208,13 @@ def _uuid(attributes: dict[str, Any], name: str) -> str:
     return value
 
 
-@lru_cache(REMEMBERED)
 def is_uuid(value: str) -> bool:
     """Whether the text is a UUID in its canonical lower-case form."""
+    return len(value) == UUID_LENGTH and _is_uuid(value)
+
+
+@lru_cache(REMEMBERED)
+def _is_uuid(value: str) -> bool:
     return _UUID.fullmatch(value) is not None
 
 

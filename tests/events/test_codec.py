@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from strategies import json_objects, json_values, models
 
 from builders import At, Told, planned, requested, typical
+from poweron_events import codec
 from poweron_events.codec import Undecodable, decode, dumps, encode, read, read_record
 from poweron_events.envelope import Cause, Envelope, envelop
 from poweron_events.errors import Refused
@@ -220,6 +221,13 @@ HOSTILE = {
 
 
 @pytest.mark.req("E-14")
+@pytest.mark.req("X-06")
+def test_a_text_that_cannot_be_an_id_takes_no_memory() -> None:
+    remembered = codec._is_uuid.cache_info().currsize
+    assert not codec.is_uuid("7" * 1_000_000)
+    assert codec._is_uuid.cache_info().currsize == remembered
+
+
 @pytest.mark.req("X-06")
 @pytest.mark.parametrize(("value", "reason"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_records_are_undecodable_and_say_why(value: bytes | None, reason: str) -> None:

@@ -56,9 +56,9 @@ async def rebuild(log: EventLog, pool: Pool) -> Rebuilt:
 
 @asynccontextmanager
 async def _alone(connection: Connection) -> AsyncGenerator[None, None]:
-    if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
-        raise Conflict("another process is rebuilding the rows; wait until it is done")
     try:
+        if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
+            raise Conflict("another process is rebuilding the rows; wait until it is done")
         yield
     finally:
         await connection.close()  # with it go the lock and the schema that it looked into

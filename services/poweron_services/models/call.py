@@ -78,9 +78,8 @@ class Caller:
 
 def together(first: ModelCall, second: ModelCall) -> ModelCall:
     """Two calls told as the second one: what they used, and their tries, count together."""
-    return second.model_copy(
-        update={
-            name: getattr(first, name) + getattr(second, name)
-            for name in ("input_tokens", "output_tokens", "cost_nano_usd", "duration_ms", "tries")
-        }
+    counted = ("input_tokens", "output_tokens", "cost_nano_usd", "duration_ms", "tries")
+    return ModelCall(
+        **second.model_dump(exclude=set(counted)),
+        **{name: getattr(first, name) + getattr(second, name) for name in counted},
     )

@@ -15,7 +15,8 @@ from poweron_events.errors import Conflict, PowerOnError, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
 from poweron_projections.connection import Pool, acquire, snapshot
 from poweron_projections.migrations import migrate
-from poweron_projections.rows import Rows
+from poweron_projections.pieces import Pieces
+from poweron_projections.rows import BATCH_BYTES, Rows
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +79,7 @@ class Projector:
             Unavailable: it is not known whether they are in the rows; `load` tells.
             Conflict: another projector was first; `load` tells how far it is.
         """
-        for start in range(0, len(records), BATCH):
-            some = records[start : start + BATCH]
+        for some in Pieces[Record](most=BATCH, size=BATCH_BYTES).of(records):
             async with _deadline(), snapshot(self._pool, readonly=False) as connection:
                 await self._rows.write(connection, self._topic, some)
 

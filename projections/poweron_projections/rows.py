@@ -7,14 +7,18 @@ from typing import Final
 from poweron_events import topics
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict
-from poweron_events.log import EventLog, Record
+from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
 from poweron_projections.connection import Connection
 from poweron_projections.folding import Folder, Here, LookUp
+from poweron_projections.pieces import Pieces
 from poweron_projections.projection import Batch, put_dead_letters
 from poweron_projections.snapshots import views
 from poweron_projections.table import columns_of
 from poweron_projections.tables import PROJECTED
+
+BATCH_BYTES: Final = 16 * 2**20  # of records in one transaction; ordinary ones stay far below
+APPEND_BYTES: Final = 4 * 2**20  # of dead letters in one append, which has to be confirmed within seconds
 
 _BURIED: Final = """
 SELECT partition, log_offset
@@ -96,9 +100,9 @@ class Rows:
             return
         places = [letter.partition for letter in letters], [letter.offset for letter in letters]
         buried = {tuple(row) for row in await connection.fetch(_BURIED, topics.EVENTS.name, *places)}
-        untold = [letter.message() for letter in letters if (letter.partition, letter.offset) not in buried]
-        if untold:
-            await self._log.append(topics.DEAD_LETTERS.name, untold)
+        untold = (letter.message() for letter in letters if (letter.partition, letter.offset) not in buried)
+        for some in Pieces[Message](most=len(letters), size=APPEND_BYTES).of(untold):
+            await self._log.append(topics.DEAD_LETTERS.name, some)
 
 
 async def _write(connection: Connection, batch: Batch) -> None:

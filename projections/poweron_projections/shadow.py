@@ -14,8 +14,9 @@ from poweron_projections import offsets
 from poweron_projections.connection import Connection
 from poweron_projections.elsewhere import folders
 from poweron_projections.folding import Folder, Here
+from poweron_projections.pieces import Pieces
 from poweron_projections.projection import View
-from poweron_projections.rows import Rows
+from poweron_projections.rows import BATCH_BYTES, Rows
 from poweron_projections.snapshots import views
 from poweron_projections.tables import ALL
 
@@ -90,14 +91,12 @@ async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 async def _batched(reads: AsyncIterator[Sequence[Record]]) -> AsyncIterator[Sequence[Record]]:
     """The same records in batches of a size worth a transaction."""
-    gathered: list[Record] = []
+    pieces = Pieces[Record](most=BATCH, size=BATCH_BYTES)
     async for records in reads:
-        gathered += records
-        while len(gathered) >= BATCH:
-            yield gathered[:BATCH]
-            gathered = gathered[BATCH:]
-    if gathered:
-        yield gathered
+        for batch in pieces.full(records):
+            yield batch
+    for batch in pieces.rest():
+        yield batch
 
 
 async def live_ends(log: EventLog, connection: Connection, schema: str, seen: Ends) -> Ends:

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,10 @@ class ContentStore:
     async def put(self, workflow_id: str, content: bytes) -> str:
         """Store bytes and return their commitment; storing the same bytes again changes nothing.
 
+        Where no key is kept, and none was used here before, one is made: to this process the workflow is new.
+
         Raises:
+            MissingContent: the workflow's key was erased since it was last used here, and its content with it.
             Unavailable: the store cannot be reached.
         """
         (name,) = await self.put_all(workflow_id, [content])
@@ -83,7 +86,7 @@ class ContentStore:
         key = await self._key(workflow_id)
         if self._folder is not None:
             folder = f"{self._folder}/{workflow_id}"
-            with _translated(f"The content of workflow {workflow_id} was erased"):
+            with _erased(workflow_id):
                 if sum(map(len, contents)) <= AT_ONCE:
                     return _write_all(folder, key, contents)
                 return await asyncio.to_thread(_write_all, folder, key, contents)
@@ -111,17 +114,27 @@ class ContentStore:
             return int(meta["size"])
 
     async def _key(self, workflow_id: str) -> bytes:
-        """The workflow's key; whoever comes first makes it."""
-        if workflow_id not in self._keys:
-            path, key = f"{workflow_id}/key", secrets.token_bytes(KEY_BYTES)
-            if not await self._create(path, key):
-                with _translated(f"The key of workflow {workflow_id} was erased"):
-                    found = await self._store.get_async(path)
-                    key = bytes(await found.bytes_async())
-            if len(self._keys) > MAX_KEYS:
-                self._keys.clear()
-            self._keys[workflow_id] = key
-        return self._keys[workflow_id]
+        """The workflow's key; whoever comes first makes it, and nobody who used it goes on once it was erased."""
+        known = self._keys.get(workflow_id)
+        if known is not None:
+            await self._expect_key(workflow_id)
+            return known
+        path, key = f"{workflow_id}/key", secrets.token_bytes(KEY_BYTES)
+        if not await self._create(path, key):
+            with _erased(workflow_id):
+                found = await self._store.get_async(path)
+                key = bytes(await found.bytes_async())
+        if len(self._keys) > MAX_KEYS:
+            self._keys.clear()
+        self._keys[workflow_id] = key
+        return key
+
+    async def _expect_key(self, workflow_id: str) -> None:
+        with _erased(workflow_id):
+            if self._folder is not None:
+                os.stat(f"{self._folder}/{workflow_id}/key")
+            else:
+                await self._store.head_async(f"{workflow_id}/key")
 
     async def _create(self, path: str, content: bytes) -> bool:
         """Store what is not there yet; whether it was not."""
@@ -166,6 +179,10 @@ def _translated(missing: str) -> Generator[None, None, None]:
         raise MissingContent(missing) from error
     except (BaseError, OSError) as error:
         raise Unavailable(f"The content store did not answer: {error}") from error
+
+
+def _erased(workflow_id: str) -> AbstractContextManager[None]:
+    return _translated(f"The content of workflow {workflow_id} was erased")
 
 
 def _path(workflow_id: str, name: str) -> str:

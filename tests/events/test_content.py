@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from poweron_events.content import ContentStore, MissingContent, commitment
+from poweron_events.content import AT_ONCE, ContentStore, MissingContent, commitment
 from poweron_events.errors import Refused, Unavailable
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
@@ -66,6 +67,29 @@ async def test_a_race_makes_one_key(tmp_path: Path) -> None:
     names = await asyncio.gather(*(store.put(WORKFLOW, b"the estimate") for store in stores))
     assert len(set(names)) == 1
     assert len((tmp_path / WORKFLOW / "key").read_bytes()) == 32
+
+
+@pytest.mark.req("E-10")
+@pytest.mark.parametrize("size", [12, AT_ONCE + 1])
+async def test_nothing_comes_back_to_a_workflow_whose_key_was_erased(store: ContentStore, size: int) -> None:
+    name = await store.put(WORKFLOW, b"the estimate")
+    await store._store.delete_async(f"{WORKFLOW}/key")
+    for _ in range(2):  # whoever tries again gets no new key
+        with pytest.raises(MissingContent, match=f"The content of workflow {WORKFLOW} was erased"):
+            await store.put(WORKFLOW, b"x" * size)
+    stored = [entry["path"] async for entries in store._store.list() for entry in entries]
+    assert stored == [f"{WORKFLOW}/{name}"]
+
+
+@pytest.mark.req("E-10")
+async def test_nothing_comes_back_to_a_workflow_whose_folder_was_erased(tmp_path: Path) -> None:
+    store = ContentStore.at(str(tmp_path))
+    await store.put(WORKFLOW, b"the estimate")
+    shutil.rmtree(tmp_path / WORKFLOW)
+    for _ in range(2):
+        with pytest.raises(MissingContent, match="was erased"):
+            await store.put(WORKFLOW, b"the estimate")
+    assert not (tmp_path / WORKFLOW).exists()
 
 
 @pytest.mark.req("R-02")

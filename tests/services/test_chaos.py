@@ -1,5 +1,6 @@
 """Chaos without servers: the plans are those of their seed, and whatever is wrong is named."""
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import get_args
@@ -12,11 +13,12 @@ from builders import Told as Telling
 from poweron_events import topics
 from poweron_events.event import CriterionProgress
 from poweron_events.log import Record
+from poweron_events.log.memory import MemoryLog
 from poweron_services.actions.action import Order
 from poweron_services.chaos.errands import ErrandModel, ErrandParameters, Journal, errand_actions
 from poweron_services.chaos.evidence import Answers, Asked, Claim, Evidence, RoundTold, Shown, Step, Told, Witness
 from poweron_services.chaos.faults import KINDS, LASTING, SENTENCES, Kind, plan
-from poweron_services.chaos.load import MAX_STEPS, letters
+from poweron_services.chaos.load import MAX_STEPS, Load, letters
 from poweron_services.chaos.picture import tallies
 from poweron_services.chaos.verdict import judge
 from poweron_services.chaos.watching import Strike, Watch
@@ -60,6 +62,15 @@ def test_errands_are_repeated_followed_up_and_called_off_now_and_then() -> None:
     assert kinds["errand"] == 200
     assert min(kinds["follow-up"], kinds["cancel"]) > 5
     assert {len(letter.times) for letter in written} == {1, 2, 3}
+
+
+async def test_a_muster_has_an_errand_in_each_partition() -> None:
+    log = MemoryLog()
+    load = Load(log, 7, asyncio.Event())
+    for muster in (1, 2):
+        await load.ask_everywhere()
+        assert await log.ends(topics.REQUESTS.name) == dict.fromkeys(range(12), muster)
+        assert len(load.asked) == load.posted == 12 * muster
 
 
 # --- errands ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ append on; an append of which nobody knows is repeated until somebody does.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -86,9 +86,17 @@ class Load:
                         for after in letter.times:
                             group.create_task(self._post_later(letter, after))
 
-    async def ask(self, count: int) -> None:
-        """Ask for so many errands more, each once."""
-        await asyncio.gather(*(self._post(self._next()[0]) for _ in range(count)))
+    async def ask_everywhere(self) -> None:
+        """Ask for an errand more in each partition, once."""
+        await asyncio.gather(*map(self._post, self._next_everywhere()))
+
+    def _next_everywhere(self) -> Collection[Letter]:
+        """An opening for each partition; the numbers whose workflows would double one are passed over."""
+        chosen: dict[int, Letter] = {}
+        while len(chosen) < topics.PARTITIONS:
+            opening = self._next()[0]
+            chosen.setdefault(topics.partition_of(opening.workflow_id.encode(), topics.PARTITIONS), opening)
+        return chosen.values()
 
     def _next(self) -> tuple[Letter, ...]:
         self._number += 1

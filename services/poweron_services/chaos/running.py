@@ -24,7 +24,6 @@ from poweron_services.chaos.watching import Strike, Watch
 
 START_DEADLINE: Final = 120.0  # seconds until the first errand must be done
 REST_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
-MUSTER: Final = 24  # errands that half of the crew does alone, with all partitions among them
 LOG: Final = "chaos.log"
 LOOK: Final = 0.5  # seconds between two looks
 
@@ -163,14 +162,17 @@ class Course:
             await stopped(self.stopping, LOOK)
 
     async def _muster(self) -> None:
-        """While the others are frozen, half of the crew must do what is asked: nobody only seems to be alive."""
+        """While the others are frozen, half of the crew must do an errand in each partition.
+
+        So nobody only seems to be alive.
+        """
         for half in HALVES:
             if self.stopping.is_set() or self._late:
                 return
             self._stage = "mustering"
             others = [self.scene.crew.freeze(name) for name in CREW if name not in half]
             try:
-                await self._load.ask(MUSTER)
+                await self._load.ask_everywhere()
                 await self._rest(f"with nobody but {' and '.join(half)}")
             finally:
                 for each in others:

@@ -118,8 +118,7 @@ class Crew:
         if self._running.get(name) is not process:
             return
         del self._running[name]
-        if code != worker.AWAY:
-            self.surprises.append(f"Process {name!r} ended by itself with exit code {code}; its log says why.")
+        self.surprises.append(f"Process {name!r} ended by itself with exit code {code}; its log says why.")
         await asyncio.sleep(RESTART_PAUSE)
         await self._start_wanted(name, roles)
 

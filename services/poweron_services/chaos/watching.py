@@ -60,7 +60,6 @@ class Watch:
     events: int = 0
     superseded: int = 0
     strikes: list[Strike] = field(default_factory=list)
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     def struck(self, kind: Kind, now_ms: int) -> None:
         """A fault strikes now."""
@@ -113,6 +112,3 @@ class Watch:
             await follower.seek(number, self.positions.get(number, 0))
         for record in polled.records:
             self.take(record)
-        if polled.records:
-            self.moved.set()
-            self.moved = asyncio.Event()

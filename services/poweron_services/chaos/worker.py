@@ -14,27 +14,19 @@ from pathlib import Path
 
 import structlog
 
-from poweron_events.errors import Unavailable
 from poweron_services import telemetry, wiring
 from poweron_services.asking import opened
 from poweron_services.chaos.errands import ErrandModel, Journal, errand_actions
 from poweron_services.config import Settings
 
-AWAY = 75  # exit code: a server was away at the start; try again
-
 log = structlog.get_logger()
 
 
-def main(journal: Path, roles: Sequence[str]) -> int:
+def main(journal: Path, roles: Sequence[str]) -> None:
     settings = Settings()
     telemetry.configure(settings.log_level)
     threading.Thread(target=_end_with_the_command, daemon=True).start()
-    try:
-        asyncio.run(_until_stopped(settings, journal, roles))
-    except Unavailable as error:
-        log.warning("a server is away", error=str(error))
-        return AWAY
-    return 0
+    asyncio.run(_until_stopped(settings, journal, roles))
 
 
 def _end_with_the_command() -> None:
@@ -58,4 +50,4 @@ async def _serve(settings: Settings, journal: Path, roles: Sequence[str]) -> Non
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -25,6 +25,7 @@ from poweron_services.connections import Connections, connect
 from poweron_services.models.call import Caller
 from poweron_services.models.model import ChatModel
 from poweron_services.roles.executor import Executor
+from poweron_services.roles.fitting import fitting_text
 from poweron_services.roles.intake import Intake
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
@@ -55,7 +56,7 @@ QUESTION_TIMEOUT = 10.0  # seconds
 LOAD_TIMEOUT = 60.0  # seconds: every open workflow of the partitions is folded
 COMPACT_ENTRIES = 100
 COLLECT_AFTER = 10_000  # objects more than there were
-MAX_COMPACT_HISTORY = 8_000  # characters
+COMPACT_HISTORY_BUDGET = 8_000  # bytes, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Rows:
         async with _within(QUESTION_TIMEOUT):
             entries = await reader.history(self.pool, workflow_id, limit=COMPACT_ENTRIES)
         lines = [f"[round {entry.round}] {entry.summary or entry.message}" for entry in entries]
-        return "\n".join(lines)[:MAX_COMPACT_HISTORY]
+        return fitting_text("\n".join(lines), COMPACT_HISTORY_BUDGET)
 
 
 @asynccontextmanager

@@ -203,16 +203,12 @@ async def _ask(connections: Connections, request: RequestWorkflow, files: Sequen
     workflow = workflow_id(source, request_id)
     stored = [await _stored(connections, workflow, file) for file in files]
     request = request.model_copy(update={"documents": (*request.documents, *stored)})
-    began = _now_ms()
+    began = time.monotonic()
     sent = await send(connections.log, request, source=source, request_id=request_id)
     told.requested(workflow)
     heard = await _Following(workflow, told).until_answered(hear(connections.log, sent))
     await _projected(connections, sent.partition, heard.workflow)
-    return _outcome(heard, _now_ms() - began)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return _outcome(heard, round((time.monotonic() - began) * 1000))
 
 
 def _user() -> str:

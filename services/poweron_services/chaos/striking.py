@@ -23,7 +23,7 @@ from poweron_services.connections import Connections
 from poweron_services.embedded.kafka import Kafka
 from poweron_services.embedded.postgres import Postgres
 from poweron_services.roles.intake import GROUP as INTAKE
-from poweron_services.wiring import ROLES
+from poweron_services.wiring import ROLES, now_ms
 
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
 JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
@@ -71,10 +71,10 @@ class Striker:
         async with AsyncExitStack() as stack:
             for lock in held:
                 await stack.enter_async_context(lock)
-            self.watch.struck(fault.kind, _now_ms())
+            self.watch.struck(fault.kind, now_ms())
             await self._blow(fault)
             if held:
-                await self._gone_on(_now_ms())
+                await self._gone_on(now_ms())
 
     def _held(self, fault: Fault) -> list[asyncio.Lock]:
         match fault.kind:
@@ -210,10 +210,6 @@ class Striker:
                 await work()
                 return
             await stopped(self.stopping, RETRY_PAUSE)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _name(fault: Fault) -> str:

@@ -5,6 +5,7 @@ import os
 import time
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused
@@ -83,9 +84,11 @@ async def test_closing_while_the_broker_is_away_ends_and_leaves_nothing_running(
 class _Stuck:
     """A consumer that stands still although there is more to read."""
 
-    stopped = False
+    stopped = away = False
 
     async def end_offsets(self, partitions: list[object]) -> dict[object, int]:
+        if self.away:
+            raise KafkaConnectionError
         return dict.fromkeys(partitions, 9)
 
     async def position(self, partition: object) -> int:
@@ -95,25 +98,61 @@ class _Stuck:
         self.stopped = True
 
 
-async def test_a_consumer_that_stands_still_is_built_anew_and_its_partitions_are_told_as_lost() -> None:
-    follower = KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
-    follower._consumer = stuck = _Stuck()
-    follower._mine, follower._sought = {1, 2}, {1}
-    for _ in range(2):
-        follower._watch_at = 0
-        assert not stuck.stopped
-        await follower._watch()
-    assert stuck.stopped
+class _Watched(KafkaFollower):
+    """A follower of a consumer that is stuck, on a clock that can be put forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(KafkaSettings("nowhere:9"), TOPIC, "g")
+        self._consumer = self.stuck = _Stuck()
+        self._mine, self._sought = {1, 2}, {1}
+        self._loop = asyncio.get_running_loop()
+        self._monkeypatch = monkeypatch
+
+    async def polled(self, seconds: int, every: int = 1) -> bool:
+        """Whether the consumer was taken for stuck while it was polled for so long."""
+        for _ in range(0, seconds, every):
+            later = self._loop.time() + every
+            self._monkeypatch.setattr(self._loop, "time", lambda later=later: later)
+            await self._watch()
+        return self.stuck.stopped
+
+
+async def test_a_consumer_that_stands_still_is_built_anew_and_its_partitions_are_told_as_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follower = _Watched(monkeypatch)
+    assert not await follower.polled(9)
+    assert await follower.polled(1)
     assert follower._consumer is None
     assert follower._revoked == {1, 2}
 
 
-async def test_a_consumer_that_was_paused_meanwhile_is_not_taken_for_stuck() -> None:
-    follower = KafkaFollower(KafkaSettings("nowhere:9"), TOPIC, "g")
-    follower._consumer = idle = _Stuck()
-    follower._mine, follower._sought = {1}, {1}
+async def test_a_consumer_that_was_paused_meanwhile_is_not_taken_for_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = _Watched(monkeypatch)
     for paused in (frozenset[int](), frozenset({1}), frozenset[int]()):
         follower._paused = paused
-        follower._watch_at = 0
-        await follower._watch()
-    assert not idle.stopped
+        assert not await follower.polled(5)
+
+
+async def test_a_consumer_that_nobody_polled_meanwhile_is_not_taken_for_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever follows it backed off, or the process was stopped for a while."""
+    follower = _Watched(monkeypatch)
+    assert not await follower.polled(5)
+    assert not await follower.polled(60, every=60)
+    assert not await follower.polled(2)
+    assert await follower.polled(1)
+
+
+async def test_a_consumer_that_is_polled_rarely_is_taken_for_stuck_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its polls may fail one after the other, with a pause after each."""
+    assert await _Watched(monkeypatch).polled(30, every=5)
+
+
+async def test_a_consumer_that_stood_still_before_an_outage_is_not_taken_for_stuck_right_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follower = _Watched(monkeypatch)
+    for away in (False, True, False):
+        follower.stuck.away = away
+        assert not await follower.polled(5)
+    assert await follower.polled(5)

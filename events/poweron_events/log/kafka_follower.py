@@ -17,7 +17,8 @@ from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, K
 
 MAX_POLL_INTERVAL_MS = 60_000
 FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what is not taken at once is fetched again
-WATCHDOG_PERIOD = 5.0  # seconds between looks at whether a silent consumer is stuck
+WATCHDOG_PERIOD = 5.0  # seconds of polling between looks at whether a silent consumer is stuck
+LONGEST_POLL = 2.0  # seconds; what passes beyond them from one poll to the next was no polling
 
 
 class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no type stubs
@@ -35,7 +36,8 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         self._watched: dict[int, int] = {}
         self._patience: asyncio.Timeout | None = None
         self._building = asyncio.Lock()
-        self._watch_at = asyncio.get_running_loop().time() + WATCHDOG_PERIOD
+        self._polled_at = asyncio.get_running_loop().time()
+        self._unwatched = 0.0
 
     # --- called by aiokafka in the background, in the middle of anything
 
@@ -186,11 +188,13 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         return consumer
 
     async def _watch(self) -> None:
-        """Build the consumer anew if, for a whole period, it stood still although there was more to read."""
+        """Build the consumer anew if, polled for a whole period, it stood still although there was more to read."""
         now = asyncio.get_running_loop().time()
-        if now < self._watch_at or self._consumer is None:
+        self._unwatched += min(now - self._polled_at, LONGEST_POLL)
+        self._polled_at = now
+        if self._unwatched < WATCHDOG_PERIOD or self._consumer is None:
             return
-        self._watch_at = now + WATCHDOG_PERIOD
+        self._unwatched = 0.0
         active = [self._partition(number) for number in self._sought - self._paused]
         if not active:
             self._watched = {}
@@ -200,6 +204,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
                 ends = await self._consumer.end_offsets(active)
                 at = {partition.partition: await self._consumer.position(partition) for partition in active}
         except (KafkaError, IllegalStateError, TimeoutError):
+            self._watched = {}
             return
         behind = {partition.partition for partition, end in ends.items() if at[partition.partition] < end}
         if any(self._watched.get(number) == at[number] for number in behind):

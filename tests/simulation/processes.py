@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from simulation.clock import Owner, VirtualLoop
@@ -20,6 +21,7 @@ from poweron_services.wiring import FOLDING, Rows, group_of, thinkers
 
 BROKER_START_MS = 1_800_000_000_000
 CONCURRENCY = 3
+MOST_OPEN = (1, 2, 1_000)  # workflows; intakes need not agree
 
 THINKING = FOLDING - {"executor"}
 ALL = FOLDING | {"intake", "projector"}
@@ -36,6 +38,18 @@ LAYOUTS: list[list[frozenset[str]]] = [
     ],
 ]
 """Which roles the processes play; every role is played by somebody."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRows(Rows):
+    """Counts how often intake found no room for a workflow."""
+
+    chance: Chance
+
+    async def count_open(self, most: int) -> int:
+        found = await Rows.count_open(self, most)
+        self.chance.struck["no room"] += found == most
+        return found
 
 
 class Process:
@@ -103,11 +117,12 @@ class Process:
     def _intake(self) -> Intake:
         return Intake(
             event_log=self.cable,
-            answers=Rows(self.pool),
+            answers=WatchedRows(self.pool, self._chance),
             content=self._content,
             instance=self.name,
             now_ms=self.now_ms,
             default_language=None,
+            max_open=self._chance.one_of(MOST_OPEN),
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:

@@ -40,6 +40,7 @@ FAULTS = {
     "model refuses",
     "model slow",
     "model talks nonsense",
+    "no room",
     "nonsense in the log",
     "offsets lost",
     "pause",
@@ -98,7 +99,10 @@ def test_a_seed_replays_exactly() -> None:
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:
     """By the law that it breaks, not because a planted bug raises."""
-    found = next(outcome for outcome in outcomes(range(FOUND_WITHIN), bug=bug) if outcome.flags)
-    print(f"\n{bug}: found at seed {found.seed}: {found.flags[0]}")  # noqa: T201 - the seed is worth knowing
-    assert {name for name, _ in found.flags} & law
-    assert "UNEXPECTED" not in {name for name, _ in found.flags}
+    for found in outcomes(range(FOUND_WITHIN), bug=bug):
+        flags = {name for name, _ in found.flags}
+        assert "UNEXPECTED" not in flags
+        if flags & law:
+            print(f"\n{bug}: found at seed {found.seed}: {found.flags[0]}")  # noqa: T201 - the seed is worth knowing
+            return
+    pytest.fail(f"{bug!r} was not found within {FOUND_WITHIN} seeds.")

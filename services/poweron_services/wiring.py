@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
-from poweron_events.errors import Unavailable
+from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import Role
 from poweron_events.fold.partial import Stub
 from poweron_projections import projector, reader, snapshots
@@ -61,7 +61,11 @@ COMPACT_HISTORY_BUDGET = 8_000  # bytes, as JSON
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the roles ask of Postgres. Nobody waits for ever for a connection that has fallen silent."""
+    """What the roles ask of Postgres.
+
+    Nobody waits for ever for a connection that has fallen silent; and a Postgres that refuses, for example
+    because rights are missing, is one that is away: it says nothing against the work for which it was asked.
+    """
 
     pool: Pool
 
@@ -104,6 +108,8 @@ async def _within(seconds: float) -> AsyncGenerator[None, None]:
             yield
     except TimeoutError as error:
         raise Unavailable(f"Postgres did not answer within {seconds:g} s") from error
+    except Refused as error:
+        raise Unavailable(str(error)) from error
 
 
 def build_model(settings: Settings) -> ChatModel:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from asyncpg.exceptions import InsufficientPrivilegeError
 
 from poweron_events.codec import dumps
 from poweron_events.errors import Unavailable
@@ -24,6 +25,15 @@ class SilentPool:
         yield
 
 
+class RefusingPool:
+    """Somebody has taken our rights away."""
+
+    @asynccontextmanager
+    async def acquire(self, **_: Any) -> AsyncGenerator[Any, None]:
+        raise InsufficientPrivilegeError("permission denied for table requests")
+        yield
+
+
 async def test_a_connection_that_has_fallen_silent_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wiring, "QUESTION_TIMEOUT", 0.01)
     monkeypatch.setattr(wiring, "LOAD_TIMEOUT", 0.01)
@@ -39,6 +49,11 @@ async def test_a_connection_that_has_fallen_silent_is_not_waited_for_for_ever(mo
     ):
         with pytest.raises(Unavailable, match=r"did not answer within 0\.01 s"):
             await question
+
+
+async def test_a_postgres_that_refuses_is_away_and_no_fault_of_the_request() -> None:
+    with pytest.raises(Unavailable, match="permission denied"):
+        await Rows(cast("Pool", RefusingPool())).answered("/tests", "1")
 
 
 @pytest.mark.req("E-10")

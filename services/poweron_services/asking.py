@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from poweron_events.asking import Heard, hear, send
 from poweron_events.errors import Unavailable
 from poweron_events.event import DocumentRef
@@ -21,6 +23,8 @@ from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
 from poweron_services.config import Settings
 from poweron_services.connections import Connections, connect
+
+log = structlog.get_logger()
 
 POSITION_PERIOD = 0.02  # seconds between looks at the projector's position
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
@@ -89,13 +93,13 @@ async def opened(
             return await stack.enter_async_context(connect(settings, kafka=kafka, postgres=postgres))
 
         if patient:
-            yield await _waited_for(connected, progress)
+            yield await _waited_for(connected)
         else:
             await _reached(settings, kafka, postgres)
             yield await connected()
 
 
-async def _waited_for(connecting: Callable[[], Awaitable[Connections]], progress: Callable[[str], None]) -> Connections:
+async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
     """What is open once the servers answer; why they do not is said once."""
     said = ""
     while True:
@@ -104,7 +108,7 @@ async def _waited_for(connecting: Callable[[], Awaitable[Connections]], progress
         except Unavailable as error:
             if str(error) != said:
                 said = str(error)
-                progress(f"{said} It is waited for.")
+                log.warning("a server is waited for", error=said)
             await asyncio.sleep(RETRY_PERIOD)
 
 

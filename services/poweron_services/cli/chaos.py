@@ -40,7 +40,10 @@ def run(minutes: float, seed: int | None, *, keep: bool, as_json: bool) -> None:
     settings = settled()
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     tell(f"Seed {seed}: the same faults and requests come again with --seed {seed}.")
-    outcome = asyncio.run(_run(settings, minutes * 60, seed, keep=keep))
+    try:
+        outcome = asyncio.run(_run(settings, minutes * 60, seed, keep=keep))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt("Stopped before anything was struck.") from None
     if as_json:
         print_json(_object(outcome, seed))
     else:
@@ -51,12 +54,17 @@ def run(minutes: float, seed: int | None, *, keep: bool, as_json: bool) -> None:
 
 
 async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> Outcome:
-    stopping = asyncio.Event()
+    stopping, begun = asyncio.Event(), asyncio.Event()
     task = asyncio.current_task()
     assert task is not None
     for how in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(how, _stop, stopping, task)
-    with _looking_on() as shown:
+        asyncio.get_running_loop().add_signal_handler(how, _stop, stopping, begun, task)
+    with _looking_on() as look:
+
+        def shown(picture: Picture) -> None:
+            begun.set()
+            look(picture)
+
         return await running.run(
             seconds=seconds,
             seed=seed,
@@ -67,11 +75,18 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
         )
 
 
-def _stop(stopping: asyncio.Event, task: "asyncio.Task[Any]") -> None:
-    """The first signal ends the run with a verdict so far, the second one at once."""
+def _stop(stopping: asyncio.Event, begun: asyncio.Event, task: "asyncio.Task[Any]") -> None:
+    """The first signal ends the run: with a verdict so far, or at once if there is nothing to judge yet.
+
+    Any further one changes nothing, so that all that was started is stopped. `timeout -s INT` sends two at once.
+    """
     if stopping.is_set():
-        task.cancel()
+        return
     stopping.set()
+    if begun.is_set():
+        tell("Stopping. The report follows when everything is put away; another Ctrl-C does not make it sooner.")
+    else:
+        task.cancel()
 
 
 # --- while it runs ------------------------------------------------------------------------------------------

@@ -1,0 +1,91 @@
+"""`poweron chaos` without servers: what signals do to a run, and how its tables are printed."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import structlog
+from typer.testing import CliRunner
+
+from poweron_services.chaos import running
+from poweron_services.chaos.evidence import Evidence, Told
+from poweron_services.chaos.picture import Picture, Tally
+from poweron_services.chaos.running import Audience, Outcome
+from poweron_services.cli.main import app
+
+TALLIES = [
+    Tally("kafka_killed", struck=2, recovered=2, first=1_000, median=2_000, longest=3_000),
+    Tally("rows_lost", struck=1, recovered=0, first=None, median=None, longest=None),
+]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
+    """Commands set up logging; other tests have their own."""
+    monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def picture() -> Picture:
+    zeros = dict.fromkeys(("running", "completed", "cancelled", "failed", "events", "superseded"), 0)
+    return Picture(stage="striking", elapsed=1, seconds=60, tallies=TALLIES, requested=0, rate=0, **zeros)
+
+
+def outcome() -> Outcome:
+    evidence = Evidence(asked=[], told=Told(), effects=Counter())
+    return Outcome(picture(), [], evidence, violations=[], interrupted=True, posted=0, starts=4, home=None)
+
+
+async def _signalled(*signals: signal.Signals) -> None:
+    """Send them to ourselves; the last one tells that all have been heard."""
+    heard = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, heard.set)
+    for each in (*signals, signal.SIGUSR1):
+        os.kill(os.getpid(), each)
+    await heard.wait()
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGINT, signal.SIGINT), (signal.SIGINT, signal.SIGTERM)])
+def test_a_further_signal_does_not_cost_the_report(
+    signals: tuple[signal.Signals, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(*, stopping: asyncio.Event, audience: Audience, **_: object) -> Outcome:
+        audience.shown(picture())
+        await _signalled(*signals)
+        assert stopping.is_set()
+        await asyncio.sleep(0)
+        return outcome()
+
+    monkeypatch.setattr(running, "run", run)
+    ended = CliRunner().invoke(app, ["chaos"])
+    assert ended.exit_code == 130
+    assert "Clean so far: no violation after 3 faults." in ended.stdout
+
+
+def test_a_signal_before_anything_was_struck_ends_at_once_and_lets_what_was_started_be_put_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_away: list[str] = []
+
+    async def run(**_: object) -> Outcome:
+        try:
+            await _signalled(signal.SIGINT)
+        finally:
+            await _signalled(signal.SIGINT, signal.SIGTERM)
+            put_away.append("servers")
+        raise AssertionError
+
+    monkeypatch.setattr(running, "run", run)
+    ended = CliRunner().invoke(app, ["chaos"])
+    assert (ended.exit_code, ended.stdout, put_away) == (130, "", ["servers"])
+    assert ended.stderr.endswith("\nStopped before anything was struck.\n")

@@ -308,9 +308,11 @@ async def test_a_user_who_mends_needs_nobody_to_start_a_killed_server_again(home
 
 async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poweron_services.embedded.servers.WATCH_PERIOD", 0.01)
-    async with lease(home, silent, mend=True):
+    said: list[str] = []
+    async with lease(home, said.append, mend=True):
         await down(home)
         assert not await true_within(2, lambda: not nothing_runs(home))
+        assert said[-1] == "Kafka and Postgres were stopped with `poweron down`; `poweron up` starts them again."
         async with lease(home, silent) as again:
             assert status(home) == again
     assert nothing_runs(home)
@@ -368,7 +370,7 @@ async def test_after_a_crash_of_the_whole_machine_the_data_are_there(home: Path)
         await stranger.stop(signal.SIGKILL, 10)
         assert again == servers
         assert await recall(again) == ("durable", "durable")
-    assert nothing_runs(home)
+    assert status(home) == servers  # somebody said `up`
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try the door as somebody else")

@@ -139,10 +139,14 @@ async def _mending(
 
 async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
     """Look whether both servers live, and start what does not; who cannot says so at each try, later and later."""
-    pause = WATCH_PERIOD
+    pause, was_down = WATCH_PERIOD, False
     while True:
         await asyncio.sleep(pause)
         try:
+            is_down = _is_down(folders)
+            if is_down and not was_down:
+                progress("Kafka and Postgres were stopped with `poweron down`; `poweron up` starts them again.")
+            was_down = is_down
             if await asyncio.to_thread(_one_died, folders) and await _mended(folders, progress, fsync=fsync) != servers:
                 progress("It has another address now, since somebody took the old one. Start this command again.")
         except PowerOnError as error:
@@ -163,6 +167,11 @@ async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: b
         return Servers(kafka.bootstrap, postgres.dsn, folders.home)
 
 
+def _is_down(folders: Folders) -> bool:
+    with explained(folders.home):
+        return load(folders.state).down
+
+
 def _one_died(folders: Folders) -> bool:
     with explained(folders.home):
         state = load(folders.state)
@@ -170,13 +179,11 @@ def _one_died(folders: Folders) -> bool:
 
 
 def _current_state(folders: Folders) -> State:
-    """What is true before we start anything: a pair of which nothing runs is not kept either."""
-    found = load(folders.state)
-    if any(server.find() for server in _pair(folders, found)):
-        state = replace(found, down=False)
-    else:
-        short = short_folder(folders, found.socket_folder)
-        state = State(socket_folder=str(short) if short else None)
+    """What is true before we start anything. A pair that somebody wants to be kept is so until `down`."""
+    state = replace(load(folders.state), down=False)
+    if not any(server.find() for server in _pair(folders, state)):
+        short = short_folder(folders, state.socket_folder)
+        state = replace(state, socket_folder=str(short) if short else None)
     save(folders.state, state)
     return state
 

@@ -22,7 +22,7 @@ from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message, Record
 from poweron_events.log.closing import closed
-from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started
+from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started, unreachable
 from poweron_events.log.kafka_follower import KafkaFollower
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
 
@@ -63,7 +63,7 @@ class KafkaLog:
             await self._create_topics(admin)
             await self._check_topics(admin)
         except (KafkaError, OSError, TimeoutError) as error:
-            raise Unavailable(f"Kafka at {self._settings.bootstrap} cannot be reached: {error!r}") from error
+            raise unreachable(self._settings, error) from error
         finally:
             await closed(admin)
 

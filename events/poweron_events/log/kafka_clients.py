@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
@@ -15,6 +15,12 @@ from poweron_events.log.kafka_settings import KafkaSettings
 MAX_RECORDS = 2_000  # in one poll
 
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what matters of it is raised as errors of ours
+
+
+def unreachable(settings: KafkaSettings, error: Exception) -> Unavailable:
+    """That Kafka cannot be reached, and why, where the client knows more than that."""
+    why = "" if isinstance(error, KafkaConnectionError | TimeoutError) else f": {error!r}"
+    return Unavailable(f"Kafka at {settings.bootstrap} does not answer, or does not let us in{why}")
 
 
 async def reach(settings: KafkaSettings, timeout: float) -> None:
@@ -29,7 +35,7 @@ async def reach(settings: KafkaSettings, timeout: float) -> None:
         async with asyncio.timeout(timeout):
             await admin.start()
     except (KafkaError, OSError, TimeoutError) as error:
-        raise Unavailable(f"Kafka does not answer at {settings.bootstrap}: {error!r}") from error
+        raise unreachable(settings, error) from error
     finally:
         await closed(admin)
 
@@ -47,7 +53,7 @@ async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
             await client.start()
     except (KafkaError, OSError, TimeoutError) as error:
         await closed(client)
-        raise Unavailable(f"Kafka at {settings.bootstrap} cannot be reached: {error!r}") from error
+        raise unreachable(settings, error) from error
     except BaseException:
         await closed(client)
         raise

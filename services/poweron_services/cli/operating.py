@@ -32,11 +32,15 @@ def serve(roles: Sequence[str]) -> None:
 
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
-    async with opened(settings, tell, patient=True) as connections:
+    async with opened(settings, _tell_log, patient=True) as connections:
         model = wiring.build_model(settings)
         wiring.settle()
         log.info("serving", roles=",".join(sorted(roles)))
         await wiring.serve(connections, roles, model)
+
+
+def _tell_log(said: str) -> None:
+    log.info("servers of this machine", said=said)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:

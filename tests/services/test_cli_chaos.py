@@ -89,3 +89,14 @@ def test_a_signal_before_anything_was_struck_ends_at_once_and_lets_what_was_star
     ended = CliRunner().invoke(app, ["chaos"])
     assert (ended.exit_code, ended.stdout, put_away) == (130, "", ["servers"])
     assert ended.stderr.endswith("\nStopped before anything was struck.\n")
+
+
+def test_no_row_of_a_table_ends_in_blanks_where_nobody_looks_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run(**_: object) -> Outcome:
+        return outcome()
+
+    monkeypatch.setattr(running, "run", run)
+    lines = CliRunner().invoke(app, ["chaos"]).stdout.splitlines()
+    assert lines[0].endswith("median  longest")
+    assert "faults                  3" in lines
+    assert [line for line in lines if line != line.rstrip()] == []

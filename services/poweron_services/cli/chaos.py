@@ -157,14 +157,14 @@ def _seconds(milliseconds: float | None) -> str:
 
 def _print(outcome: Outcome, seed: int) -> None:
     if outcome.picture.tallies:
-        stdout.print(_table(outcome.picture))
+        _print_table(_table(outcome.picture))
         stdout.print()
     counted = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     counted.add_column()
     counted.add_column(justify="right")
     for name, count in _counts(outcome).items():
         counted.add_row(_words(name), str(count))
-    stdout.print(counted)
+    _print_table(counted)
     stdout.print()
     for violation in outcome.violations[:NAMED]:
         place = f"Workflow {violation.workflow_id}: " if violation.workflow_id else ""
@@ -172,6 +172,17 @@ def _print(outcome: Outcome, seed: int) -> None:
     if len(outcome.violations) > NAMED:
         stdout.print(f"{len(outcome.violations) - NAMED} more are named by --json.")
     stdout.print(_sentence(outcome, seed))
+
+
+def _print_table(table: Table) -> None:
+    """Without the blanks that fill up rows, where it is no terminal that shows them."""
+    if stdout.is_terminal:
+        stdout.print(table)
+        return
+    with stdout.capture() as captured:
+        stdout.print(table)
+    for row in captured.get().splitlines():
+        stdout.print(row.rstrip())
 
 
 def _words(name: str) -> str:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -43,7 +43,7 @@ class Settings(BaseSettings):
     """0 where a connection pooler such as PgBouncer stands before Postgres."""
     content: str | None = None
     """Folder or URL of the content store; unset: a folder in `home`."""
-    model: str = Field(default="builtin", pattern=r"^(builtin|scripted:.+)$")
+    model: str = "builtin"
     """`builtin`, or `scripted:FILE` to answer from a script."""
     language: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -51,6 +51,14 @@ class Settings(BaseSettings):
     """How many pieces of work, and how many actions, one process does at a time."""
     max_open: int = Field(default=1_000, ge=1)
     """How many workflows may be open before further requests wait in Kafka."""
+
+    @field_validator("model")
+    @classmethod
+    def _is_a_model(cls, model: str) -> str:
+        kind, _, file = model.partition(":")
+        if model != "builtin" and not (kind == "scripted" and file):
+            raise ValueError(f"{model!r} is neither `builtin` nor `scripted:FILE`")
+        return model
 
     @property
     def content_place(self) -> str:

@@ -66,6 +66,11 @@ WRONG = {
     "no entries": (["history", "nope", "--limit", "0"], "--limit"),
     "no letters": (["deadletters", "--limit", "-1"], "--limit"),
     "no role": (["serve", "--role", "cook"], "'cook' is not one of 'intake'"),
+    "too short": (["chaos", "--minutes", "-1"], "'--minutes': '-1' is not a number from 0.05 to 1440."),
+    "not a time": (["chaos", "--minutes", "nan"], "'--minutes': 'nan' is not a number from 0.05 to 1440."),
+    "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
+    "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' should be a valid integer."),
+    "no part": (["bench", "--only", "foo"], "'--only': 'foo' is not one of 'ask', 'latency'"),
     "no command": (["cook"], "No such command 'cook'"),
 }
 
@@ -80,6 +85,7 @@ def test_what_is_typed_wrong_is_said_in_a_sentence(name: str) -> None:
     assert sentence in ended.stderr
     assert ended.stdout == ""
     assert "Traceback" not in ended.stderr
+    assert "Value error" not in ended.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -90,24 +96,25 @@ def test_a_file_that_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> No
     assert (ended.exit_code, "cannot be read: Permission denied." in ended.stderr) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("POWERON_CONCURRENCY", "many"),
-        ("POWERON_CONCURRENCY", "0"),
-        ("POWERON_MODEL", "oracle"),
-        ("POWERON_KAFKA_SECURITY_PROTOCOL", "HOPE"),
-        ("POWERON_LOG_LEVEL", "loud"),
-    ],
-)
+UNUSABLE = {
+    "POWERON_CONCURRENCY=abc": "'abc' should be a valid integer.",
+    "POWERON_CONCURRENCY=0": "'0' should be greater than or equal to 1.",
+    "POWERON_MODEL=gpt": "'gpt' is neither `builtin` nor `scripted:FILE`.",
+    "POWERON_MODEL=scripted:": "'scripted:' is neither `builtin` nor `scripted:FILE`.",
+    "POWERON_LOG_LEVEL=loud": "'loud' should be 'debug', 'info', 'warning' or 'error'.",
+}
+
+
+@pytest.mark.parametrize("setting", UNUSABLE)
 @pytest.mark.parametrize("command", ["ask ?", "status", "serve", "workflows"])
-def test_a_setting_that_cannot_be_used_is_named(
-    command: str, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+def test_a_setting_that_cannot_be_used_is_named_with_what_is_wanted(
+    command: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name, _, value = setting.partition("=")
     monkeypatch.setenv(name, value)
     ended = CliRunner().invoke(app, command.split())
     assert ended.exit_code == 2
-    assert ended.stderr.startswith(f"A setting cannot be used: {name}: ")
+    assert ended.stderr == f"A setting cannot be used: {name}: {UNUSABLE[setting]}\n"
 
 
 @pytest.mark.req("S27")

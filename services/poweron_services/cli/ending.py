@@ -7,6 +7,8 @@ from typing import Final, NoReturn
 import structlog
 import typer
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from typer.core import TyperOption
 
 from poweron_events.codec import explain
 from poweron_events.errors import PowerOnError, Unavailable
@@ -54,6 +56,20 @@ def sentences() -> Generator[None, None, None]:
         _stop_with(_leaf(error))
 
 
+def argument(error: typer.BadParameter) -> str:
+    """What is wrong with an argument: what was given and what is wanted."""
+    wrong = error.__cause__
+    if not isinstance(wrong, ValidationError) or not isinstance(error.param, TyperOption):
+        return error.message
+    problem = wrong.errors(include_url=False, include_context=False)[0]
+    wanted = error.param.get_runtime_param()
+    bounds = wanted.parameter_info
+    if bounds.min is None and bounds.max is None:
+        return f"{_plainly(problem)}."
+    number = "number" if wanted.annotation is float else "whole number"
+    return f"{problem['input']!r} is not a {number} {_range(bounds.min, bounds.max)}."
+
+
 def _leaf(error: BaseException) -> BaseException:
     """The error that a task group met first."""
     while isinstance(error, BaseExceptionGroup):
@@ -82,9 +98,21 @@ def _stop_with(error: BaseException) -> NoReturn:
 
 
 def _settings(error: ValidationError) -> str:
-    """What is wrong with settings, under the names that they have in the environment; without their values."""
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"POWERON_{'_'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in problems)
+    """What is wrong with settings, under the names that they have in the environment."""
+    problems = error.errors(include_url=False, include_context=False)
+    return "; ".join(f"POWERON_{'_'.join(map(str, each['loc'])).upper()}: {_plainly(each)}" for each in problems)
+
+
+def _plainly(problem: ErrorDetails) -> str:
+    """What was given and what is wanted. No secret is told, since no text is wrong for one."""
+    said = problem["msg"].removeprefix("Value error, ").partition(", unable to ")[0]
+    return said.replace("Input", repr(problem["input"]), 1).removesuffix(".")
+
+
+def _range(least: float | None, most: float | None) -> str:
+    if most is None:
+        return f"of at least {least:g}"
+    return f"of at most {most:g}" if least is None else f"from {least:g} to {most:g}"
 
 
 def _sentence(error: BaseException) -> str:

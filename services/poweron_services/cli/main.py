@@ -4,11 +4,27 @@ import io
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
+from typer.core import TyperGroup
+
+
+class _Commands(TyperGroup):
+    """Says what is wrong with an argument in our words."""
+
+    def invoke(self, ctx: Any) -> Any:  # typer does not export the type
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            from poweron_services.cli import ending
+
+            error.message = ending.argument(error)
+            raise
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="poweron",
     help="Run work that a language model steers, as a log of events that anyone can audit.",
     no_args_is_help=True,

@@ -125,6 +125,13 @@ def test_a_setting_that_cannot_be_used_is_not_told_with_its_value(monkeypatch: p
     assert "canary@" not in ended.output
 
 
+@pytest.mark.req("S27")
+def test_a_secret_that_is_no_text_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POWERON_POSTGRES", "canary\udcff")
+    ended = CliRunner().invoke(app, ["workflows"])
+    assert "canary" not in ended.output
+
+
 # --- how commands end -------------------------------------------------------------------------------
 
 ENDS = {

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from poweron_events.errors import PowerOnError
 from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
@@ -139,15 +139,15 @@ async def _mending(
 
 async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
     """Look whether both servers live, and start what does not; who cannot says so at each try, later and later."""
-    pause, was_down = WATCH_PERIOD, False
+    pause, before = WATCH_PERIOD, "well"
     while True:
         await asyncio.sleep(pause)
         try:
-            is_down = _is_down(folders)
-            if is_down and not was_down:
+            found = await asyncio.to_thread(_condition, folders)
+            if found != before and found == "down":
                 progress("Kafka and Postgres were stopped with `poweron down`; `poweron up` starts them again.")
-            was_down = is_down
-            if await asyncio.to_thread(_one_died, folders) and await _mended(folders, progress, fsync=fsync) != servers:
+            before = found
+            if found == "died" and await _mended(folders, progress, fsync=fsync) != servers:
                 progress("It has another address now, since somebody took the old one. Start this command again.")
         except PowerOnError as error:
             progress(str(error))
@@ -160,22 +160,20 @@ async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: b
     """Start what died; nothing after `down`. The pair is kept if it was: it did not end by anybody's will."""
     async with locked(folders.lock, progress):
         state = load(folders.state)
-        if await asyncio.to_thread(_one_died, folders):
+        if await asyncio.to_thread(_condition, folders) == "died":
             progress("A server has ended. Starting it again…")
             return await _ensured(folders, state, progress, fsync=fsync)
         kafka, postgres = _pair(folders, state)
         return Servers(kafka.bootstrap, postgres.dsn, folders.home)
 
 
-def _is_down(folders: Folders) -> bool:
-    with explained(folders.home):
-        return load(folders.state).down
-
-
-def _one_died(folders: Folders) -> bool:
+def _condition(folders: Folders) -> Literal["well", "died", "down"]:
+    """Whether both live, one of them died, or somebody said `down`."""
     with explained(folders.home):
         state = load(folders.state)
-        return not state.down and any(server.find() is None for server in _pair(folders, state))
+        if state.down:
+            return "down"
+        return "died" if any(server.find() is None for server in _pair(folders, state)) else "well"
 
 
 def _current_state(folders: Folders) -> State:

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-import structlog
 import typer
+from logs import logging_as_before
 from rich.console import Console
 from rich.text import Text
 from typer.testing import CliRunner
@@ -30,17 +30,13 @@ HEAVY = {"aiokafka", "asyncpg", "pydantic", "obstore", "rich.console", "structlo
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
     """Commands set up logging; other tests have their own. No server is where the settings say."""
     monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("POWERON_KAFKA", "127.0.0.1:1")
     monkeypatch.setenv("POWERON_POSTGRES", "postgresql://nobody@127.0.0.1:1/nothing")
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with logging_as_before():
+        yield
 
 
 WRONG = {

@@ -1,7 +1,6 @@
 """`poweron chaos` without servers: what signals do to a run, and how its tables are printed."""
 
 import asyncio
-import logging
 import os
 import signal
 from collections import Counter
@@ -9,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-import structlog
+from logs import logging_as_before
 from typer.testing import CliRunner
 
 from poweron_services.chaos import running
@@ -25,15 +24,11 @@ TALLIES = [
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
     """Commands set up logging; other tests have their own."""
     monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with logging_as_before():
+        yield
 
 
 def picture() -> Picture:

@@ -234,44 +234,45 @@ class Flaky(ContentStore):
         return await super().get(workflow_id, name)
 
 
-@pytest.mark.req("E-10")
-async def test_a_content_store_that_is_away_for_a_moment_costs_no_result() -> None:
+def flaky(failures: int) -> Flaky:
     content = Flaky.at("memory:///")
     assert isinstance(content, Flaky)
-    content.failures = 2
+    content.failures = failures
+    return content
+
+
+@pytest.mark.req("E-10")
+async def test_a_content_store_that_is_away_for_a_moment_costs_no_result() -> None:
     with capture_logs():
-        (completed,) = await ran(executor(Counting(effect_class="at_most_once"), content=content), ready())
+        (completed,) = await ran(executor(Counting(effect_class="at_most_once"), content=flaky(2)), ready())
     assert completed.outcome == "done"
 
 
 @pytest.mark.req("E-10")
 async def test_a_content_store_that_stays_away_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STORE_TIMEOUT", 0.01)
-    content = Flaky.at("memory:///")
-    assert isinstance(content, Flaky)
-    content.failures = 99
     with capture_logs():
-        (completed,) = await ran(executor(Counting(), content=content), ready())
+        (completed,) = await ran(executor(Counting(), content=flaky(99)), ready())
     assert completed.outcome == "failed"
     assert "its result could not be stored: the content store did not answer" in completed.error
 
 
-async def reading(content: ContentStore) -> Told:
-    """A workflow whose action reads a document of the content store."""
-    told = Told()
+async def reads(action: Counting, *, failures: int) -> Any:
+    """What comes of the action on a document of a content store that is away for so many questions."""
+    told, content = Told(), flaky(0)
     given = document(content=await content.put(told.id, b"The total is 42."))
     selected = At().selected(action="test.pure", required_input_documents=("docList:round1_request",))
-    return told.tell(requested(documents=(given,)), planned(), selected, At().parameters(parameters={}))
+    told.tell(requested(documents=(given,)), planned(), selected, At().parameters(parameters={}))
+    content.failures = failures
+    with capture_logs():
+        (completed,) = await ran(executor(action, content=content), told)
+    return completed
 
 
 @pytest.mark.req("L-10")
 async def test_an_action_waits_for_its_documents_while_the_content_store_is_away_for_a_moment() -> None:
-    action, content = Counting(), Flaky.at("memory:///")
-    assert isinstance(content, Flaky)
-    told = await reading(content)
-    content.failures = 2
-    with capture_logs():
-        (completed,) = await ran(executor(action, content=content), told)
+    action = Counting()
+    completed = await reads(action, failures=2)
     assert (completed.outcome, len(action.runs)) == ("done", 1)
 
 
@@ -280,12 +281,8 @@ async def test_documents_that_stay_away_end_in_a_sentence_before_the_action_runs
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "STORE_TIMEOUT", 0.01)
-    action, content = Counting(), Flaky.at("memory:///")
-    assert isinstance(content, Flaky)
-    told = await reading(content)
-    content.failures = 99
-    with capture_logs():
-        (completed,) = await ran(executor(action, content=content), told)
+    action = Counting()
+    completed = await reads(action, failures=99)
     assert (completed.outcome, action.runs) == ("failed", [])
     assert completed.error == "the content store did not answer for 0.01 s"
 

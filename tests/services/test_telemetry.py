@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import structlog
+from logs import logging_as_before
 
 from poweron_services import telemetry
 from poweron_services.telemetry import A_SECOND, MESSAGES, Thinned
@@ -16,11 +17,8 @@ FULL = Path("/dev/full")
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Generator[None, None, None]:
-    handlers, level = logging.root.handlers[:], logging.root.level
-    yield
-    structlog.reset_defaults()
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
+    with logging_as_before():
+        yield
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has a file that is always full")

@@ -1,17 +1,16 @@
 """Commands as a user types them: in a process of their own where signals or pipes matter, else within the test."""
 
 import asyncio
-import logging
 import os
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import chdir, contextmanager
+from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
-import structlog
+from logs import logging_as_before
 from typer.testing import CliRunner
 
 from poweron_services.cli.main import app
@@ -60,19 +59,6 @@ class Shell:
         with chdir(self.folder), logging_as_before():
             result = CliRunner().invoke(app, arguments, env=environment, catch_exceptions=False)
         return _checked(Ended(result.exit_code, result.stdout, result.stderr))
-
-
-@contextmanager
-def logging_as_before() -> Generator[None, None, None]:
-    """Commands set up logging; the tests have their own."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        structlog.reset_defaults()
 
 
 def _checked(found: Ended) -> Ended:

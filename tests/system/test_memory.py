@@ -5,7 +5,8 @@ The long runs (`-m soak`) print what they measured.
 
 import asyncio
 import statistics
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +66,12 @@ class Watched:
         size = len(seen) // 4
         return [statistics.median(seen[place * size : (place + 1) * size]) / MEGABYTE for place in range(4)]
 
+    def expect_flat(self) -> None:
+        """No process takes a tenth more in the last quarter of the time than in the second."""
+        for roles in self.processes.running:
+            _, second, _, last = self.quarters(roles)
+            assert last < 1.1 * second, self.told()
+
     def told(self) -> str:
         lines = [f"{roles}: {', '.join(f'{each:.1f}' for each in self.quarters(roles))} MB" for roles in self.resident]
         return "\n".join([f"{self.ended} ended, at most {self.most_open} open", *lines])
@@ -81,9 +88,18 @@ def _request(request_id: str) -> bytes:
     return encode_request(RequestWorkflow(prompt="Write it."), source=SOURCE, request_id=request_id, time=TIME)
 
 
-def settings_of(environment: Mapping[str, str], tmp_path: Path) -> dict[str, str]:
-    model = script(tmp_path, ONE_STEP)
-    return {**environment, "POWERON_MODEL": model, "POWERON_MAX_OPEN": str(MAX_OPEN), "POWERON_LOG_LEVEL": "warning"}
+@contextmanager
+def watching(
+    connections: Connections, environment: Mapping[str, str], tmp_path: Path, roles: Sequence[str]
+) -> Generator[Watched, None, None]:
+    """Processes that play these roles, while the block lasts."""
+    settings = {
+        "POWERON_MODEL": script(tmp_path, ONE_STEP),
+        "POWERON_MAX_OPEN": str(MAX_OPEN),
+        "POWERON_LOG_LEVEL": "warning",
+    }
+    with serving({**environment, **settings}, tmp_path, roles) as processes:
+        yield Watched(connections, processes)
 
 
 @pytest.mark.req("E-09")
@@ -91,8 +107,7 @@ async def test_a_backlog_of_requests_stays_in_kafka(
     connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:
     await pile_up(connections, 5_000)
-    with serving(settings_of(environment, tmp_path), tmp_path, APART) as processes:
-        watched = Watched(connections, processes)
+    with watching(connections, environment, tmp_path, APART) as watched:
         await watched.until_ended(600, timeout=170)
     assert 0 < watched.most_open <= MAX_OPEN + IN_HAND
     assert {roles: seen for roles, seen in watched.resident.items() if max(seen) > MOST * MEGABYTE} == {}
@@ -105,16 +120,13 @@ async def test_a_backlog_of_100_000_requests_takes_no_memory(
     connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:
     await pile_up(connections, 100_000)
-    with serving(settings_of(environment, tmp_path), tmp_path, APART) as processes:
-        watched = Watched(connections, processes)
+    with watching(connections, environment, tmp_path, APART) as watched:
         await watched.until_ended(3_000, timeout=1_000)
         watched.resident.clear()
         await watched.until_ended(15_000, timeout=1_000)
     print(f"\n{watched.told()}")  # noqa: T201 - for whoever runs it by hand
     assert 0 < watched.most_open <= MAX_OPEN + IN_HAND
-    for roles in APART:
-        _, second, _, last = watched.quarters(roles)
-        assert last < 1.1 * second, watched.told()
+    watched.expect_flat()
 
 
 @pytest.mark.req("E-09")
@@ -123,11 +135,9 @@ async def test_a_backlog_of_100_000_requests_takes_no_memory(
 async def test_twenty_thousand_workflows_leave_nothing_behind(
     connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with serving(settings_of(environment, tmp_path), tmp_path, ["all"]) as processes:
-        watched = Watched(connections, processes)
+    with watching(connections, environment, tmp_path, ["all"]) as watched:
         for thousand in range(20):
             await pile_up(connections, 1_000, f"{thousand}-")
             await watched.until_ended(1_000 * (thousand + 1), timeout=600)
     print(f"\n{watched.told()}")  # noqa: T201 - for whoever runs it by hand
-    _, second, _, last = watched.quarters("all")
-    assert last < 1.1 * second, watched.told()
+    watched.expect_flat()

@@ -11,6 +11,8 @@ from servers import CHOICES, Pair, chosen_servers
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
+_LEAVE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = current_user"
+
 
 def pytest_configure() -> None:
     """A run in the background ignores Ctrl-C, and so would every command that it starts and interrupts."""
@@ -35,7 +37,8 @@ async def dsn(pair: Pair) -> AsyncGenerator[str, None]:
     try:
         yield _with_database(pair.postgres, name)
     finally:
-        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await connection.fetch(_LEAVE, name)
+        await connection.execute(f"DROP DATABASE {name}")  # it waits, and sends away whoever cleans up there by itself
         await connection.close()
 
 

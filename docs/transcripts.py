@@ -20,7 +20,7 @@ SHOWN_HOME = "/home/ada/.local/share/poweron"
 
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _ID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-_FETCHING = re.compile(r"^Downloading Kafka: (?!43 ).*\n", re.MULTILINE)
+_FETCHING = re.compile(r"^Downloading Kafka: .*\n", re.MULTILINE)
 
 
 @dataclass

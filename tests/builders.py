@@ -18,11 +18,12 @@ from poweron_events.execution import (
     ApprovalGranted,
     ApprovalRequested,
 )
-from poweron_events.fold.evolve import evolve
-from poweron_events.fold.state import Verdict, Workflow, result_label
+from poweron_events.fold.evolve import MAX_REFUSALS, evolve
+from poweron_events.fold.state import Verdict, Workflow, refusals, result_label
 from poweron_events.log import Message
 from poweron_events.observation import Observation, ObservationRecorded
 from poweron_events.outcome import (
+    AnswerRejected,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -138,12 +139,13 @@ class At:
         given = {"parameters_sha256": COMMITMENT, "action": "document.extract", "expires_ms": 60_000}
         return ApprovalRequested(**self.place, **{**given, **fields})
 
-    def approval_granted(self, request_id: str = "5") -> ApprovalGranted:
-        return ApprovalGranted(**self.place, parameters_sha256=COMMITMENT, request=identity(request_id))
+    def approval_granted(self, request_id: str = "5", **fields: Any) -> ApprovalGranted:
+        given = {"parameters_sha256": COMMITMENT, "request": identity(request_id)}
+        return ApprovalGranted(**self.place, **{**given, **fields})
 
-    def approval_denied(self, request_id: str | None = None) -> ApprovalDenied:
+    def approval_denied(self, request_id: str | None = None, **fields: Any) -> ApprovalDenied:
         asked = None if request_id is None else identity(request_id)
-        return ApprovalDenied(**self.place, parameters_sha256=COMMITMENT, request=asked)
+        return ApprovalDenied(**self.place, **{"parameters_sha256": COMMITMENT, "request": asked, **fields})
 
     def started(self, try_: int = 1, **fields: Any) -> ActionStarted:
         given = {"claim": "claim", "worker": "w1", "effect_class": "pure", "deadline_ms": 60_000}
@@ -164,8 +166,11 @@ class At:
         progress = (CriterionProgress(criterion="The total is named", met=True, progress=1000),)
         return RefinementDecided(**self.place, criteria_progress=progress, **{**given, **fields})
 
-    def failed(self, stage: str) -> StageFailed:
-        return StageFailed(**self.place, stage=stage, error="The model does not answer.", tries=3)
+    def rejected(self, stage: str, try_: int = 1) -> AnswerRejected:
+        return AnswerRejected(**self.place, stage=stage, try_=try_, reason="The answer is no JSON.", model_call=CALL)
+
+    def failed(self, stage: str, error: str = "The model does not answer.") -> StageFailed:
+        return StageFailed(**self.place, stage=stage, error=error, tries=3)
 
     def reviewed(self, **fields: Any) -> TaskReviewed:
         return TaskReviewed(**self.task_place, **{"status": "success", "reason": "", "model_call": CALL, **fields})
@@ -249,9 +254,9 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
         case "ended":
             yield follow_up(len(workflow.openings) + 1, request_id=f"round-{len(workflow.openings) + 1}")
         case "plan":
-            yield from (planned(2, number), planned(1, number))
+            yield from (planned(2, number), planned(1, number), *_rejected(workflow))
         case "plan_actions":
-            yield from (at.actions_planned(2), at.actions_planned(1))
+            yield from (at.actions_planned(2), at.actions_planned(1), *_rejected(workflow))
         case "select":
             yield from (at.selected(), at.selection_rejected(workflow.step.try_), at.failed("select"))
         case "parameterize":
@@ -271,12 +276,19 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
         case "refine":
             yield from (at.refined(decision="continue"), at.refined(), at.refined(classification="retry"))
             yield at.refined(decision="continue", classification="retry")
+            yield from _rejected(workflow)
         case "review":
             yield from (at.reviewed(), at.reviewed(status="retry"), at.reviewed(status="failed", reason="Not found."))
+            yield from _rejected(workflow)
         case "closing":
             yield from _endings(workflow)
     if workflow.is_open:
         yield from (cancellation(number, f"cancel-{number}"), DeadlinePassed(round=number, due_ms=0))
+
+
+def _rejected(workflow: Workflow) -> Iterable[WorkflowEvent]:
+    if len(refusals(workflow)) < MAX_REFUSALS:
+        yield At.head(workflow).rejected(workflow.phase, len(refusals(workflow)) + 1)
 
 
 def _endings(workflow: Workflow) -> Iterable[WorkflowEvent]:

@@ -1,4 +1,7 @@
-"""Real servers for the tests that need them: one pair serves the whole run, each test has topics and rows of its own."""
+"""What all tests stand on: patience with a busy machine, and real servers for the tests that need them.
+
+One pair of servers serves the whole run; each test has topics and rows of its own.
+"""
 
 import os
 import signal
@@ -7,6 +10,7 @@ from collections.abc import AsyncGenerator, Generator
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
 from servers import CHOICES, Pair, chosen_servers
 
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -15,9 +19,20 @@ _LEAVE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname =
 
 
 def pytest_configure() -> None:
-    """A run in the background ignores Ctrl-C, and so would every command that it starts and interrupts."""
+    """Before any test is read, since each takes the settings of hypothesis as they are then."""
+    # A run in the background ignores Ctrl-C, and so would every command that it starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
+
+
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs servers runs in one of the two processes, in order; the rest runs beside it, wherever there is time."""
+    for item in items:
+        if item.get_closest_marker("system") or "pair" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("servers"))
 
 
 @pytest.fixture(scope="session")

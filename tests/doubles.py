@@ -30,8 +30,11 @@ from poweron_events.request import workflow_id
 from poweron_events.stream import WorkflowEvent
 from poweron_services import wiring
 from poweron_services.actions.action import Action, Done, Order, document
+from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.models.call import Caller
+from poweron_services.models.model import ChatModel
 from poweron_services.models.prompts import (
+    ActionsPrompt,
     MessagePrompt,
     ParametersPrompt,
     PlanningPrompt,
@@ -43,6 +46,7 @@ from poweron_services.models.prompts import (
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.role import Think, Worker
+from poweron_services.telemetry import Sink
 
 EVENTS = topics.EVENTS.name
 DEADLINE = 20.0  # seconds
@@ -57,6 +61,7 @@ def script(action: str = "test.pure", **changes: Any) -> dict[type, list[Any]]:
     """What a model says in a round of one task with one step; `changes` replace the lines of a stage."""
     lines = {
         "planning": [{"tasks": [TASK]}],
+        "actions": [{"actions": [{"action": action, "actionObjective": "Do it"}]}],
         "selection": [{"action": action, "actionObjective": "Do it"}],
         "parameters": [{"schema": "parameters_v1", "parameters": {}}],
         "refinement": [
@@ -74,6 +79,7 @@ def script(action: str = "test.pure", **changes: Any) -> dict[type, list[Any]]:
     }
     return {
         PlanningPrompt: lines["planning"],
+        ActionsPrompt: lines["actions"],
         SelectionPrompt: lines["selection"],
         ParametersPrompt: lines["parameters"],
         RefinementPrompt: lines["refinement"],
@@ -134,6 +140,13 @@ class Counting:
             raise
         finally:
             self.running -= 1
+
+
+class Away(ContentStore):
+    """A store that takes nothing."""
+
+    async def put_all(self, workflow_id: str, contents: Sequence[bytes]) -> Sequence[str]:
+        raise Unavailable("The content store did not answer: away")
 
 
 # --- Postgres -----------------------------------------------------------------------------------------
@@ -263,6 +276,10 @@ class Process:
     instance: str
     task: asyncio.Task[None] | None = None
 
+    @property
+    def serves(self) -> bool:
+        return self.task is not None and not self.task.done()
+
     async def kill(self) -> None:
         """End without a word: nothing is appended any more."""
         self.log.cut_off = True
@@ -278,12 +295,17 @@ class Process:
 class World:
     """A log, the rows that follow from it, a content store, a model; processes come and go."""
 
-    def __init__(self, actions: Iterable[Action] = (), lines: Mapping[type, list[Any]] | None = None) -> None:
+    def __init__(
+        self,
+        actions: Iterable[Action] = (),
+        lines: Mapping[type, list[Any]] | None = None,
+        model: ChatModel | None = None,
+    ) -> None:
         self.log = MemoryLog()
         self.postgres = FoldedPostgres(self.log)
         self.content = ContentStore.at("memory:///")
         self.actions = {action.spec.name: action for action in actions}
-        self.model = ScriptedModel(lines or script(next(iter(self.actions), "test.pure")))
+        self.model: Any = model or ScriptedModel(lines or script(next(iter(self.actions), "test.pure")))
         self.processes: list[Process] = []
         self._folds: dict[str, tuple[Workflow, list[tuple[Recorded, Verdict]], int]] = {}
 
@@ -295,6 +317,8 @@ class World:
         concurrency: int = 4,
         mishap: Callable[[], str] = lambda: "",
         thinkers: Mapping[Role, Think] | None = None,
+        spans: Sink | None = None,
+        approval: Approval = NEVER,
     ) -> Process:
         """A process begins to play roles."""
         clock, log = clock or Clock(), ProcessLog(self.log, mishap)
@@ -308,6 +332,7 @@ class World:
             observes="observer" in roles,
             concurrency=concurrency,
             now_ms=clock,
+            approval=approval,
         )
         known = {**self.thinkers(caller), **(thinkers or {})}
         worker = Worker(
@@ -319,6 +344,7 @@ class World:
             instance=instance,
             concurrency=concurrency,
             now_ms=clock,
+            spans=spans,
         )
         process = Process(worker, executor, log, instance, asyncio.create_task(worker.run()))
         self.processes.append(process)
@@ -341,7 +367,7 @@ class World:
     async def ask(self, request_id: str = "1", **fields: Any) -> str:
         """Open a workflow, as intake would; its id."""
         id_ = workflow_id("/tests", request_id)
-        await self.tell(id_, requested(request_id, documents=(), **fields))
+        await self.tell(id_, requested(request_id, **{"documents": (), **fields}))
         return id_
 
     async def tell(self, id_: str, event: WorkflowEvent, source: str = "/poweron/intake/other") -> None:
@@ -387,6 +413,16 @@ class World:
 
     async def ended(self, id_: str) -> Workflow:
         return await self.until(id_, lambda workflow: workflow.phase == "ended")
+
+    async def ended_for_all(self, id_: str) -> Workflow:
+        """Wait until the round has ended and every process at work has read so: it tells only what it has read."""
+        workflow, number = await self.ended(id_), self.log.partition_of(EVENTS, id_.encode())
+        end = (await self.log.ends(EVENTS))[number]
+        async with asyncio.timeout(DEADLINE):
+            for holding in (process.worker._holding for process in self.processes if process.serves):
+                while holding is not None and (partition := holding.partitions[number]).position < end:
+                    await partition.moved.wait()
+        return workflow
 
     async def phase(self, id_: str, phase: str) -> Workflow:
         return await self.until(id_, lambda workflow: workflow.phase == phase)

@@ -48,7 +48,7 @@ def test_only_settings_that_exist_are_named(text: str) -> None:
 
 
 def test_what_the_example_file_may_set_reaches_the_services() -> None:
-    may_set = set(re.findall(r"^(?:# )?(POWERON_\w+)=", EXAMPLE, re.MULTILINE))
+    may_set = set(re.findall(r"^(?:# )?((?:POWERON|OTEL)_\w+)=", EXAMPLE, re.MULTILINE))
     for service in OURS.values():
         assert may_set <= set(service["environment"])
 

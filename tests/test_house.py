@@ -15,7 +15,7 @@ HOUSE = Path(__file__).parent.parent
 MAX_FUNCTION = 60  # lines
 MAX_FILE = 500
 TABLES = {"tests/examples/questions.py"}  # one row after the other, to be looked up rather than read
-REQUIREMENT = re.compile(r"[MLAPDCRHBXE]-\d{2}|S\d{2}")
+REQUIREMENT = re.compile(r"[MLAPDCRHBXE]-\d{2}|S\d{1,2}")
 REGISTRIES = [
     ".".join(name)
     for name in (

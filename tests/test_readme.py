@@ -74,6 +74,12 @@ def test_the_commands_print_what_the_readme_shows(home: Path, tmp_path: Path) ->
         shell.run("down", "")
 
 
+def test_how_far_a_download_has_come_is_not_written_down() -> None:
+    began, starting = "Downloading Kafka (43 MB, once)…\n", "Starting Kafka…\n"
+    printed = f"{began}Downloading Kafka: 7 of 43 MB…\nDownloading Kafka: 43 of 43 MB…\n{starting}"
+    assert transcripts._FETCHING.sub("", printed) == began + starting
+
+
 @pytest.fixture
 def given(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
     """The environment of somebody who has a Kafka and a Postgres."""
@@ -107,6 +113,13 @@ def test_the_example_with_a_service_of_ones_own_runs(
     assert fact in done.stdout
 
 
+def test_every_command_of_the_readme_runs_where_it_stands_and_lets_the_next_one_run() -> None:
+    for block in examples("README.md", "sh"):
+        commands = [line for line in block.splitlines() if re.search(r"\bpoweron [a-z]", line)]
+        assert [line for line in commands if "uv run poweron " not in line] == []
+        assert [line for line in commands[:-1] if " serve" in line and not line.endswith(" &")] == []
+
+
 @pytest.mark.system
 def test_the_example_in_python_runs(given: dict[str, str], tmp_path: Path) -> None:
     (example,) = examples("services/README.md", "python")
@@ -121,8 +134,11 @@ def test_the_example_in_python_runs(given: dict[str, str], tmp_path: Path) -> No
 
 
 def test_the_table_of_settings_names_every_setting_with_its_default() -> None:
-    shown = dict(re.findall(r"^\| `POWERON_(\w+)` \|(?: `(.*?)`)? \|", README, re.MULTILINE))
-    fields = {name.upper(): field for name, field in Settings.model_fields.items()}
+    shown = dict(re.findall(r"^\| `(?:POWERON_)?([A-Z]\w+)` \|(?: `(.*?)`)? \|", README, re.MULTILINE))
+    fields = {
+        field.validation_alias if isinstance(field.validation_alias, str) else name.upper(): field
+        for name, field in Settings.model_fields.items()
+    }
     defaults = {name: field.default for name, field in fields.items() if field.default_factory is None}
     assert shown == {
         **{name: "" if default in {None, ""} else str(default) for name, default in defaults.items()},

@@ -37,6 +37,7 @@ from poweron_events.log import EventLog, Message, Record
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
+    AnswerRejected,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -51,6 +52,7 @@ from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
     InlineDocument,
+    RequestApproval,
     RequestCancellation,
     RequestIdentity,
     RequestRefused,
@@ -73,6 +75,7 @@ __all__ = [
     "ActionSpec",
     "ActionStarted",
     "ActionsPlanned",
+    "AnswerRejected",
     "ApprovalDenied",
     "ApprovalGranted",
     "ApprovalRequested",
@@ -102,6 +105,7 @@ __all__ = [
     "RefinementDecided",
     "Refused",
     "Request",
+    "RequestApproval",
     "RequestCancellation",
     "RequestIdentity",
     "RequestRefused",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from poweron_events import topics
 from poweron_events.codec import Undecodable, encode_request, read_record
 from poweron_events.envelope import Recorded, rfc3339
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import EventLog, Message
@@ -47,7 +48,7 @@ class Sent:
     partition: int
     start: int
     round: int | None
-    """The round that the answer is about; None where the request opens it."""
+    """The round whose end answers the request; None where the request opens it, or is answered before its end."""
 
 
 async def ask(
@@ -88,13 +89,18 @@ async def send(log: EventLog, request: Request, *, source: str, request_id: str,
     return Sent(workflow, identity, partition, start, about)
 
 
-async def hear(log: EventLog, sent: Sent) -> AsyncGenerator[Heard, None]:
+async def hear(log: EventLog, sent: Sent, before: Workflow | None = None) -> AsyncGenerator[Heard, None]:
     """Every record of the workflow from where the request was sent to its answer.
+
+    Args:
+        log: where the events are.
+        sent: the request.
+        before: the workflow as it stood at `sent.start`; unless given, nothing had happened in it.
 
     Raises:
         Unavailable: the log cannot be reached.
     """
-    workflow, mine = Workflow(sent.workflow_id), sent.round
+    workflow, mine, taken = before or Workflow(sent.workflow_id), sent.round, False
     async with aclosing(log.tail(topics.EVENTS.name, sent.partition, sent.start)) as tail:
         async for records in tail:
             for record in records:
@@ -105,8 +111,9 @@ async def hear(log: EventLog, sent: Sent) -> AsyncGenerator[Heard, None]:
                     workflow = heard.workflow
                     mine = _opened_by(heard, sent.identity) or mine
                     yield heard
-                    if _answers(heard, sent.identity, mine):
+                    if _answers(heard, sent.identity, mine, taken=taken):
                         return
+                    taken = taken or _takes(heard, sent.identity)
 
 
 def _target(request: Request, identity: RequestIdentity) -> str:
@@ -120,18 +127,24 @@ def _heard(workflow: Workflow, recorded: Recorded) -> Heard:
     return Heard(recorded, verdict, after)
 
 
+def _takes(heard: Heard, identity: RequestIdentity) -> bool:
+    """Whether the request is accepted by this; where intakes raced, a later refusal of it says nothing."""
+    return heard.verdict == "accepted" and getattr(heard.event, "request", None) == identity
+
+
 def _opened_by(heard: Heard, identity: RequestIdentity) -> int | None:
     """The number of the round that this request opened."""
-    event = heard.event
-    opened = isinstance(event, WorkflowRequested | RoundRequested) and event.request == identity
-    return heard.workflow.current.number if opened and heard.verdict == "accepted" else None
+    opened = isinstance(heard.event, WorkflowRequested | RoundRequested) and _takes(heard, identity)
+    return heard.workflow.current.number if opened else None
 
 
-def _answers(heard: Heard, identity: RequestIdentity, mine: int | None) -> bool:
+def _answers(heard: Heard, identity: RequestIdentity, mine: int | None, *, taken: bool) -> bool:
     match heard.event:
+        case ApprovalGranted() | ApprovalDenied():
+            return _takes(heard, identity)
         case RoundCompleted() | RoundFailed() | RoundCancelled() as end:
             return heard.verdict == "accepted" and end.round == mine
         case RequestRefused(request=refused):
-            return refused == identity
+            return refused == identity and not taken
         case _:
             return False

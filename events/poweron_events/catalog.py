@@ -5,7 +5,8 @@ of the ones in this package. What an action does stands in its module in the ser
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import cache
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -14,6 +15,18 @@ from poweron_events.execution import EffectClass
 
 REFERENCES: Final = frozenset({"document_list", "connection_reference"})
 """Parameters that come from stage 1 and are never asked for in stage 2 (P-02, P-05)."""
+
+Reference = Annotated[FreeText, Field(pattern=r"^(docList:\w+|docItem:[^:/\\\s]+:[\s\S]+)$", max_length=400)]
+"""`docList:<label>` or `docItem:<documentId>:<fileName>`: a name within the workflow, never a path (X-03)."""
+
+_LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+HostName = Annotated[str, Field(pattern=rf"^({_LABEL}\.)+[a-z][a-z0-9-]{{0,61}}[a-z0-9]$", max_length=253)]
+"""A host by its name, in lower case and ASCII: no scheme, no port, no path, no address in numbers."""
+
+LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$", max_length=35)]
+"""The tag of a language, such as `de` or `pt-BR`."""
+
+MAX_DOMAINS = 50
 
 SearchDepth = Literal["basic", "advanced"]
 ExtractDepth = Literal["basic", "advanced"]
@@ -27,9 +40,9 @@ class WebSearchParameters(Model):
     search_depth: SearchDepth = "basic"
     time_range: TimeRange | None = None
     topic: Literal["general", "news", "finance"] = "general"
-    include_domains: tuple[str, ...] = ()
-    exclude_domains: tuple[str, ...] = ()
-    language: str | None = None
+    include_domains: tuple[HostName, ...] = Field(default=(), max_length=MAX_DOMAINS)
+    exclude_domains: tuple[HostName, ...] = Field(default=(), max_length=MAX_DOMAINS)
+    language: LanguageTag | None = None
     include_answer: bool = False
     include_raw_content: bool = False
 
@@ -40,13 +53,13 @@ class WebScrapeParameters(WebSearchParameters):
 
 
 class WebCrawlParameters(Model):
-    document_list: tuple[str, ...] = Field(min_length=1)
+    document_list: tuple[Reference, ...] = Field(min_length=1)
     extract_depth: ExtractDepth = "basic"
     format: PageFormat = "markdown"
 
 
 class AiProcessParameters(Model):
-    document_list: tuple[str, ...] = ()
+    document_list: tuple[Reference, ...] = ()
     ai_prompt: FreeText = Field(min_length=1, max_length=20_000)
     processing_mode: Literal["basic", "advanced"] = "basic"
     include_metadata: bool = True
@@ -55,12 +68,12 @@ class AiProcessParameters(Model):
 
 
 class DocumentExtractParameters(Model):
-    document_list: tuple[str, ...] = Field(min_length=1)
+    document_list: tuple[Reference, ...] = Field(min_length=1)
     ai_prompt: FreeText = Field(default="", max_length=20_000)
 
 
 class DocumentGenerateReportParameters(Model):
-    document_list: tuple[str, ...] = Field(min_length=1)
+    document_list: tuple[Reference, ...] = Field(min_length=1)
     title: FreeText = Field(default="Report", min_length=1, max_length=200)
 
 
@@ -76,13 +89,23 @@ class ActionSpec:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """All parameters by their wire names, as the catalog in a prompt shows them (P-07)."""
-        return tuple(field.alias or name for name, field in self.parameters.model_fields.items())
+        return _wire_names(self.parameters)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the action cannot be done without a question, which its result then answers."""
+        asked = self.parameters.model_fields.get("ai_prompt")
+        return asked is not None and asked.is_required()
 
     @property
     def business_parameters(self) -> tuple[str, ...]:
         """The wire names of the parameters that stage 2 may be asked for."""
-        fields = self.parameters.model_fields.items()
-        return tuple(field.alias or name for name, field in fields if name not in REFERENCES)
+        return _wire_names(self.parameters, but=REFERENCES)
+
+
+@cache
+def _wire_names(parameters: type[Model], but: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    return tuple(field.alias or name for name, field in parameters.model_fields.items() if name not in but)
 
 
 CATALOG: Final[dict[str, ActionSpec]] = {
@@ -96,3 +119,11 @@ CATALOG: Final[dict[str, ActionSpec]] = {
         ActionSpec("document.generateReport", DocumentGenerateReportParameters, "pure", 120_000),
     )
 }
+
+
+def meaningless(pattern: str) -> str | None:
+    """What is wrong with a pattern that means no action of the catalog, as a sentence; None if it means one."""
+    methods = {name.partition(".")[0] for name in CATALOG}
+    if pattern in {"*", *CATALOG, *methods, *(f"{method}.*" for method in methods)}:
+        return None
+    return f"{pattern!r} means no action; there are {', '.join(sorted(CATALOG))}, and `*` for all of them"

@@ -20,15 +20,17 @@ from poweron_events import topics
 from poweron_events.envelope import CONTENT_TYPE, SPECVERSION, Cause, Envelope, Recorded
 from poweron_events.errors import Refused
 from poweron_events.event import Event
+from poweron_events.explaining import explain
 from poweron_events.log import Record
 from poweron_events.request import RequestIdentity
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
 from poweron_events.upcasting import upcast
 
 MAX_EVENT = 64_000  # bytes; longer lists and texts travel by reference
-MAX_REASON = 2_000  # characters
 UUID_LENGTH = 36  # characters
 REMEMBERED = 4_096  # ids that are not checked again: most are met several times
+TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+"""W3C trace context: trace id, id of the sender's span, flags."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -48,6 +50,11 @@ class InvalidRequest(Refused):
 def dumps(value: object) -> bytes:
     """The one way we write JSON: sorted keys, no spaces, UTF-8."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def writable(text: str) -> str:
+    """The text with `?` in place of halves of characters, which fit into no event."""
+    return text.encode(errors="replace").decode()
 
 
 def sha256(value: bytes) -> str:
@@ -260,17 +267,6 @@ def _validate(event_class: type[Event], data: dict[str, Any]) -> Event:
         raise Undecodable(f"{event_class.TYPE}: {explain(error)}") from error
 
 
-def explain(error: ValidationError | RecursionError) -> str:
-    """A validation error as one sentence a sender can act on."""
-    if isinstance(error, RecursionError):
-        return "the data is nested too deeply"
-    problems = [
-        f"{'.'.join(map(str, problem['loc'])) or 'data'}: {problem['msg']}"
-        for problem in error.errors(include_url=False, include_input=False, include_context=False)[:5]
-    ]
-    return "; ".join(problems)[:MAX_REASON]
-
-
 # --- requests: written by anyone, so read more leniently ------------------------------------------
 
 
@@ -280,6 +276,7 @@ class ReceivedRequest:
 
     identity: RequestIdentity
     request: Request
+    traceparent: str | None = None
 
 
 def encode_request(request: Request, *, source: str, request_id: str, time: str) -> bytes:
@@ -320,7 +317,15 @@ def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> Receive
     except ValidationError as error:
         named = data.get("workflowId") if isinstance(data, dict) else None
         raise InvalidRequest(identity, named if isinstance(named, str) else None, explain(error)) from error
-    return ReceivedRequest(identity, cast("Request", request))
+    return ReceivedRequest(identity, cast("Request", request), _trace_context(attributes, headers))
+
+
+def _trace_context(attributes: dict[str, Any], headers: Mapping[str, bytes | None]) -> str | None:
+    """The sender's W3C `traceparent`, as attribute of the CloudEvent or as Kafka header; None unless well-formed."""
+    for found in (attributes.get("traceparent"), (headers.get("traceparent") or b"").decode("ascii", "replace")):
+        if isinstance(found, str) and TRACEPARENT.fullmatch(found):
+            return found
+    return None
 
 
 def _identity(attributes: dict[str, Any]) -> RequestIdentity:

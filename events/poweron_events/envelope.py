@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from poweron_events.event import CATALOGUE, Event, Role
+from poweron_events.outcome import AnswerRejected
 from poweron_events.request import NAMESPACE, RequestIdentity
 from poweron_events.stream import WorkflowEvent
 
@@ -58,13 +59,15 @@ class Recorded(NamedTuple):
 def slot(event: Event) -> str:
     """`round|task|attempt|step|kind|try`: the place in the log that this event wants to fill (E-03).
 
-    What intake writes carries the request's source and id in place of the try (E-04).
+    What intake writes carries the request's source and id in place of the try (E-04); the kind of a
+    rejected answer names its stage, too.
     """
     fields = event.__dict__  # quicker than asking for attributes that many events do not have
     request: RequestIdentity | None = fields.get("request")
     last = fields.get("try_", 0) if request is None else f"{request.source}|{request.id}"
     places = [fields.get(name, 0) for name in ("round", "task", "attempt", "step")]
-    return "|".join(map(str, [*places, event.TYPE, last]))
+    kind = f"{event.TYPE}|{event.stage}" if isinstance(event, AnswerRejected) else event.TYPE
+    return "|".join(map(str, [*places, kind, last]))
 
 
 def event_id(workflow_id: str, event: Event) -> str:
@@ -90,7 +93,15 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def envelop(event: WorkflowEvent, *, workflow_id: str, source: str, time: str, cause: Cause | None = None) -> Envelope:
+def envelop(
+    event: WorkflowEvent,
+    *,
+    workflow_id: str,
+    source: str,
+    time: str,
+    cause: Cause | None = None,
+    traceparent: str | None = None,
+) -> Envelope:
     """Put an event into the envelope it will travel in."""
     return Envelope(
         id=event_id(workflow_id, event),
@@ -100,4 +111,5 @@ def envelop(event: WorkflowEvent, *, workflow_id: str, source: str, time: str, c
         time=time,
         event=event,
         cause=cause,
+        traceparent=traceparent,
     )

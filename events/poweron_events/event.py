@@ -9,14 +9,14 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, EncodedBytes, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
 PREFIX = "poweron."
 
-CATALOGUE = 1
+CATALOGUE = 2
 """The number of this release's set of event types; grows whenever a type is added."""
 
 FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
@@ -31,7 +31,9 @@ Commitment = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # Every number has an upper bound: sums over a whole workflow still fit 64 bits, in JSON and in Postgres.
 Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Milliseconds = Annotated[int, Field(ge=0, le=10**15)]
-NanoUsd = Annotated[int, Field(ge=0, le=10**13)]
+NANO: Final = 10**9  # nano-USD of a US dollar
+MAX_NANO_USD: Final = 10_000 * NANO
+NanoUsd = Annotated[int, Field(ge=0, le=MAX_NANO_USD)]
 Tokens = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 
@@ -57,6 +59,9 @@ def _inside(value: JsonValue) -> Iterable[JsonValue]:
 
 JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
 """Any JSON values by name, nested no deeper than every JSON reader can follow."""
+
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _StrictBase64:
@@ -134,7 +139,7 @@ class ModelCall(Model):
     model: str
     template: str
     template_sha256: str
-    prompt_ref: Commitment
+    prompt_ref: Commitment | None = None
     answer_ref: Commitment | None = None
     input_tokens: Tokens = 0
     output_tokens: Tokens = 0

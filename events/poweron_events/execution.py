@@ -1,6 +1,6 @@
 """Act, second half: approval, claim, and what came of the action."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
@@ -12,6 +12,7 @@ from poweron_events.event import (
     Milliseconds,
     Model,
     ModelCall,
+    Sha256,
     StepEvent,
     TryEvent,
 )
@@ -22,7 +23,6 @@ MAX_TRIES = 5
 
 EffectClass = Literal["pure", "idempotent", "at_most_once"]
 Outcome = Literal["done", "failed", "denied", "not_begun", "crashed", "unknown", "cancelled"]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class ActionDocument(Model):

@@ -21,6 +21,7 @@ from poweron_events.refinement import Classification
 from poweron_events.selection import DecidedBy
 
 Stage = Literal["plan", "plan_actions", "select", "parameterize", "execute", "observe", "refine", "review"]
+AskedStage = Literal["plan", "plan_actions", "refine", "review"]
 MAX_MESSAGE = 8_000  # characters
 
 
@@ -44,15 +45,34 @@ class TaskReviewed(TaskEvent):
     model_call: ModelCall | None = None
 
 
-class StageFailed(RoundEvent):
-    """A stage could not be done at all; the round will end as failed."""
+class StageEvent(RoundEvent):
+    """An event of a stage, wherever the workflow stands: zeros where it has not come that far."""
 
     task: Count
     attempt: Count
     step: Count
+
+
+class AnswerRejected(StageEvent):
+    """The model's answer to a planning, a refinement or a review could not be used; after the second one code decides.
+
+    Selections and parameters have refusals of their own.
+    """
+
+    try_: Number = Field(alias="try")
+    stage: AskedStage
+    reason: FreeText = Field(max_length=2_000)
+    model_call: ModelCall
+
+
+class StageFailed(StageEvent):
+    """A stage could not be done at all; the round will end as failed."""
+
     stage: Stage
     error: FreeText = Field(max_length=4_000)
     tries: Number
+    model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
+    """Of answers that came, but could not be kept or recorded as what they were."""
 
 
 class DeadlinePassed(RoundEvent):
@@ -60,7 +80,7 @@ class DeadlinePassed(RoundEvent):
 
     which: Literal["round"] = "round"
     due_ms: Milliseconds
-    """Broker time of the opening plus the round's deadline, in ms since 1970."""
+    """Broker time of the opening plus the round's deadline and what people took to decide, in ms since 1970."""
 
 
 class RoundEnd(RoundEvent):

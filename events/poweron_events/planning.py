@@ -28,10 +28,11 @@ class TasksPlanned(RoundEvent):
 
 
 class PlannedAction(Model):
-    """One action of a whole plan, with its references and parameters."""
+    """One action of a whole plan, with its references and parameters (Actionplan mode, deprecated)."""
 
     action: ActionName
     action_objective: FreeText
+    learnings: tuple[FreeText, ...] = ()
     required_input_documents: tuple[FreeText, ...] = ()
     required_connection: str | None = None
     parameters: JsonValues = {}

@@ -11,10 +11,11 @@ Classification = Literal["success", "retry", "failed"]
 
 
 class IterationTelemetry(Model):
-    """What one iteration cost, all its model calls together (B-01)."""
+    """What one iteration cost, all its model calls together, rejected ones too (B-01)."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
+    cost_nano_usd: Count = 0
     duration_ms: Milliseconds = 0
 
 

@@ -6,7 +6,7 @@ A request is identified by its CloudEvent (source, id): the same pair is the sam
 
 import base64
 import uuid
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, FailFast, Field, Tag, field_validator
 
@@ -17,10 +17,13 @@ from poweron_events.event import (
     DocumentRef,
     Event,
     FreeText,
+    Milliseconds,
     Model,
     NanoUsd,
     Number,
     RoundEvent,
+    Sha256,
+    StepEvent,
     Tokens,
 )
 
@@ -33,6 +36,7 @@ LAWS = 1
 MINUTE = 60_000  # milliseconds
 MAX_PROMPT = 20_000  # characters
 MAX_STEPS = 100
+MAX_REASON = 1_000  # characters, of a request
 MAX_DOCUMENTS = 100
 MAX_INLINE_DOCUMENT = 700_000  # bytes, before base64
 
@@ -64,11 +68,19 @@ class Requester(Model):
 
 
 class Budgets(Model):
-    """What a task and a workflow may spend on models; None means no limit."""
+    """What a task and a workflow, all its rounds together, may spend; None means no limit.
+
+    Durations are counted in broker time, without what a person took to approve or to deny. What a further round
+    does not limit is limited as in the round before.
+    """
 
     task_tokens: Tokens | None = None
+    task_cost_nano_usd: NanoUsd | None = None
+    task_duration_ms: Milliseconds | None = None
     workflow_tokens: Tokens | None = None
     workflow_cost_nano_usd: NanoUsd | None = None
+    workflow_steps: Count | None = None
+    workflow_retries: Count | None = None
 
 
 class Limits(Model):
@@ -81,6 +93,14 @@ class Limits(Model):
     budgets: Budgets = Budgets()
 
 
+ActionPattern = Annotated[
+    str, Field(max_length=100, pattern=r"^(\*|[A-Za-z][A-Za-z0-9_]*(\.(\*|[A-Za-z][A-Za-z0-9_]*))?)$")
+]
+"""`method.name`, `method.*` or `method`, and `*` for every action."""
+
+MAX_PATTERNS: Final = 100
+
+
 class Terms(Limits):
     """What a round is asked to do and within which bounds: shared by requests and openings."""
 
@@ -89,6 +109,7 @@ class Terms(Limits):
     denied_methods: tuple[Annotated[str, Field(max_length=100)], ...] = Field(default=(), max_length=100)
     user_language: str | None = Field(default=None, max_length=35)
     connections: tuple[Annotated[str, Field(max_length=100)], ...] = Field(default=(), max_length=100)
+    approve: tuple[ActionPattern, ...] = Field(default=(), max_length=MAX_PATTERNS)
     requester: Requester = Requester()
 
 
@@ -159,7 +180,17 @@ class RequestCancellation(Event):
 
     workflow_id: str = Field(max_length=64)
     round: Number
-    reason: FreeText = Field(default="", max_length=1_000)
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
+    requester: Requester = Requester()
+
+
+class RequestApproval(StepEvent):
+    """Somebody approves or denies the action that a step waits with: exactly these parameters, and no others."""
+
+    workflow_id: str = Field(max_length=64)
+    parameters_sha256: Sha256
+    decision: Literal["approve", "deny"]
+    reason: FreeText = Field(default="", max_length=MAX_REASON)
     requester: Requester = Requester()
 
 
@@ -174,12 +205,32 @@ class ForkedFrom(Model):
     head: str
 
 
+class LabelledDocuments(Model):
+    """The documents that one label names."""
+
+    label: str = Field(min_length=1, max_length=255)
+    documents: tuple[DocumentRef, ...] = Field(min_length=1, max_length=MAX_DOCUMENTS)
+
+
+class Spent(Model):
+    """What the rounds before used of the workflow's budgets, over accepted events."""
+
+    steps: Count = 0
+    retries: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cost_nano_usd: Count = 0
+
+
 class EarlierRounds(Model):
-    """The compact history of the rounds before, so that a round needs nothing older."""
+    """The compact history of the rounds before and their documents, so that a round needs nothing older."""
 
     last_round: Number
     history: FreeText = Field(default="", max_length=8_000)
     history_ref: Commitment | None = None
+    documents: tuple[LabelledDocuments, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
+    documents_left_out: Count = 0
+    spent: Spent = Spent()
 
 
 class WorkflowRequested(RoundEvent, Terms):

@@ -17,9 +17,15 @@ class ActionSelection(Model):
     name: str
 
     @classmethod
-    def of(cls, compound: str) -> "ActionSelection":
+    def of(cls, compound: ActionName) -> "ActionSelection":
+        """The action that `method.name` names."""
         method, _, name = compound.partition(".")
         return cls(method=method, name=name)
+
+    @property
+    def compound(self) -> ActionName:
+        """`method.name`, as the wire has it."""
+        return f"{self.method}.{self.name}"
 
 
 class SchemaField(Model):

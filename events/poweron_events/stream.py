@@ -12,6 +12,7 @@ from poweron_events.execution import (
 )
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
+    AnswerRejected,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -25,6 +26,7 @@ from poweron_events.refinement import RefinementDecided
 from poweron_events.request import (
     CancellationRequested,
     DocumentErased,
+    RequestApproval,
     RequestCancellation,
     RequestRefused,
     RequestRound,
@@ -54,6 +56,7 @@ WorkflowEvent = (
     | ObservationRecorded
     | RefinementDecided
     | TaskReviewed
+    | AnswerRejected
     | StageFailed
     | DeadlinePassed
     | RoundCompleted
@@ -62,7 +65,7 @@ WorkflowEvent = (
 )
 """What `poweron.events` holds."""
 
-Request = RequestWorkflow | RequestRound | RequestCancellation
+Request = RequestWorkflow | RequestRound | RequestCancellation | RequestApproval
 """What `poweron.requests` holds."""
 
 WORKFLOW_EVENTS: Final[dict[str, type[Event]]] = {cls.TYPE: cls for cls in get_args(WorkflowEvent)}

@@ -70,7 +70,9 @@ async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[async
     try:
         return await asyncpg.connect(*arguments, **options)
     except (ValueError, exceptions.ClientConfigurationError) as error:
-        raise Refused(f"the address of Postgres cannot be read: {error}") from error
+        raise Refused(
+            f"the address of Postgres cannot be read: {error}; write it like `postgresql://user@host:5432/database`"
+        ) from error
 
 
 async def _init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

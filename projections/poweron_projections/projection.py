@@ -17,6 +17,7 @@ from poweron_events.event import StepEvent
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
+from poweron_events.outcome import StageEvent
 from poweron_projections import records as records_
 from poweron_projections.dead_letters import DEAD_LETTERS, dead_letter_row
 from poweron_projections.documents import DOCUMENTS, document_rows
@@ -103,12 +104,18 @@ def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch
     batch.put(DOCUMENTS, document_rows(recorded, after))
     task, tasks = task_course(view.task, view.workflow, recorded, after)
     batch.put(TASKS, tasks)
-    step = (*view.step, recorded) if isinstance(recorded.envelope.event, StepEvent) else view.step
+    step = (*view.step, recorded) if _is_of_the_step(view, recorded) else view.step
     status = step_status(step, after)
     if status != "running":
         batch.put(STEPS, [step_row(step, status)])
         step = ()
     return View(after, view.row, view.settled, recorded, task, step)
+
+
+def _is_of_the_step(view: View, recorded: Recorded) -> bool:
+    """Whether the event tells of a step; that of a stage, which may also be one of the task, only while a step runs."""
+    event = recorded.envelope.event
+    return isinstance(event, StepEvent) or (bool(view.step) and isinstance(event, StageEvent))
 
 
 def settle(view: View, batch: Batch) -> View:

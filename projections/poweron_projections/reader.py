@@ -1,197 +1,47 @@
-"""What people and dashboards read of a workflow: the rows as frozen models, camelCase on the wire.
+"""What people and dashboards read of a workflow: the rows as entries.
 
 Pages go by key, never by number: the next page begins where the last one ended, also while rows come in.
 """
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
-from pydantic import Field, JsonValue
 
-from poweron_events.codec import is_uuid
+from poweron_events.codec import decode, is_uuid
 from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
-from poweron_events.event import DocumentRef, Model
+from poweron_events.event import Model
+from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.request import Spent
 from poweron_projections.connection import Found, Pool, acquire
+from poweron_projections.entries import (
+    ApprovalEntry,
+    DeadLetterEntry,
+    DocumentEntry,
+    EventEntry,
+    HistoryEntry,
+    RoundSummary,
+    StepEntry,
+    TaskEntry,
+    UsageEntry,
+    WorkflowSummary,
+)
 
 PAGE: Final = 50  # rows, where the caller names no limit
 
 Entry = TypeVar("Entry", bound=Model)
 
-WorkflowStatus = Literal["running", "completed", "failed", "cancelled", "never_opened"]
-
-
-class WorkflowSummary(Model):
-    """One workflow of the list: what was asked first, and how it stands."""
-
-    workflow_id: str
-    status: WorkflowStatus
-    phase: str
-    frozen: bool
-    prompt: str | None
-    workflow_mode: str | None
-    current_round: int
-    current_task: int
-    attempt: int
-    current_step: int
-    message: str | None
-    """What the last round ended with; None while it runs."""
-    steps: int
-    tokens: int
-    cost_nano_usd: int
-    seq: int
-    """How many records the workflow has."""
-    opened: str
-    updated: str
-    cursor: str
-    """Names this line: the page of the list that follows it begins after it."""
-
-
-class RoundSummary(Model):
-    """One round: what was asked and how it ended."""
-
-    round: int
-    prompt: str
-    workflow_mode: str
-    max_steps: int
-    status: str
-    reason: str
-    message: str | None
-    steps: int
-    input_tokens: int
-    output_tokens: int
-    cost_nano_usd: int
-    duration_ms: int | None
-    opened: str
-
-
-class TaskEntry(Model):
-    """One task of a round."""
-
-    round: int
-    task: int
-    objective: str
-    task_type: str
-    success_criteria: tuple[str, ...]
-    status: str
-    attempts: int
-    retries: int
-    actions: int
-    tokens: int
-    criteria_progress: JsonValue
-    reason: str
-
-
-class StepEntry(Model):
-    """One iteration of the loop."""
-
-    round: int
-    task: int
-    attempt: int
-    step: int
-    status: str
-    action: str | None
-    objective: str | None
-    parameters: JsonValue
-    refusals: tuple[str, ...]
-    tries: int
-    success: bool | None
-    outcome: str | None
-    error: str | None
-    result_label: str | None
-    decision: str | None
-    decision_reason: str | None
-    classification: str | None
-    hint: str | None
-    input_tokens: int
-    output_tokens: int
-    cost_nano_usd: int
-    duration_ms: int | None
-
-
-class HistoryEntry(Model):
-    """One message of the history."""
-
-    seq: int
-    round: int
-    task: int
-    attempt: int
-    step: int
-    kind: str
-    action: str | None
-    status: str
-    success: bool | None
-    message: str
-    summary: str
-    documents_label: str | None
-    documents: tuple[DocumentRef, ...]
-    findings: tuple[str, ...]
-    learnings: tuple[str, ...]
-    time: str
-
-
-class EventEntry(Model):
-    """One record of a workflow, with its verdict and its payload."""
-
-    seq: int
-    type: str
-    verdict: str
-    partition: int
-    offset: int
-    time: str
-    id: str
-    causationid: str | None
-    sha256: str
-    data: JsonValue
-
-
-class DocumentEntry(DocumentRef):
-    """One document, under the label that names it."""
-
-    round: int
-    label: str
-    seq: int
-
-
-class UsageEntry(Model):
-    """One model call."""
-
-    seq: int
-    verdict: str
-    type: str
-    provider: str
-    model: str
-    template: str
-    template_sha256: str
-    prompt_ref: str
-    answer_ref: str | None
-    input_tokens: int
-    output_tokens: int
-    cost_nano_usd: int
-    duration_ms: int
-    tries: int
-
-
-class DeadLetterEntry(Model):
-    """One record that nobody can read."""
-
-    topic: str
-    partition: int
-    offset: int
-    reason: str
-    size: int
-    raw: bytes | None = Field(repr=False)
-    time: str
-
-
 _WORKFLOWS: Final = """
-SELECT workflows.*, first.prompt, latest.mode, latest.message,
+SELECT workflows.*, first.prompt, latest.mode, latest.max_steps, latest.message,
+       COALESCE(tasks.actions, 0) AS current_action,
        used.steps AS steps, used.tokens, used.cost_nano_usd
   FROM workflows
   LEFT JOIN rounds first ON first.workflow_id = workflows.workflow_id AND first.round = 1
   LEFT JOIN rounds latest ON latest.workflow_id = workflows.workflow_id AND latest.round = workflows.round
+  LEFT JOIN tasks ON tasks.workflow_id = workflows.workflow_id
+                 AND tasks.round = workflows.round AND tasks.task = workflows.task
   LEFT JOIN LATERAL (
        SELECT COALESCE(SUM(steps), 0)::bigint AS steps,
               COALESCE(SUM(input_tokens + output_tokens), 0)::bigint AS tokens,
@@ -212,11 +62,29 @@ _STEPS: Final = "SELECT * FROM steps WHERE workflow_id = $1::uuid ORDER BY round
 _HISTORY: Final = """
 SELECT * FROM messages WHERE workflow_id = $1::uuid AND seq < $2 ORDER BY seq DESC LIMIT $3
 """
+_OPENING: Final = """
+SELECT records.value
+  FROM rounds
+  JOIN records ON records.workflow_id = rounds.workflow_id AND records.seq = rounds.opening_seq
+ WHERE rounds.workflow_id = $1::uuid ORDER BY rounds.round DESC LIMIT 1
+"""
+_SPENT: Final = """
+SELECT COUNT(ended_ms) AS ended,
+       COALESCE(SUM(steps), 0)::bigint AS steps,
+       COALESCE(SUM(input_tokens), 0)::bigint AS input_tokens,
+       COALESCE(SUM(output_tokens), 0)::bigint AS output_tokens,
+       COALESCE(SUM(cost_nano_usd), 0)::bigint AS cost_nano_usd,
+       (SELECT COALESCE(SUM(retries), 0)::bigint FROM tasks WHERE workflow_id = $1::uuid) AS retries
+  FROM rounds WHERE workflow_id = $1::uuid
+"""
 _EVENTS: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
 _DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
+_APPROVALS: Final = """
+SELECT * FROM approvals WHERE $1::uuid IS NULL OR workflow_id = $1::uuid ORDER BY asked, workflow_id LIMIT $2
+"""
 _DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
 
 _LAST_SEQ: Final = 2**31 - 1
@@ -270,6 +138,28 @@ async def history(
     return [_entry(HistoryEntry, row, time=time(row["time_ms"])) for row in found]
 
 
+async def messages(
+    pool: Pool, workflow_id: str, *, limit: int = PAGE, before_seq: int | None = None
+) -> list[ChatMessage]:
+    """The same page as the fold has its messages, to be told by the same functions (H-03)."""
+    last = _LAST_SEQ if before_seq is None else before_seq
+    return [_entry(ChatMessage, row) for row in await _fetch(pool, _HISTORY, workflow_id, last, limit)]
+
+
+async def opening(pool: Pool, workflow_id: str) -> Opening | None:
+    """How the workflow's last round was opened; None if it never was."""
+    found = await _fetch(pool, _OPENING, workflow_id)
+    event = decode(found[0]["value"]).event if found else None
+    return event if isinstance(event, Opening) else None
+
+
+async def spent(pool: Pool, workflow_id: str) -> tuple[int, Spent]:
+    """How many rounds of the workflow have ended, and what all of them used."""
+    (found,) = await _fetch(pool, _SPENT, workflow_id)
+    used = dict(found)
+    return used.pop("ended"), Spent(**used)
+
+
 async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
     """A page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
     return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
@@ -283,6 +173,20 @@ async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:
 async def usage(pool: Pool, workflow_id: str) -> list[UsageEntry]:
     """The model calls of a workflow in order, those of superseded events too."""
     return [_entry(UsageEntry, row) for row in await _fetch(pool, _USAGE, workflow_id)]
+
+
+async def approvals(pool: Pool, workflow_id: str | None = None, *, limit: int = PAGE) -> list[ApprovalEntry]:
+    """What waits for a person, in one workflow or in all of them; longest waiting first."""
+    return [
+        _entry(
+            ApprovalEntry,
+            row,
+            workflow_id=str(row["workflow_id"]),
+            asked=rfc3339(row["asked"]),
+            expires=rfc3339(row["expires"]),
+        )
+        for row in await _fetch(pool, _APPROVALS, workflow_id, limit)
+    ]
 
 
 async def dead_letters(pool: Pool, *, limit: int = PAGE) -> list[DeadLetterEntry]:

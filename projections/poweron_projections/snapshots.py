@@ -43,7 +43,9 @@ SELECT rounds.opening_seq, records.partition, records.log_offset, records.time_m
  ORDER BY records.workflow_id, records.seq
 """
 
-_COUNT_OPEN: Final = "SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open LIMIT $1) AS counted"
+_COUNT_OPEN: Final = """
+SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' LIMIT $1) AS counted
+"""
 
 _ANSWER: Final = """
 SELECT answer, workflow_id, seq, round, reason, detail
@@ -51,6 +53,17 @@ SELECT answer, workflow_id, seq, round, reason, detail
  WHERE source = $1 AND id = $2
  ORDER BY answer = 'accepted' DESC, workflow_id, seq
  LIMIT 1
+"""
+
+
+_APPROVAL: Final = """
+SELECT steps.approval AS state, steps.approval_sha256 AS parameters_sha256, steps.approval_due_ms AS due_ms,
+       steps.approval_by AS by,
+       workflows.phase = 'approve' AND (workflows.round, workflows.task, workflows.attempt, workflows.step)
+                                     = (steps.round, steps.task, steps.attempt, steps.step) AS waits
+  FROM steps JOIN workflows USING (workflow_id)
+ WHERE steps.workflow_id = $1::uuid AND (steps.round, steps.task, steps.attempt, steps.step) = ($2, $3, $4, $5)
+   AND steps.approval IS NOT NULL
 """
 
 
@@ -72,6 +85,17 @@ class Answer:
     round: int | None
     reason: RefusalReason | None
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What became of the question whether an action may run; `waits` while it can still be answered."""
+
+    state: Literal["asked", "granted", "denied"]
+    parameters_sha256: str
+    due_ms: int
+    by: str | None
+    waits: bool
 
 
 async def load(pool: Pool, partitions: Collection[int]) -> dict[int, Snapshot]:
@@ -112,7 +136,7 @@ async def positions(pool: Pool) -> dict[int, int]:
 
 
 async def count_open(pool: Pool, most: int) -> int:
-    """How many workflows have an open round, counted no further than `most`.
+    """How many workflows have an open round that does not wait for a person, counted no further than `most`.
 
     Raises:
         Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
@@ -133,6 +157,17 @@ async def answer(pool: Pool, source: str, request_id: str) -> Answer | None:
     if found is None:
         return None
     return Answer(**{**found, "workflow_id": str(found["workflow_id"])})
+
+
+async def approval(pool: Pool, workflow_id: str, place: tuple[int, int, int, int]) -> Approval | None:
+    """What the rows say of the approval of the step at `place`; None if nobody was asked for one.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        found = await connection.fetchrow(_APPROVAL, workflow_id, *place)
+    return None if found is None else Approval(**found)
 
 
 async def views(connection: Connection, workflow_ids: Collection[str]) -> dict[str, View]:

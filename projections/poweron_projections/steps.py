@@ -5,8 +5,14 @@ from typing import Any, NamedTuple
 
 from poweron_events.envelope import Recorded
 from poweron_events.event import StepEvent
-from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_events.fold.evolve import model_calls
+from poweron_events.execution import (
+    ActionCompleted,
+    ActionStarted,
+    ApprovalDenied,
+    ApprovalGranted,
+    ApprovalRequested,
+)
+from poweron_events.fold.charging import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.parameters import ParametersRejected, ParametersSet
@@ -27,6 +33,12 @@ class StepRow(NamedTuple):
     action: str | None = None
     objective: str | None = None
     parameters: Json | None = None
+    approval: str | None = None
+    approval_sha256: str | None = None
+    approval_by: str | None = None
+    approval_reason: str | None = None
+    approval_ms: int | None = None
+    approval_due_ms: int | None = None
     refusals: Json = "[]"
     tries: int = 0
     success: bool | None = None
@@ -110,5 +122,18 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "classification": event.classification,
                 "hint": optional_text(event.hint),
             }
-        case _:  # refusals are gathered; approvals: the parameters and the outcome tell
+        case ApprovalRequested() as event:
+            return {
+                "approval": "asked",
+                "approval_sha256": event.parameters_sha256,
+                "approval_ms": recorded.time_ms,
+                "approval_due_ms": recorded.time_ms + event.expires_ms,
+            }
+        case ApprovalGranted() | ApprovalDenied() as event:
+            return {
+                "approval": "granted" if isinstance(event, ApprovalGranted) else "denied",
+                "approval_by": text(event.requester.name) or None,
+                "approval_reason": text(event.reason),
+            }
+        case _:  # refusals are gathered
             return {}

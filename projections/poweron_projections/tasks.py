@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.charging import model_calls
+from poweron_events.fold.state import Used, Workflow
 from poweron_events.outcome import TaskReviewed
 from poweron_projections.table import Json, Table, Uuid, json, text
 
@@ -63,8 +64,9 @@ def _reviewed(course: TaskCourse, before: Workflow, recorded: Recorded, after: W
     """The task whose review let the next one begin."""
     row = task_row(before, _ended(course, recorded, after))
     event = recorded.envelope.event
-    progress = event.criteria_progress if isinstance(event, TaskReviewed) else ()
-    return row._replace(criteria_progress=json(progress)) if progress else row
+    assert isinstance(event, TaskReviewed)
+    progress = event.criteria_progress or before.task.progress
+    return row._replace(tokens=row.tokens + Used.by(model_calls(event)).tokens, criteria_progress=json(progress))
 
 
 def task_row(workflow: Workflow, course: TaskCourse) -> TaskRow:
@@ -75,7 +77,7 @@ def task_row(workflow: Workflow, course: TaskCourse) -> TaskRow:
         attempts=task.attempt,
         retries=task.retries,
         actions=task.actions,
-        tokens=task.tokens,
+        tokens=task.used.tokens,
         criteria_progress=json(task.progress),
         reason=course.reason,
         started_ms=course.started_ms,

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.fold.evolve import model_calls
+from poweron_events.fold.charging import model_calls
 from poweron_events.fold.state import Verdict
 from poweron_projections.table import Table, Uuid, text
 
@@ -20,7 +20,7 @@ class UsageRow(NamedTuple):
     model: str
     template: str
     template_sha256: str
-    prompt_ref: str
+    prompt_ref: str | None
     answer_ref: str | None
     input_tokens: int
     output_tokens: int

@@ -1,19 +1,53 @@
 """The settings: read once from the environment, then passed on as values."""
 
 import os
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from poweron_events.catalog import meaningless
 from poweron_events.log.kafka_settings import KafkaSettings
+
+UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
+LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+NO_URL: Final = "is not a URL: set it to one that begins with `http://` or `https://`."
+NO_PORT: Final = "is a URL with a wrong port: set it to one whose port is a number from 1 to 65535."
+DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]")
 
 
 def default_home() -> Path:
     """Where PowerOn keeps its data unless told otherwise."""
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "poweron"
+
+
+Provider = Literal["openai", "anthropic", "mistral", "azure", "ollama"]
+MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
+MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameters", "refine", "review", "process", "message")
+MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
+
+
+class ProviderSettings(BaseSettings):
+    """Where the providers of language models are and how we show who we are, in the variables that are usual for it."""
+
+    model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True, extra="ignore", str_strip_whitespace=True)
+
+    openai_api_key: SecretStr | None = None
+    openai_base_url: SecretStr | None = None
+    openai_api_version: str | None = None
+    """Of Azure."""
+    anthropic_api_key: SecretStr | None = None
+    anthropic_base_url: SecretStr | None = None
+    mistral_api_key: SecretStr | None = None
+    mistral_base_url: SecretStr | None = None
+    azure_openai_api_key: SecretStr | None = None
+    azure_openai_endpoint: SecretStr | None = None
+    ollama_api_key: SecretStr | None = None
+    ollama_base_url: SecretStr | None = None
 
 
 class Settings(BaseSettings):
@@ -44,25 +78,102 @@ class Settings(BaseSettings):
     content: str | None = None
     """Folder or URL of the content store; unset: a folder in `home`."""
     model: str = "builtin"
-    """`builtin`, or `scripted:FILE` to answer from a script."""
+    """`builtin`, `PROVIDER:MODEL`, or `scripted:FILE` to answer from a script."""
+    model_plan: str | None = None
+    """In place of `model` for this stage; so are the following."""
+    model_plan_actions: str | None = None
+    model_select: str | None = None
+    model_parameters: str | None = None
+    model_refine: str | None = None
+    model_review: str | None = None
+    model_process: str | None = None
+    model_message: str | None = None
+    model_output: Literal["native", "tool", "prompted"] | None = None
+    """How a model is told the form of its answer; unset: as is known to work best for it."""
+    model_timeout: float = Field(default=120, gt=0, le=3_600)
+    """Seconds that a model has to answer one request.
+
+    Longer than the time limit of a stage (of the request: 300 s unless it says otherwise), of an action that asks
+    (of the catalog: 180 s) or of the final message (60 s) it lets nothing take.
+    """
+    model_max_tokens: int = Field(default=16_000, ge=100, le=1_000_000)
+    """The most tokens that a model may write at once, also where a budget would leave more."""
     language: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     concurrency: int = Field(default=64, ge=1)
     """How many pieces of work, and how many actions, one process does at a time."""
     max_open: int = Field(default=1_000, ge=1)
     """How many workflows may be open before further requests wait in Kafka."""
+    otel_endpoint: str | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+    """A collector that takes spans over HTTP; unset: there are no spans."""
+    approve: str = ""
+    """Which actions wait for a person's approval, with commas between: `web.*`, `ai.process`, or `*` for all."""
+    approval_expires: str = "7d"
+    """How long an approval is waited for: a whole number of `s`, `m`, `h` or `d`."""
 
-    @field_validator("model")
+    @field_validator("approve")
     @classmethod
-    def _is_a_model(cls, model: str) -> str:
-        kind, _, file = model.partition(":")
-        if model != "builtin" and not (kind == "scripted" and file):
-            raise ValueError(f"{model!r} is neither `builtin` nor `scripted:FILE`")
+    def _are_patterns(cls, approve: str) -> str:
+        for pattern in _listed(approve):
+            if (wrong := meaningless(pattern)) is not None:
+                raise ValueError(wrong)
+        return approve
+
+    @field_validator("approval_expires")
+    @classmethod
+    def _is_a_duration(cls, expires: str) -> str:
+        if not DURATION.fullmatch(expires):
+            raise ValueError(f"{expires!r} is no duration; write it like `30m`, `12h` or `7d`")
+        return expires
+
+    @field_validator("otel_endpoint")
+    @classmethod
+    def _is_a_collector(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None and wrong_address(endpoint):  # untold: it may hold a password
+            raise ValueError("that is no address of a collector; write it like `http://localhost:4318`")
+        return endpoint
+
+    @field_validator("language")
+    @classmethod
+    def _is_a_language(cls, tag: str | None) -> str | None:
+        if tag is not None and (wrong := wrong_language(tag)) is not None:
+            raise ValueError(wrong)
+        return tag
+
+    @field_validator("model", *[f"model_{stage}" for stage in MODEL_STAGES])
+    @classmethod
+    def _is_a_model(cls, model: str | None) -> str | None:
+        if model is None or model == "builtin":
+            return model
+        kind, _, name = model.partition(":")
+        if kind not in MODEL_KINDS or not name:
+            kinds = ", ".join(f"`{provider}:MODEL`" for provider in get_args(Provider))
+            raise ValueError(f"{model!r} is no model: it must be `builtin`, {kinds} or `scripted:FILE`")
+        if not (name.isprintable() and len(name) <= MAX_MODEL_NAME):
+            raise ValueError(f"the name of a model must be printable and at most {MAX_MODEL_NAME} characters long")
         return model
+
+    @property
+    def models(self) -> dict[str, str]:
+        """The model of every stage, by the stage's name."""
+        return {stage: getattr(self, f"model_{stage}") or self.model for stage in MODEL_STAGES}
+
+    @property
+    def provided_models(self) -> list[str]:
+        """Those of providers, each once."""
+        return [name for name in dict.fromkeys(self.models.values()) if name.partition(":")[0] in get_args(Provider)]
 
     @property
     def content_place(self) -> str:
         return self.content or str(self.home / "content")
+
+    @property
+    def approve_patterns(self) -> frozenset[str]:
+        return frozenset(_listed(self.approve))
+
+    @property
+    def approval_expires_ms(self) -> int:
+        return int(self.approval_expires[:-1]) * UNITS[self.approval_expires[-1]]
 
     def kafka_settings(self, bootstrap: str) -> KafkaSettings:
         """The settings of every Kafka client."""
@@ -80,6 +191,31 @@ class Settings(BaseSettings):
             session_timeout_ms=self.kafka_session_timeout_ms,
             prefix=self.kafka_prefix,
         )
+
+
+def wrong_address(url: str) -> str | None:
+    """What keeps a client from taking it for an address, and what to do; most raise errors of their own for it."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return NO_URL
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable():
+        return NO_URL
+    try:
+        return NO_PORT if parts.port == 0 else None
+    except ValueError:
+        return NO_PORT
+
+
+def wrong_language(tag: str) -> str | None:
+    """What keeps it from naming a language, as a sentence without its full stop."""
+    if LANGUAGE.fullmatch(tag):
+        return None
+    return f"{tag!r} is not the tag of a language. Examples are en, de and pt-BR"
+
+
+def _listed(patterns: str) -> list[str]:
+    return [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
 
 
 def _text(path: Path | None) -> str | None:

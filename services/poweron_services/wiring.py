@@ -7,25 +7,30 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import Role
 from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.request import Spent
 from poweron_projections import projector, reader, snapshots
 from poweron_projections.connection import Pool
+from poweron_services import telemetry
 from poweron_services.actions.action import Action
 from poweron_services.actions.registry import actions
-from poweron_services.config import Settings
+from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connections import Connections, connect
+from poweron_services.decider.approval import Approval
 from poweron_services.models.call import Caller
 from poweron_services.models.model import ChatModel
+from poweron_services.models.prompts import Stage
+from poweron_services.models.staged import StagedModel
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.fitting import fitting_text
 from poweron_services.roles.intake import Intake
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
@@ -43,6 +48,7 @@ __all__ = [
     "connect",
     "group_of",
     "now_ms",
+    "open_model",
     "serve",
     "settle",
     "thinkers",
@@ -54,9 +60,8 @@ ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
 QUESTION_TIMEOUT = 10.0  # seconds
 LOAD_TIMEOUT = 60.0  # seconds: every open workflow of the partitions is folded
-COMPACT_ENTRIES = 100
+PAGE = 500  # messages read at a time
 COLLECT_AFTER = 10_000  # objects more than there were
-COMPACT_HISTORY_BUDGET = 8_000  # bytes, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +94,32 @@ class Rows:
         async with _within(QUESTION_TIMEOUT):
             return await snapshots.answer(self.pool, source, request_id) is not None
 
+    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> snapshots.Approval | None:
+        async with _within(QUESTION_TIMEOUT):
+            return await snapshots.approval(self.pool, workflow_id, place)
+
     async def closing(self, workflow_id: str) -> bool:
         async with _within(QUESTION_TIMEOUT):
             found = await reader.workflow(self.pool, workflow_id)
         return found is not None and found.phase in ("closing", "draining")
 
-    async def compact_history(self, workflow_id: str) -> str:
+    async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
         async with _within(QUESTION_TIMEOUT):
-            entries = await reader.history(self.pool, workflow_id, limit=COMPACT_ENTRIES)
-        lines = [f"[round {entry.round}] {entry.summary or entry.message}" for entry in entries]
-        return fitting_text("\n".join(lines), COMPACT_HISTORY_BUDGET)
+            return await reader.messages(self.pool, workflow_id, limit=PAGE, before_seq=before_seq)
+
+    async def spent(self, workflow_id: str, rounds: int) -> Spent:
+        async with _within(QUESTION_TIMEOUT):
+            ended, spent = await reader.spent(self.pool, workflow_id)
+        if ended != rounds:
+            raise Unavailable(f"Postgres was rebuilt and does not hold all {rounds} rounds of {workflow_id} yet")
+        return spent
+
+    async def opening(self, workflow_id: str, round_number: int) -> Opening:
+        async with _within(QUESTION_TIMEOUT):
+            opening = await reader.opening(self.pool, workflow_id)
+        if opening is None or opening.round != round_number:
+            raise Unavailable(f"Postgres was rebuilt and does not hold round {round_number} of {workflow_id} yet")
+        return opening
 
 
 @asynccontextmanager
@@ -112,15 +133,41 @@ async def _within(seconds: float) -> AsyncGenerator[None, None]:
         raise Unavailable(str(error)) from error
 
 
-def build_model(settings: Settings) -> ChatModel:
-    """The model that the settings name."""
-    if settings.model.startswith("scripted:"):
+@asynccontextmanager
+async def open_model(settings: Settings) -> AsyncGenerator[ChatModel, None]:
+    """The model that the settings name, or one for every stage; its connections are closed in the end."""
+    async with AsyncExitStack() as opened:
+        yield build_model(settings, opened)
+
+
+def build_model(settings: Settings, opened: AsyncExitStack | None = None) -> ChatModel:
+    """The model that the settings name, or one for every stage; what has to be closed is put on the stack.
+
+    Raises:
+        Refused: a setting is missing that the model needs; the sentence names it.
+    """
+    built = {name: _built(name, settings, opened) for name in dict.fromkeys(settings.models.values())}
+    if len(built) == 1:
+        return next(iter(built.values()))
+    return StagedModel({stage: built[settings.models[stage]] for stage in get_args(Stage)})
+
+
+def _built(name: str, settings: Settings, opened: AsyncExitStack | None) -> ChatModel:
+    kind, _, rest = name.partition(":")
+    if kind == "builtin":
+        from poweron_services.models.builtin import BuiltinModel  # noqa: PLC0415 - its ranking takes time to import
+
+        return BuiltinModel()
+    if kind == "scripted":
         from poweron_services.models.scripted import ScriptedModel  # noqa: PLC0415 - only where it is asked for
 
-        return ScriptedModel.from_file(settings.model.removeprefix("scripted:"))
-    from poweron_services.models.builtin import BuiltinModel  # noqa: PLC0415 - its ranking takes time to import
+        return ScriptedModel.from_file(rest)
+    from poweron_services.models.providers import ProviderModel  # noqa: PLC0415 - takes more than a second to import
 
-    return BuiltinModel()
+    model = ProviderModel(cast("Provider", kind), rest, settings, ProviderSettings())
+    if opened is not None:
+        opened.push_async_callback(model.aclose)
+    return model
 
 
 def now_ms() -> int:
@@ -139,33 +186,51 @@ async def serve(
 ) -> None:
     """Play the roles until cancelled, with the actions `known`, by default our own; what is away is waited for."""
     instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-    async with asyncio.TaskGroup() as group:
-        for running in _services(connections, frozenset(roles), model, instance, actions() if known is None else known):
+    resource = {"service.instance.id": instance, "poweron.roles": ",".join(sorted(roles))}
+    async with (
+        telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,
+        asyncio.TaskGroup() as group,
+    ):
+        process = _Process(connections, instance, spans)
+        for running in _services(process, frozenset(roles), model, actions() if known is None else known):
             group.create_task(running)
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """What every role of a process has."""
+
+    connections: Connections
+    instance: str
+    spans: telemetry.Sink | None
+
+
 def _services(
-    connections: Connections, roles: frozenset[str], model: ChatModel, instance: str, known: Mapping[str, Action]
+    process: _Process, roles: frozenset[str], model: ChatModel, known: Mapping[str, Action]
 ) -> list[Coroutine[Any, Any, None]]:
     services: list[Coroutine[Any, Any, None]] = []
+    connections = process.connections
     if "projector" in roles:
         services.append(projector.run(connections.log, connections.pool))
     if "intake" in roles:
-        services.append(_intake(connections, instance).run())
+        services.append(_intake(process).run())
     if roles & FOLDING:
-        services.append(_worker(connections, roles & FOLDING, model, instance, known).run())
+        services.append(_worker(process, roles & FOLDING, model, known).run())
     return services
 
 
-def _intake(connections: Connections, instance: str) -> Intake:
+def _intake(process: _Process) -> Intake:
+    connections = process.connections
     return Intake(
         event_log=connections.log,
         answers=Rows(connections.pool),
         content=connections.content,
-        instance=instance,
+        instance=process.instance,
         now_ms=now_ms,
         default_language=connections.settings.language,
         max_open=connections.settings.max_open,
+        approve=connections.settings.approve_patterns,
+        spans=process.spans,
     )
 
 
@@ -177,8 +242,8 @@ def group_of(roles: frozenset[str]) -> str:
 def thinkers(caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec]) -> dict[Role, Think]:
     """What every role but the executor does when it is its turn."""
     return {
-        "planner": Planner(caller, specs),
-        "selector": Selector(caller, specs),
+        "planner": Planner(caller, content, specs),
+        "selector": Selector(caller, content, specs),
         "parameterizer": Parameterizer(caller, specs),
         "observer": Observer(content),
         "refiner": Refiner(caller),
@@ -186,19 +251,19 @@ def thinkers(caller: Caller, content: ContentStore, specs: Mapping[str, ActionSp
     }
 
 
-def _worker(
-    connections: Connections, roles: frozenset[str], model: ChatModel, instance: str, known: Mapping[str, Action]
-) -> Worker:
+def _worker(process: _Process, roles: frozenset[str], model: ChatModel, known: Mapping[str, Action]) -> Worker:
+    connections = process.connections
     caller = Caller(model, connections.content)
     specs = {name: action.spec for name, action in known.items()}
     executor = Executor(
         actions=known,
         caller=caller,
         content=connections.content,
-        worker=instance,
+        worker=process.instance,
         observes="observer" in roles,
         concurrency=connections.settings.concurrency,
         now_ms=now_ms,
+        approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
     )
     return Worker(
         event_log=connections.log,
@@ -206,7 +271,8 @@ def _worker(
         thinkers={role: think for role, think in thinkers(caller, connections.content, specs).items() if role in roles},
         executor=executor if "executor" in roles else None,
         group=group_of(roles),
-        instance=instance,
+        instance=process.instance,
         concurrency=connections.settings.concurrency,
         now_ms=now_ms,
+        spans=process.spans,
     )

@@ -3,13 +3,16 @@
 import asyncio
 import os
 import time
+from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
-from poweron_events.errors import Conflict, Refused
+from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, closing
+from poweron_events.log import kafka as kafka_log
 from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
 from poweron_events.log.kafka_follower import KafkaFollower
 
@@ -28,6 +31,23 @@ async def test_after_a_record_that_the_broker_refuses_the_next_is_taken(
         with pytest.raises(Refused, match="as too large"):
             await log.append(TOPIC, [Message(b"w", os.urandom(3_000_000))])
         assert list(await log.append(TOPIC, [Message(b"w", b"second"), Message(b"w", b"third")])) == [1, 2]
+
+
+@pytest.mark.req("E-05")
+async def test_the_producer_is_idempotent_and_has_no_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[dict[str, Any]] = []
+
+    class Noting(AIOKafkaProducer):
+        def __init__(self, **options: Any) -> None:
+            told.append(options)
+            super().__init__(**options)
+
+    monkeypatch.setattr(kafka_log, "AIOKafkaProducer", Noting)
+    with pytest.raises(Unavailable):
+        await KafkaLog(KafkaSettings("127.0.0.1:1")).append(TOPIC, [Message(b"w", b"1")])
+    (options,) = told
+    assert (options["acks"], options["enable_idempotence"]) == ("all", True)
+    assert not [name for name in options if "transaction" in name]
 
 
 async def _replaced(log: KafkaLog) -> None:

@@ -83,7 +83,7 @@ def test_a_record_looks_exactly_like_this() -> None:
     event = At().started()
     cause = Cause("01900000-0000-5000-8000-000000000001", "ab" * 32, 41)
     assert encode(enveloped(event, cause)) == (
-        b'{"catalogue":1,"causationhash":"abababababababababababababababababababababababababababababababab",'
+        b'{"catalogue":2,"causationhash":"abababababababababababababababababababababababababababababababab",'
         b'"causationid":"01900000-0000-5000-8000-000000000001","causationoffset":"41",'
         b'"correlationid":"7d444840-9dc0-11d1-b245-5ffdce74fad2",'
         b'"data":{"action":"document.extract","attempt":1,"claim":"claim","deadlineMs":60000,"effectClass":"pure",'
@@ -184,9 +184,9 @@ HOSTILE = {
     "deep data": (record(data=None).replace(b'{"cat', b'{"a":' + b"[" * 300 + b"]" * 300 + b',"cat'), "could have written"),
     "spaces": (b" " + record(), "canonical form"),
     "other order": (json.dumps(json.loads(record()), separators=(",", ":"))[:-1].encode() + b',"a":1}', "canonical form"),
-    "a key twice": (record().replace(b'{"catalogue":1', b'{"catalogue":1,"catalogue":1'), "canonical form"),
-    "a huge number": (record().replace(b'"catalogue":1', b'"catalogue":' + b"9" * 400), "not JSON"),
-    "a number that does not survive": (record().replace(b'"catalogue":1', b'"catalogue":' + b"9" * 30), "canonical form"),
+    "a key twice": (record().replace(b'{"catalogue":2', b'{"catalogue":2,"catalogue":1'), "canonical form"),
+    "a huge number": (record().replace(b'"catalogue":2', b'"catalogue":' + b"9" * 400), "not JSON"),
+    "a number that does not survive": (record().replace(b'"catalogue":2', b'"catalogue":' + b"9" * 30), "canonical form"),
     "another specversion": (record(specversion="0.3"), "specversion must be '1.0', not '0.3'"),
     "no id": (record(id=None), "'id' must be a text that is not empty"),
     "an id that is no UUID": (record(id="x"), "'id' must be a lower-case UUID"),
@@ -207,16 +207,16 @@ HOSTILE = {
     "a broken offset": (record(causationid=WORKFLOW, causationhash="x", causationoffset="-1"), "'causationoffset'"),
     "a huge offset": (record(causationid=WORKFLOW, causationhash="x", causationoffset="9" * 30), "'causationoffset'"),
     "an empty traceparent": (record(traceparent=""), "'traceparent' must be a text"),
-    "a missing field": (data(action=None), "action: Field required"),
-    "a number as text": (data(step="1"), "step: Input should be a valid integer"),
-    "a number with a point": (data(step=1.0), "step: Input should be a valid integer"),
-    "step 0": (data(step=0), "step: Input should be greater than or equal to 1"),
-    "a step that no database holds": (data(step=2**31), "step: Input should be less than or equal to 2147483647"),
+    "a missing field": (data(action=None), "action is missing"),
+    "a number as text": (data(step="1"), "step must be a whole number"),
+    "a number with a point": (data(step=1.0), "step must be a whole number"),
+    "step 0": (data(step=0), "step must be at least 1"),
+    "a step that no database holds": (data(step=2**31), "step must be at most 2147483647"),
     "a step that is no integer any more": (data(step=1e20), "step"),
     "an action that is no name": (data(action="rm -rf /"), "action: String should match pattern"),
-    "a Python name": (data(actionObjective=None, action_objective="x"), "actionObjective: Field required"),
+    "a Python name": (data(actionObjective=None, action_objective="x"), "actionObjective is missing"),
     "a megabyte of the wrong": (data(action="x" * 1_000_000), "action"),
-    "thousands of fields": (record(data={str(number): None for number in range(5_000)}), "Field required"),
+    "thousands of fields": (record(data={str(number): None for number in range(5_000)}), "is missing"),
 }  # fmt: skip
 
 

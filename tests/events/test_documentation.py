@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from referencing import Registry, Resource
-from strategies import models
+from strategies import models, workflow_events
 
 from poweron_events import topics
 from poweron_events.codec import encode, encode_request
@@ -25,7 +26,8 @@ from poweron_events.documentation.schemas import json_schemas
 from poweron_events.envelope import envelop
 from poweron_events.event import Event
 from poweron_events.log import Record
-from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
+from poweron_events.outcome import AnswerRejected
+from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, WorkflowEvent
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 TIME = "2026-11-21T00:00:00.000Z"
@@ -207,3 +209,37 @@ def test_the_page_shows_every_event_with_an_example_that_is_one() -> None:
     assert {example["type"] for example in examples} == set(ALL)
     for name in (event.__name__ for event in ALL.values()):
         assert f"\n### {name}\n" in page
+
+
+def identity_by_the_page(example: Any) -> str:
+    """The id of a record's JSON, by nothing but what the page says of it."""
+    page = " ".join((ROOT / "docs" / "events.md").read_text().split("\n## ")[0].split())
+    said = re.search(r"uuid5 of `(.+?)` and `workflow id\|(.+?)`", page)
+    assert said is not None
+    assert "What an event does not have is 0." in page
+    assert "An event that names a `request` has that one's `source|id` in place of the try." in page
+    assert f"`{AnswerRejected.TYPE}` has its `type|stage` in place of the type" in page
+    data = example["data"]
+    parts = {**data, "type": example["type"]}
+    if data.get("request"):
+        parts["try"] = "{source}|{id}".format(**data["request"])
+    if example["type"] == AnswerRejected.TYPE:
+        parts["type"] = f"{example['type']}|{data['stage']}"
+    slot = "|".join(str(parts.get(name, 0)) for name in said[2].split("|"))
+    return str(uuid.uuid5(uuid.UUID(said[1]), f"{example['subject']}|{slot}"))
+
+
+@pytest.mark.req("E-04")
+@settings(max_examples=300)
+@given(event=workflow_events)
+def test_the_id_of_every_event_follows_from_what_the_page_says(event: WorkflowEvent) -> None:
+    example = orjson.loads(encode(envelop(event, workflow_id=WORKFLOW, source="/poweron/test/1", time=TIME)))
+    assert identity_by_the_page(example) == example["id"]
+
+
+@pytest.mark.req("E-04")
+def test_the_ids_of_the_pages_examples_follow_from_what_the_page_says() -> None:
+    page = (ROOT / "docs" / "events.md").read_text()
+    examples = [json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)]
+    events = [example for example in examples if example["type"] in WORKFLOW_EVENTS]
+    assert [identity_by_the_page(example) for example in events] == [example["id"] for example in events]

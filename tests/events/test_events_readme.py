@@ -107,7 +107,7 @@ async def test_a_request_that_cannot_be_taken_gets_a_refusal(serving: Connection
     refused = await answer(serving.log, workflow_id(SOURCE, "4"))
     assert isinstance(refused, RequestRefused)
     assert (refused.request.id, refused.reason) == ("4", "invalid")
-    assert refused.detail.startswith("prompt: Field required")
+    assert refused.detail.startswith("prompt is missing")
 
 
 @pytest.mark.req("E-14")

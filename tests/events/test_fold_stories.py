@@ -14,8 +14,10 @@ from builders import (
     step,
 )
 from poweron_events.event import CriterionProgress
+from poweron_events.fold.state import TaskContext, task_context
 from poweron_events.observation import Observation
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundFailed, Totals
+from poweron_events.request import WorkflowRequested
 from poweron_events.stream import WorkflowEvent
 from story import given
 
@@ -282,6 +284,22 @@ def test_an_answer_that_nobody_asked_for_has_no_effect() -> None:
     given(*ASKED).when(At(2).approval_granted()).then_superseded()
 
 
+@pytest.mark.req("E-16")
+@pytest.mark.parametrize("answer", [AT.approval_granted(), AT.approval_denied("6"), AT.approval_denied()])
+def test_the_time_that_a_person_took_is_none_of_the_rounds(answer: WorkflowEvent) -> None:
+    opening, *rest = READY
+    assert isinstance(opening, WorkflowRequested)
+    story = given(opening.model_copy(update={"deadline_ms": 60_000}), *rest, AT.approval_requested())
+    story.given(refused("7"), refused("8")).given(answer).then(waited_ms=3_000, due={"round": ("reviewer", 63_000)})
+
+
+@pytest.mark.req("E-16")
+def test_every_wait_of_a_round_is_left_out() -> None:
+    denied = (*ASKED, AT.approval_denied("6"), AT.started(), AT.done(), AT.observed())
+    again = (AT.refined(decision="continue"), At(2).selected(), At(2).parameters(), At(2).approval_requested())
+    given(*denied, *again, At(2).approval_granted()).then(waited_ms=2_000)
+
+
 def test_nothing_starts_while_an_approval_is_open() -> None:
     given(*ASKED).when(AT.started()).then_superseded()
 
@@ -367,11 +385,9 @@ def test_what_is_due_is_counted_in_broker_time() -> None:
     story = given(opening).then(due={"round": ("reviewer", 60_000), "stage": ("planner", 5_000)})
     story.given(planned()).then(due={"round": ("reviewer", 60_000), "stage": ("selector", 6_000)})
     story.given(AT.selected(), AT.parameters()).then(due={"round": ("reviewer", 60_000)})
-    story.given(AT.approval_requested(expires_ms=7_000)).then(
-        due={"round": ("reviewer", 60_000), "approval": ("executor", 11_000)}
-    )
+    story.given(AT.approval_requested(expires_ms=7_000)).then(due={"approval": ("executor", 11_000)})
     story.given(AT.approval_granted(), AT.started(deadline_ms=9_000)).then(
-        due={"round": ("reviewer", 60_000), "claim": ("executor", 15_000)}
+        due={"round": ("reviewer", 61_000), "claim": ("executor", 15_000)}
     )
     story.given(DEADLINE).then(due={"claim": ("executor", 15_000)})
     story.given(AT.done()).then(due={})
@@ -410,6 +426,25 @@ def test_a_plan_is_no_part_of_react_mode() -> None:
 
 def test_a_refinement_is_no_part_of_a_plan() -> None:
     given(*PLAN, AT.actions_planned(2), *taken(1)).when(AT.refined()).then_superseded()
+
+
+@pytest.mark.req("M-05")
+def test_a_request_that_names_no_mode_and_no_limit_is_done_in_react_mode_with_five_steps() -> None:
+    assert task_context(given(*PLANNED).workflow) == TaskContext(react_mode=True, max_steps=5)
+
+
+@pytest.mark.req("M-05")
+def test_a_task_has_the_mode_of_its_round_and_no_more_steps_than_either_allows() -> None:
+    asked = requested(workflow_mode="Actionplan", max_steps=3)
+    assert task_context(given(asked, planned(max_steps=1)).workflow) == TaskContext(react_mode=False, max_steps=1)
+    assert task_context(given(asked, planned(max_steps=9)).workflow) == TaskContext(react_mode=False, max_steps=3)
+
+
+@pytest.mark.req("M-05")
+def test_a_follow_up_may_be_in_another_mode() -> None:
+    story = given(*ENDED, follow_up(workflow_mode="Actionplan"), planned(round_number=2))
+    story.then(phase="plan_actions", turn="planner")
+    assert not task_context(story.workflow).react_mode
 
 
 # --- rounds ----------------------------------------------------------------------------------------

@@ -13,8 +13,11 @@ from builders import (
     requested,
     reviewed,
     step,
+    typical,
 )
 from poweron_events.envelope import Cause
+from poweron_events.event import CATALOGUE
+from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.turn import turn
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.stream import WorkflowEvent
@@ -89,7 +92,7 @@ def test_the_first_in_offset_order_wins_whatever_it_says() -> None:
 
 
 def unknown(story_value: bytes, catalogue: int) -> bytes:
-    return story_value.replace(b'"catalogue":1', b'"catalogue":%d' % catalogue).replace(
+    return story_value.replace(b'"catalogue":%d' % CATALOGUE, b'"catalogue":%d' % catalogue).replace(
         b"poweron.action.selected.v1", b"poweron.action.dreamed.v1"
     )
 
@@ -97,7 +100,7 @@ def unknown(story_value: bytes, catalogue: int) -> bytes:
 @pytest.mark.req("E-13")
 def test_a_type_of_a_newer_catalogue_freezes_the_workflow_and_cancelling_still_works() -> None:
     story = given(*SELECTED)
-    story.when_written(unknown(story.told.values[-1], 2))
+    story.when_written(unknown(story.told.values[-1], CATALOGUE + 1))
     assert (story.verdict, turn(story.workflow), story.workflow.frozen) == ("unknown", None, True)
     story.when(AT.parameters()).then(phase="ready", turn=None, due={})
     story.when(cancellation()).then(phase="closing", turn="reviewer")
@@ -108,7 +111,7 @@ def test_a_type_of_a_newer_catalogue_freezes_the_workflow_and_cancelling_still_w
 @pytest.mark.req("E-13")
 def test_a_started_action_of_a_frozen_workflow_drains() -> None:
     story = given(*STARTED)
-    story.when_written(unknown(story.told.values[2], 2))
+    story.when_written(unknown(story.told.values[2], CATALOGUE + 1))
     story.when(cancellation()).then(phase="draining", turn="executor")
     story.when(AT.done()).then(phase="closing", turn="reviewer")
 
@@ -116,13 +119,13 @@ def test_a_started_action_of_a_frozen_workflow_drains() -> None:
 @pytest.mark.req("E-13")
 def test_an_unknown_type_of_a_catalogue_that_we_know_has_no_effect() -> None:
     story = given(*SELECTED)
-    story.when_written(unknown(story.told.values[-1], 1)).then_superseded()
+    story.when_written(unknown(story.told.values[-1], CATALOGUE)).then_superseded()
 
 
 @pytest.mark.req("E-13")
 def test_an_unknown_type_after_the_end_freezes_nothing() -> None:
     story = given(*ENDED)
-    story.when_written(unknown(story.told.values[2], 2)).then_nothing_changed()
+    story.when_written(unknown(story.told.values[2], CATALOGUE + 1)).then_nothing_changed()
     assert story.verdict == "unknown"
 
 
@@ -140,11 +143,19 @@ def test_who_lacks_a_workflows_laws_never_acts_on_it() -> None:
 @pytest.mark.req("B-01")
 def test_every_accepted_call_is_counted_for_the_task_and_the_round() -> None:
     story = given(*PLANNED, AT.selection_rejected(), AT.selected(), AT.parameters())
-    story.then(tokens=3 * 120)
+    assert story.workflow.task.used.tokens == 3 * 120
     assert story.workflow.current.totals == Totals(
         steps=1, input_tokens=400, output_tokens=80, cost_nano_usd=4 * CALL.cost_nano_usd
     )
-    story.given(AT.started(), AT.done(model_calls=(CALL, CALL))).then(tokens=5 * 120)
+    story.given(AT.started(), AT.done(model_calls=(CALL, CALL)), AT.observed(), AT.rejected("refine"))
+    assert story.workflow.task.used.tokens == story.workflow.step.used.tokens == 6 * 120
+    assert story.workflow.step.used.duration_ms == 6 * CALL.duration_ms
+
+
+@pytest.mark.req("B-01")
+def test_a_stage_that_failed_tells_of_the_answers_it_got() -> None:
+    failed = AT.failed("select").model_copy(update={"model_calls": (CALL, CALL)})
+    assert given(*PLANNED, failed).workflow.current.totals.input_tokens == 3 * CALL.input_tokens
 
 
 @pytest.mark.req("M-08")
@@ -172,6 +183,54 @@ def test_a_round_is_told_in_five_kinds_of_messages() -> None:
 def test_a_task_starts_once_whatever_comes_first() -> None:
     given(*PLANNED, AT.selection_rejected(), AT.selected()).then(
         kinds=["workflow_start", "task_start"], says="Task 1 of 1 starts: Find the total"
+    )
+
+
+@pytest.mark.req("L-09")
+def test_neither_refusals_nor_parameters_nor_decisions_are_told_by_themselves() -> None:
+    story = given(*PLANNED, AT.selection_rejected(), AT.selected(), AT.parameters_rejected(), AT.parameters())
+    story.given(AT.started(), AT.started(2), AT.done(2), AT.observed(), AT.rejected("refine"))
+    story.given(AT.refined(decision="continue", classification="retry"), *step(2), At(2).rejected("review"))
+    story.given(reviewed(status="retry"), *step(attempt=2), reviewed(attempt=2), completed()).then(
+        kinds=[
+            *("workflow_start", "task_start", "step", "step", "task_end"),
+            *("step", "task_end", "round_end"),
+        ]
+    )
+
+
+@pytest.mark.req("L-09")
+@pytest.mark.parametrize(
+    ("stop", "end"), [(cancellation(), CANCELLED), (DEADLINE, FAILED), (AT.failed("parameterize"), FAILED)]
+)
+def test_a_round_that_was_stopped_has_one_last_message(stop: WorkflowEvent, end: WorkflowEvent) -> None:
+    given(*SELECTED, stop, end).then(kinds=["workflow_start", "task_start", "round_end"])
+
+
+@pytest.mark.req("H-01")
+def test_the_history_goes_back_from_the_newest_message_of_the_newest_round() -> None:
+    told = typical(steps=1)
+    first = told.workflow.current.messages
+    told.tell(follow_up(2), planned(1, 2), *step(1, round_number=2))
+    messages = [*first, *told.workflow.current.messages]
+    shown = [(one.round, one.kind) for one in reverse_chronological(messages)]
+    assert shown == [
+        *((2, "step"), (2, "task_start"), (2, "workflow_start")),
+        *((1, "round_end"), (1, "task_end"), (1, "step"), (1, "task_start"), (1, "workflow_start")),
+    ]
+    assert reverse_chronological(messages[::-1]) == reverse_chronological(messages)
+
+
+@pytest.mark.req("H-01")
+def test_a_message_shows_its_label_its_references_its_findings_its_summary_and_its_learnings() -> None:
+    selected = AT.selected(learnings=("The total is on page 2.",))
+    story = given(*PLANNED, selected, AT.parameters(), AT.started(), AT.done(), AT.observed())
+    assert render(story.workflow.current.messages[-1]) == (
+        "[round 1, task 1, step 1, document.extract, success] Read one document.\n"
+        "  documents: docList:round1_task1_action1_extract\n"
+        "    docItem:doc-text.md:text.md\n"
+        "  finding: The total is 42.\n"
+        "  learning: The total is on page 2."
     )
 
 

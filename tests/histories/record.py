@@ -2,6 +2,8 @@
 
 A recorded history is sacred: every later release replays it. So this writes only into a folder that does not exist.
 Each line is a record's value and its verdict; the last one says how the workflow stands then.
+Some stories are told here event by event, for what happens rarely; `recorded.py` has those that the roles themselves
+wrote.
 """
 
 import sys
@@ -13,7 +15,9 @@ import orjson
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from builders import At, cancellation, completed, follow_up, planned, refused, requested, reviewed, step  # noqa: E402
+from recorded import RUNS, recorded  # noqa: E402
+
+from builders import At, Told, cancellation, completed, follow_up, planned, refused, requested, reviewed, step  # noqa: E402
 from poweron_events.fold.state import Workflow  # noqa: E402
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundFailed, Totals  # noqa: E402
 from story import Story, given  # noqa: E402
@@ -89,6 +93,13 @@ def stage_failed() -> Story:
     return given(requested(), planned(), AT.failed("select"), failed("The model does not answer."))
 
 
+def rejected_answers() -> Story:
+    story = given(requested(), At(0, 0, 0).rejected("plan"), planned(), *step()[:-1], AT.rejected("refine"))
+    story.when(AT.rejected("refine")).given(AT.rejected("refine", 2), AT.refined(decided_by="guard", model_call=None))
+    story.given(AT.rejected("review"), AT.rejected("review", 2), reviewed(decided_by="guard", model_call=None))
+    return story.given(completed())
+
+
 def failed(reason: str) -> RoundFailed:
     return RoundFailed(round=1, message=f"The request could not be completed. {reason}", totals=TOTALS, reason=reason)
 
@@ -104,6 +115,7 @@ STORIES = (
     actionplan,
     approval,
     stage_failed,
+    rejected_answers,
 )
 
 
@@ -121,17 +133,22 @@ def standing(workflow: Workflow) -> dict[str, object]:
     }
 
 
-def lines(story: Story) -> Iterable[dict[str, object]]:
-    for value, verdict in zip(story.told.values, story.told.verdicts, strict=True):
+def lines(told: Told) -> Iterable[dict[str, object]]:
+    for value, verdict in zip(told.values, told.verdicts, strict=True):
         yield {"value": value.decode(), "verdict": verdict}
-    yield standing(story.workflow)
+    yield standing(told.workflow)
 
 
 def record(folder: Path) -> None:
     folder.mkdir(parents=True)  # fails where there is one: a recorded history is never written again
     for story in STORIES:
-        text = b"".join(orjson.dumps(line) + b"\n" for line in lines(story()))
-        (folder / f"{story.__name__}.jsonl").write_bytes(text)
+        write(folder / f"{story.__name__}.jsonl", story().told)
+    for name in RUNS:
+        write(folder / f"run_{name}.jsonl", recorded(name))
+
+
+def write(path: Path, told: Told) -> None:
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines(told)))
 
 
 if __name__ == "__main__":

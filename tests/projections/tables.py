@@ -7,7 +7,7 @@ from poweron_projections.tables import ALL
 
 Contents = dict[str, list[tuple[object, ...]]]
 
-on_one_database = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+on_one_database = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 """For laws: every example begins with `wipe`."""
 
 

@@ -1,19 +1,41 @@
 """What is read of a workflow: the names on the wire, and pages that hold while rows come in."""
 
+from pathlib import Path
+
+import orjson
 import pytest
 
-from builders import SOURCE, At, Told, cancellation, completed, follow_up, planned, requested, reviewed, step, typical
+from builders import (
+    CALL,
+    SOURCE,
+    At,
+    Told,
+    cancellation,
+    completed,
+    follow_up,
+    planned,
+    requested,
+    reviewed,
+    step,
+    typical,
+)
 from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.event import Model
-from poweron_events.fold.history import reverse_chronological
+from poweron_events.fold.history import render, reverse_chronological
+from poweron_events.fold.state import ChatMessage
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCancelled, Totals
+from poweron_events.request import Spent
 from poweron_projections import reader, snapshots
 from poweron_projections.connection import Pool, connect
 from poweron_projections.projector import catch_up
 
 EVENTS = topics.EVENTS.name
+RECORDED = {
+    path.stem: [orjson.loads(line)["value"].encode() for line in path.read_bytes().splitlines()[:-1]]
+    for path in sorted((Path(__file__).parents[1] / "histories" / "v0.2.0").glob("*.jsonl"))
+}
 
 
 async def given(log: MemoryLog, pool: Pool, told: Told) -> str:
@@ -70,6 +92,40 @@ async def test_the_history_is_the_one_that_prompts_show_newest_round_first(log: 
     ]
 
 
+@pytest.mark.req("H-02")
+@pytest.mark.req("H-03")
+@pytest.mark.parametrize("recorded", RECORDED)
+async def test_rows_and_fold_tell_the_same_history_after_every_event(recorded: str, pool: Pool) -> None:
+    told, log, before = Told(), MemoryLog(), dict[int, ChatMessage]()
+    for value in RECORDED[recorded]:
+        told.write(value)
+        await log.append(EVENTS, told.messages[-1:])
+        await catch_up(log, pool)
+        before |= {message.seq: message for message in told.workflow.current.messages}
+        found = await reader.messages(pool, told.id)
+        assert "\n".join(map(render, found)) == "\n".join(map(render, reverse_chronological(before.values())))
+    assert {message.seq: message.model_copy(update={"time_ms": 0}) for message in found} == {
+        seq: message.model_copy(update={"time_ms": 0}) for seq, message in before.items()
+    }
+    assert all(len(message.summary) <= 200 and message.summary for message in found if message.kind == "step")
+
+
+async def test_the_opening_of_the_last_round_is_at_hand(log: MemoryLog, pool: Pool) -> None:
+    told = typical()
+    name = await given(log, pool, told.tell(follow_up(2, user_language="de")))
+    assert await reader.opening(pool, name) == told.workflow.current.opening
+    assert await reader.opening(pool, Told("nobody").id) is None
+
+
+@pytest.mark.req("B-02")
+async def test_what_all_rounds_spent_is_what_the_fold_counts(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned(), *step(), reviewed(status="retry"), *step(attempt=2))
+    told.tell(reviewed(attempt=2), completed(), follow_up(), planned(round_number=2), *step(round_number=2))
+    ended, spent = await reader.spent(pool, await given(log, pool, told))
+    assert ended == 1
+    assert spent == Spent(steps=3, retries=1, input_tokens=13 * 100, output_tokens=13 * 20, cost_nano_usd=13 * 3_000)
+
+
 async def test_pages_of_the_history_follow_each_other_while_messages_come_in(log: MemoryLog, pool: Pool) -> None:
     told = typical()
     name = await given(log, pool, told)
@@ -123,11 +179,23 @@ async def test_workflows_are_listed_newest_first_in_pages(log: MemoryLog, pool: 
     assert (first[0].prompt, first[0].steps, first[0].tokens) == ("What is the grand total?", 1, 600)
 
 
-async def test_the_state_of_a_workflow_names_its_place(log: MemoryLog, pool: Pool) -> None:
-    told = Told().tell(requested(), planned(2), *step(1), reviewed(), At(task=2).selected())
+@pytest.mark.req("M-07")
+@pytest.mark.req("M-05")
+async def test_the_state_of_a_workflow_names_its_place_its_mode_and_its_limit(log: MemoryLog, pool: Pool) -> None:
+    again = {"decision": "continue", "classification": "retry"}
+    told = Told().tell(
+        requested(), planned(2), *step(1), reviewed(), *step(1, task=2, **again), At(2, task=2).selected()
+    )
     found = await reader.workflow(pool, await given(log, pool, told))
     assert (found.status, found.phase) == ("running", "parameterize")
-    assert (found.current_round, found.current_task, found.attempt, found.current_step) == (1, 2, 1, 1)
+    state = wire(found)
+    assert {name: state[name] for name in ("currentRound", "currentTask", "attempt", "currentStep")} == {
+        "currentRound": 1,
+        "currentTask": 2,
+        "attempt": 1,
+        "currentStep": 2,
+    }
+    assert (state["currentAction"], state["maxSteps"], state["workflowMode"]) == (2, 5, "React")
     assert await reader.workflow(pool, Told("unknown").id) is None
 
 
@@ -146,6 +214,14 @@ async def test_a_step_refused_twice_tells_both_reasons(log: MemoryLog, pool: Poo
     told = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
     (found,) = await reader.steps(pool, await given(log, pool, told))
     assert (found.status, found.refusals) == ("refused", ("No such action.", "No such action."))
+
+
+@pytest.mark.req("B-01")
+async def test_answers_that_came_before_a_stage_failed_are_what_its_step_used(log: MemoryLog, pool: Pool) -> None:
+    failed = At().failed("parameterize").model_copy(update={"model_calls": (CALL, CALL)})
+    told = Told().tell(requested(), planned(), At().selected(), failed)
+    (found,) = await reader.steps(pool, await given(log, pool, told))
+    assert (found.status, found.input_tokens, found.output_tokens) == ("stopped", 300, 60)
 
 
 async def test_a_task_tried_again_keeps_both_attempts_apart(log: MemoryLog, pool: Pool) -> None:

@@ -4,15 +4,28 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from intaking import Rows
 from structlog.testing import capture_logs
 
-from poweron_services.roles import folding, role
+from poweron_events.log.memory import MemoryLog
+from poweron_services import patience
+from poweron_services.roles import role
 
 
 @pytest.fixture
 def logged(monkeypatch: pytest.MonkeyPatch) -> Generator[list[Any], None, None]:
     """Short waits; what is logged is kept, not shown."""
     monkeypatch.setattr(role, "DRAIN_TIMEOUT", 0.05)
-    monkeypatch.setattr(folding, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.05)
     with capture_logs() as entries:
         yield entries
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+@pytest.fixture
+def rows(log: MemoryLog) -> Rows:
+    return Rows(log)

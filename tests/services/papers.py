@@ -2,12 +2,16 @@
 
 import io
 import os
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
+
+from poweron_services.connectors.documents import CHILD
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -40,3 +44,14 @@ def pdf_of(*pages: str | None, encrypt: StandardEncryption | None = None) -> byt
         canvas.showPage()
     canvas.save()
     return packed.getvalue()
+
+
+def reading() -> list[psutil.Process]:
+    """The processes in which documents are read now."""
+    return [child for child in psutil.Process().children() if CHILD in _command(child)]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+        return process.cmdline()
+    return []

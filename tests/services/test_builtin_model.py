@@ -9,6 +9,7 @@ from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation
 from poweron_events.selection import SchemaField
+from poweron_services.decider.approval import DENIED, EXPIRED
 from poweron_services.models.answers import (
     ParametersAnswer,
     PlanningAnswer,
@@ -66,12 +67,12 @@ async def select(*documents: DocumentLine, history: tuple[ChatMessage, ...] = ()
         "user_prompt": "What is the total?",
         "language": None,
         "objective": "Find the total",
-        "success_criteria": ("The total is stated",),
+        "progress": (CriterionProgress(criterion="The total is stated", met=False),),
         "task_type": "lookup",
         "expected_formats": (),
         "catalog": ACTIONS,
         "connections": (),
-        "history_text": "",
+        "earlier": "",
         "hint": None,
         "improvements": (),
         "refusal": None,
@@ -237,6 +238,15 @@ async def test_documents_that_cannot_be_extracted_are_a_reason_to_try_another_wa
     assert decided.improvements
 
 
+@pytest.mark.parametrize("note", [f"{DENIED} Ada: Not to this customer.", EXPIRED])
+async def test_what_a_person_denied_is_not_done_by_a_detour(note: str) -> None:
+    decided = await refine("document.extract", success=False, notes=(note,))
+    assert (decided.decision, decided.classification, decided.reason) == ("stop", "failed", note)
+    last = Observation(success=False, result_label="r", documents_count=0, notes=(note,))
+    judged = await review(stopped_because=note, last_observation=last)
+    assert (judged.status, judged.reason) == ("failed", note)
+
+
 async def test_a_failed_answer_ends_the_task_with_its_reason():
     decided = await refine("ai.process", success=False, notes=("No text could be read.",))
     assert (decided.decision, decided.classification, decided.reason) == ("stop", "failed", "No text could be read.")
@@ -246,13 +256,18 @@ async def test_the_last_step_ends_the_task():
     assert (await refine("document.extract", success=True, steps_left=0)).decision == "stop"
 
 
-async def review(*history: ChatMessage, stopped_because: str = "max_steps", retries_left: int = 2) -> ReviewAnswer:
+async def review(
+    *history: ChatMessage,
+    stopped_because: str = "max_steps",
+    retries_left: int = 2,
+    last_observation: Observation | None = None,
+) -> ReviewAnswer:
     prompt = ReviewPrompt(
         template=TEMPLATE,
         objective="Find the total",
         progress=(CriterionProgress(criterion="The total is stated", met=False),),
         history=history,
-        last_observation=None,
+        last_observation=last_observation,
         stopped_because=stopped_because,
         retries_left=retries_left,
     )
@@ -266,7 +281,8 @@ async def review(*history: ChatMessage, stopped_because: str = "max_steps", retr
         ((step("document.extract"),), "max_steps", 2, "retry"),
         ((step("document.extract"),), "max_steps", 0, "failed"),
         ((step("ai.process", success=False),), "no_improvement", 2, "failed"),
-        ((), "budget_used_up", 2, "failed"),
+        ((), "The workflow's budget of 10 tokens is used up: 12 tokens.", 2, "failed"),
+        ((), "Nothing may be used: the task's budget is 0 tokens.", 2, "failed"),
     ],
 )
 async def test_a_task_is_judged_by_whether_its_newest_step_wrote_a_result(
@@ -285,6 +301,15 @@ async def test_an_answer_names_its_document_and_page():
 async def test_a_cell_is_found_by_its_row_and_its_column():
     answer = await process("How many hours did printing take?", INVOICE)
     assert answer == "**Printing, Hours: 3** — invoice.pdf, page 1"
+
+
+@pytest.mark.parametrize("preface", ["Compare the earlier documents: ", "Please look at both documents: "])
+async def test_words_that_only_tell_where_to_look_are_no_part_of_the_question(preface):
+    asked = "what is the due date and what is the colour of the roof?"
+    answer = await process(preface + asked, INVOICE)
+    assert answer == await process(asked, INVOICE)
+    assert answer.startswith("**Due date: July 3, 2025** — invoice.pdf, page 1")
+    assert 'The documents do not say: "what is the colour of the roof"' in answer
 
 
 async def test_each_part_of_a_question_is_answered():

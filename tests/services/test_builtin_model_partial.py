@@ -30,7 +30,7 @@ async def test_every_answer_to_a_document_read_in_part_says_so(question):
 
 async def test_it_is_said_in_german_with_the_words_of_the_note():
     answer = await process("Wer hat die Lotterie gewonnen?", PARTLY)
-    assert answer.startswith("Die Dokumente sagen dazu nichts: ")
+    assert answer.startswith("Was von den Dokumenten gelesen wurde, sagt dazu nichts: ")
     assert answer.endswith(
         "\n\nNicht alles wurde gelesen von long.pdf: Reading took too long and ended after page 122."
     )
@@ -49,7 +49,7 @@ async def test_a_note_that_nothing_is_missing_is_told_as_what_it_is():
 
 async def test_notes_are_no_passage_to_answer_from():
     answer = await process("After which page did reading end?", PARTLY)
-    assert answer == f'The documents do not say: "After which page did reading end"\n\n{SAID}'
+    assert answer == f'What was read of the documents does not say: "After which page did reading end"\n\n{SAID}'
 
 
 async def test_json_says_it_beside_the_answer():
@@ -69,3 +69,10 @@ async def test_a_message_that_is_cut_still_says_it():
     found = TaskResult("Find out", "success", "Done", f"{'word ' * 5_000}\n\n{SAID}")
     prompt = MessagePrompt(template=TEMPLATE, user_prompt="What?", language=None, results=(found,), documents=())
     assert (await ask(prompt)).endswith(f"…\n\n{SAID}")
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+async def test_what_was_read_does_not_say_it_where_the_rest_was_not_read(left_out):
+    text = f"Due date: July 3, 2025\n\n{'word ' * 250_000}" if left_out else PARTLY
+    answer = await process("Who won the lottery?", text)
+    assert answer.startswith('What was read of the documents does not say: "Who won the lottery"\n\n')

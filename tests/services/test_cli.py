@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -15,18 +16,40 @@ from rich.console import Console
 from rich.text import Text
 from typer.testing import CliRunner
 
-from poweron_events.errors import Refused, Unavailable
+from builders import CALL, Told, cancellation, planned, requested
+from poweron_events.asking import Heard
+from poweron_events.codec import read_record
+from poweron_events.errors import Refused, Unavailable, Unserved
 from poweron_events.event import DocumentRef
+from poweron_events.log import Record
+from poweron_events.outcome import RoundCancelled, Totals
+from poweron_events.planning import TasksPlanned
+from poweron_events.stream import WorkflowEvent
+from poweron_events.topics import EVENTS, PARTITIONS, partition_of
 from poweron_services import telemetry
 from poweron_services.cli import files, printing
+from poweron_services.cli.asking import Asked, summary
 from poweron_services.cli.ending import sentences
 from poweron_services.cli.main import app
+from poweron_services.following import Outcome
 
 COMMANDS = [
-    *("ask", "workflows", "history", "events", "watch", "documents", "deadletters"),
-    *("serve", "rebuild", "verify", "up", "down", "status", "bench", "chaos"),
+    *(
+        "ask",
+        "cancel",
+        "approve",
+        "deny",
+        "approvals",
+        "workflows",
+        "history",
+        "events",
+        "watch",
+        "documents",
+        "deadletters",
+    ),
+    *("serve", "rebuild", "verify", "up", "down", "status", "bench", "chaos", "models"),
 ]
-HEAVY = {"aiokafka", "asyncpg", "pydantic", "obstore", "rich.console", "structlog", "asyncio"}
+HEAVY = {"pydantic_ai", "aiokafka", "asyncpg", "pydantic", "obstore", "rich.console", "structlog", "asyncio"}
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +80,26 @@ WRONG = {
     "a name that would act": (["ask", "?", "--document", "a\x1b[2J\u202e\n"], r"'a\x1b[2J\u202e\n'"),
     "no workflow's id": (["history", "nope"], "'nope' is not a workflow's id."),
     "an id in capitals": (["events", "A" * 8 + "-AAAA-4AAA-8AAA-" + "A" * 12], "is not a workflow's id."),
+    "nothing to follow up on": (["ask", "?", "--workflow", "nope"], "'nope' is not a workflow's id."),
+    "nothing to cancel": (["cancel", "nope"], "'nope' is not a workflow's id. `poweron workflows` lists them."),
+    "a long reason": (["cancel", Told().id, "--reason", "why" * 400], "The reason has 1,200 characters, 1,000 are"),
+    "nothing to approve": (["approve", "nope"], "'nope' is not a workflow's id. `poweron workflows` lists them."),
+    "nothing to deny": (["deny", "../etc", "--reason", "No."], "'../etc' is not a workflow's id."),
+    "a long yes": (["approve", Told().id, "--reason", "why" * 400], "The reason has 1,200 characters, 1,000 are"),
+    "a long no": (["deny", Told().id, "--reason", "why" * 400], "The reason has 1,200 characters, 1,000 are possible."),
+    "a no without a reason": (["deny", Told().id], "Missing option '--reason'"),
+    "a blank reason": (["deny", Told().id, "--reason", " \n"], "The reason is empty. Say why the action must not run."),
+    "no approvals": (["approvals", "--limit", "0"], "--limit"),
     "nothing to watch": (["watch", "../etc"], "'../etc' is not a workflow's id."),
     "no document's workflow": (["documents", ""], "'' is not a workflow's id."),
     "no entries": (["history", "nope", "--limit", "0"], "--limit"),
     "no letters": (["deadletters", "--limit", "-1"], "--limit"),
+    "no mode": (["ask", "?", "--mode", "plan"], "'plan' is not one of 'react', 'actionplan'."),
     "no role": (["serve", "--role", "cook"], "'cook' is not one of 'intake'"),
-    "too short": (["chaos", "--minutes", "-1"], "'--minutes': '-1' is not a number from 0.05 to 1440."),
-    "not a time": (["chaos", "--minutes", "nan"], "'--minutes': 'nan' is not a number from 0.05 to 1440."),
+    "too short": (["chaos", "--minutes", "-1"], "'--minutes': '-1' is not a number from 0.05 to 1,440."),
+    "not a time": (["chaos", "--minutes", "nan"], "'--minutes': 'nan' is not a number from 0.05 to 1,440."),
+    "no tokens": (["ask", "?", "--max-tokens", "0"], "'0' is not a whole number from 1 to 2,147,483,647."),
+    "no price": (["ask", "?", "--max-cost", "-1"], "'-1' is not a number from 0 to 10,000."),
     "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
     "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' should be a valid integer."),
     "no part": (["bench", "--only", "foo"], "'--only': 'foo' is not one of 'ask', 'latency'"),
@@ -84,6 +120,56 @@ def test_what_is_typed_wrong_is_said_in_a_sentence(name: str) -> None:
     assert "Value error" not in ended.stderr
 
 
+@pytest.mark.parametrize("mode", ["Actionplan", "actionplan", "ACTIONPLAN"])
+def test_a_mode_is_known_in_any_case_and_the_deprecated_one_says_so(mode: str) -> None:
+    said = CliRunner().invoke(app, ["ask", "?", "--mode", mode]).stderr.splitlines()
+    assert [line for line in said if "deprecated" in line] == [
+        "Mode Actionplan is deprecated; mode React, the default, learns from each action for the next."
+    ]
+    assert "deprecated" not in CliRunner().invoke(app, ["ask", "?", "--mode", "react"]).stderr
+
+
+def test_ctrl_c_says_how_the_workflow_stands_at_that_moment() -> None:
+    asked, told = Asked(), Told()
+    assert asked.interrupted(serving=True) == "Stopped before anything was asked for."
+    asked.requested(told.id)
+    for event in (requested(), planned(), cancellation()):
+        hear(asked, told, event)
+        said = asked.interrupted(serving=False)
+        assert said.startswith(f"Stopped, but workflow {told.id} stands. Whoever serves goes on with it")
+        assert said.endswith(f"`poweron cancel {told.id}` cancels it.")
+        served = asked.interrupted(serving=True)
+        assert served.endswith(f"`poweron cancel {told.id}` cancels it while that runs.")
+    hear(asked, told, RoundCancelled(round=1, message="The round was cancelled.", totals=Totals(), reason=""))
+    assert asked.interrupted(serving=True).startswith(f"Stopped; workflow {told.id} is cancelled already.")
+
+
+def test_the_summary_names_the_models_that_answered_whichever_are_set_here() -> None:
+    asked, told = Asked(), Told()
+    hear(asked, told, requested())
+    hear(asked, told, asking("gpt-9"))
+    hear(asked, told, asking("too-late"))  # superseded: it had no part in it
+    hear(asked, told, cancellation())
+    assert asked.models == ["builtin/gpt-9"]
+
+    outcome = Outcome(told.id, "completed", "It is so.", (), Totals(steps=2), 1_840)
+    said = f"Workflow {told.id} completed after 2 steps in 1.8 s"
+    assert summary(outcome, []) == f"{said}."
+    assert summary(outcome, asked.models) == f"{said}, with gpt-9."
+    assert summary(outcome, ["a/a/b", "b/c", "d/e\x1b"]) == f"{said}, with a/b, c and e\\x1b."
+
+
+def asking(model: str) -> TasksPlanned:
+    return planned().model_copy(update={"model_call": CALL.model_copy(update={"model": model})})
+
+
+def hear(asked: Asked, told: Told, event: WorkflowEvent) -> None:
+    message = told.tell(event).messages[-1]
+    partition = partition_of(told.id.encode(), PARTITIONS)
+    record = Record(EVENTS.name, partition, len(told.values) - 1, 0, message.key, message.value, {})
+    asked.heard(Heard(read_record(record), told.verdicts[-1], told.workflow))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_file_that_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "secret.pdf"
@@ -92,11 +178,21 @@ def test_a_file_that_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> No
     assert (ended.exit_code, "cannot be read: Permission denied." in ended.stderr) == (2, True)
 
 
+A_MODEL = (
+    "it must be `builtin`, `openai:MODEL`, `anthropic:MODEL`, `mistral:MODEL`, `azure:MODEL`, `ollama:MODEL` "
+    "or `scripted:FILE`"
+)
 UNUSABLE = {
     "POWERON_CONCURRENCY=abc": "'abc' should be a valid integer.",
     "POWERON_CONCURRENCY=0": "'0' should be greater than or equal to 1.",
-    "POWERON_MODEL=gpt": "'gpt' is neither `builtin` nor `scripted:FILE`.",
-    "POWERON_MODEL=scripted:": "'scripted:' is neither `builtin` nor `scripted:FILE`.",
+    "POWERON_MODEL=gpt": f"'gpt' is no model: {A_MODEL}.",
+    "POWERON_MODEL=scripted:": f"'scripted:' is no model: {A_MODEL}.",
+    "POWERON_MODEL_PLAN=openai:": f"'openai:' is no model: {A_MODEL}.",
+    "POWERON_MODEL_OUTPUT=xml": "'xml' should be 'native', 'tool' or 'prompted'.",
+    "OTEL_EXPORTER_OTLP_ENDPOINT=garbage": (
+        "that is no address of a collector; write it like `http://localhost:4318`."
+    ),
+    "POWERON_LANGUAGE=klingon": "'klingon' is not the tag of a language. Examples are en, de and pt-BR.",
     "POWERON_LOG_LEVEL=loud": "'loud' should be 'debug', 'info', 'warning' or 'error'.",
 }
 
@@ -111,6 +207,24 @@ def test_a_setting_that_cannot_be_used_is_named_with_what_is_wanted(
     ended = CliRunner().invoke(app, command.split())
     assert ended.exit_code == 2
     assert ended.stderr == f"A setting cannot be used: {name}: {UNUSABLE[setting]}\n"
+
+
+def test_a_server_that_does_not_answer_is_told_by_status_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POWERON_POSTGRES", "nonsense")
+    ended = CliRunner().invoke(app, ["status"])
+    kafka, postgres, where = ended.stderr.splitlines()
+    assert kafka == "Kafka at 127.0.0.1:1 does not answer, or does not let us in."
+    assert postgres.startswith("The address of Postgres cannot be read: ")
+    assert postgres.endswith("write it like `postgresql://user@host:5432/database`.")
+    assert where.startswith("POWERON_KAFKA and POWERON_POSTGRES say where they are")
+
+
+def test_a_prompt_with_invalid_bytes_is_refused_in_plain_words() -> None:
+    ended = CliRunner().invoke(app, ["ask", "a\udcff"])
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        "That cannot be asked for: prompt must be a text in UTF-8, which some of its bytes are not.\n",
+    )
 
 
 @pytest.mark.req("S27")
@@ -132,6 +246,7 @@ def test_a_secret_that_is_no_text_is_not_told(monkeypatch: pytest.MonkeyPatch) -
 
 ENDS = {
     "unavailable": (Unavailable("kafka is away"), 1, "Kafka is away. `poweron status` tells"),
+    "unserved": (Unserved("Nobody serves."), 1, "Nobody serves.\n"),
     "refused": (Refused("The topic is wrong."), 1, "The topic is wrong.\n"),
     "in a group": (ExceptionGroup("g", [ExceptionGroup("g", [Refused("no way")])]), 1, "No way.\n"),
     "a folder": (
@@ -154,6 +269,82 @@ def test_whatever_goes_wrong_ends_in_a_sentence_and_an_exit_code(name: str, caps
     assert ended.value.exit_code == code
     assert said.startswith(sentence)
     assert "Traceback" not in said
+
+
+JSON_ERRORS = {
+    "an id": (["history", "nope", "--json"], 2, "'nope' is not a workflow's id. `poweron workflows` lists them."),
+    "a number": (["history", "nope", "--limit", "0", "--json"], 2, "Invalid value for '--limit': '0' is not a whole"),
+    "nothing asked": (["ask", "--json"], 2, "Missing argument 'PROMPT'."),
+    "a server": (["cancel", Told().id, "--json"], 1, "Kafka at 127.0.0.1:1 does not answer"),
+    "bytes": (["documents", "\udcff\x1b", "--json"], 2, r"'\udcff\x1b' is not a workflow's id."),
+}
+
+
+@pytest.mark.parametrize("name", JSON_ERRORS)
+def test_a_command_that_fails_says_why_in_json_where_that_is_asked_for(name: str) -> None:
+    arguments, code, sentence = JSON_ERRORS[name]
+    ended = CliRunner().invoke(app, arguments)
+    (said,) = ended.stdout.splitlines()
+    error = json.loads(said)["error"]
+    assert (ended.exit_code, json.loads(said), error[: len(sentence)]) == (code, {"error": error}, sentence)
+    assert error in ended.stderr
+    plain = CliRunner().invoke(app, arguments[:-1])
+    assert (plain.exit_code, plain.stdout) == (code, "")
+
+
+STOPPED_EARLY = """
+import sys
+wanted = sys.argv.pop(1)
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == wanted:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, CtrlC())
+from poweron_services.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("imported", "printed"),
+    [
+        ("typer", ""),  # nobody knows yet what is to be printed
+        ("pydantic", ""),  # to read the arguments
+        ("poweron_services.cli.asking", '{"error": "Stopped before anything was asked for."}\n'),
+    ],
+)
+def test_ctrl_c_before_a_command_has_begun_is_said_in_a_sentence(imported: str, printed: str) -> None:
+    command = [sys.executable, "-c", STOPPED_EARLY, imported, "ask", "?", "--json"]
+    stopped = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (stopped.returncode, stopped.stderr) == (130, "Stopped before anything was asked for.\n")
+    assert stopped.stdout == printed
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("models check", 0), ("models check --json", 0), ("watch --help", 0), ("history nope --json", 2)],
+)
+@pytest.mark.parametrize("read", [(), ("stdout",)])
+def test_a_reader_that_goes_away_changes_no_exit_code(command: str, code: int, read: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    begin = [sys.executable, "-c", "from poweron_services.cli.entry import main; main()"]
+    streams = {name: subprocess.PIPE if name in read else writing for name in ("stdout", "stderr")}
+    ended = subprocess.run([*begin, *command.split()], check=False, text=True, **streams)  # type: ignore[call-overload]
+    os.close(writing)
+    assert ended.returncode == code
+    assert "Traceback" not in (ended.stderr or "")
+
+
+def test_the_command_begins_where_ctrl_c_is_waited_for() -> None:
+    (command,) = entry_points(group="console_scripts", name="poweron")
+    assert command.value == "poweron_services.cli.entry:main"
+
+
+def test_the_log_of_a_command_does_not_wait_for_its_data_directory(tmp_path: Path) -> None:
+    file = telemetry.LogFile(tmp_path / "not" / "yet" / "poweron.log")
+    file.write("a line\n")
+    assert file.path.read_text() == "a line\n"
 
 
 @pytest.mark.req("S24")
@@ -207,6 +398,23 @@ def test_elsewhere_text_is_one_line_without_escape_codes() -> None:
     assert line == "margin    " + ("word " * 30).strip()
 
 
+def _row(text: str, **options: object) -> list[str]:
+    console = Console(width=30, color_system=None, **options)  # type: ignore[arg-type] # what Console takes
+    with console.capture() as captured:
+        printing.print_row(console, Text("margin    "), text)
+    return captured.get().splitlines()
+
+
+def test_in_a_terminal_a_row_is_one_line_that_says_where_it_is_cut() -> None:
+    assert _row("a prompt of two\nlines that is long", force_terminal=True) == ["margin    a prompt of two lin…"]
+    assert _row("表" * 20, force_terminal=True) == ["margin    " + "表" * 9 + " …"]
+    assert _row("short", force_terminal=True) == ["margin    short"]
+
+
+def test_elsewhere_a_row_is_whole() -> None:
+    assert _row("word " * 4_000, force_terminal=False, soft_wrap=True) == ["margin    " + ("word " * 4_000).strip()]
+
+
 def _document(name: str) -> DocumentRef:
     return DocumentRef(document_id="r1d1", document_name=name, mime_type="text/plain", size=1, content="ab" * 32)
 
@@ -256,3 +464,13 @@ def test_help_needs_nothing_heavy() -> None:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "Commands:" in ended.stdout
     assert HEAVY & set(ended.stderr.split()) == set()
+
+
+def test_a_person_is_told_what_their_own_workflow_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = Asked()
+    asked.workflow_id = "mine"
+    asked.waits("another", "plan", "ollama:x cannot be reached.")
+    asked.waits("mine", "plan", "openai:test has trouble of its own (500): Out of order.")
+    assert capsys.readouterr().err == (
+        "The stage 'plan' waits: openai:test has trouble of its own (500): Out of order. It is tried again.\n"
+    )

@@ -12,12 +12,14 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
 from poweron_services.connectors.documents import (
     ExtractedDocument,
     Section,
+    UnreadableDocument,
     extract,
     parse_markdown,
     sniff,
 )
 from poweron_services.connectors.documents_child.layout import Piece, blocks
 from poweron_services.connectors.documents_child.tables import pipe_table
+from poweron_services.decider.unread import unread
 
 # -- markdown and back ------------------------------------------------------------------------------------------------
 
@@ -330,3 +332,12 @@ def line(top: float, *cells: tuple[float, str]) -> list[Piece]:
             words.append(Piece(x, x + 5 * len(word), top, top + 10, word))
             x += 5 * len(word) + 3
     return words
+
+
+async def test_what_cannot_be_read_is_known_by_its_note() -> None:
+    with pytest.raises(UnreadableDocument) as empty:
+        await extract(b"", "it's.pdf")
+    with pytest.raises(UnreadableDocument) as strange:
+        await extract(b"\x00\x01\x02\x03" * 99, "a.bin")
+    notes = [str(empty.value), str(strange.value)]
+    assert unread([*notes, "Page 3 is damaged."]) == notes

@@ -1,21 +1,25 @@
 """The executor alone: which claim it makes, runs, hands on or gives up, and what it tells of the result."""
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from doubles import Counting
+from doubles import Away, Counting, script
 from structlog.testing import capture_logs
 
 from builders import At, Told, cancellation, document, planned, requested
 from poweron_events import codec
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done
+from poweron_events.execution import ActionResult, ApprovalRequested
+from poweron_events.request import Requester
+from poweron_services.actions.action import Done, Failed, Order
 from poweron_services.actions.action import document as written
+from poweron_services.decider.approval import Approval
 from poweron_services.models.call import Caller
+from poweron_services.models.prompts import ProcessPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles import executor as module
 from poweron_services.roles.executor import Executor, Standing
@@ -56,6 +60,15 @@ def ready(action: str = "test.pure", request_id: str = "1") -> Told:
     return Told(request_id).tell(requested(), planned(), At().selected(action=action), At().parameters(parameters={}))
 
 
+async def places(one: Executor) -> int:
+    """How many further actions the executor has room for now."""
+    others = [ready("other.one", f"other-{number}").workflow for number in range(one.concurrency)]
+    claimed = [await one.claim_at_once(other, [At().parameters(parameters={})]) for other in others]
+    for other in others:
+        one.forget(other.id)
+    return sum(map(len, claimed))
+
+
 async def ran(one: Executor, told: Told) -> Sequence[Any]:
     """Claim, read the claim back, run."""
     (started,) = await one(told.workflow, Stand()())
@@ -70,6 +83,123 @@ async def test_a_claim_names_the_worker_the_effect_class_and_how_long_it_holds()
     assert (started.worker, started.effect_class, started.try_) == ("w1", "idempotent", 1)
     assert started.deadline_ms == 60_000 + module.GRACE_MS
     assert len(started.claim) == 32
+
+
+# --- approval -----------------------------------------------------------------------------------------
+
+
+def asking(action: Counting) -> Executor:
+    """An executor whose settings mark the action."""
+    one = executor(action)
+    one.approval = Approval(frozenset({"test.*"}), expires_ms=500)
+    return one
+
+
+def approved(told: Told, **changed: Any) -> Told:
+    """A person has approved what the executor asked for."""
+    given = {"parameters_sha256": hashlib.sha256(b"{}").hexdigest(), **changed}
+    return told.tell(At().approval_granted(**given))
+
+
+@pytest.mark.req("E-08")
+async def test_a_marked_action_is_asked_for_before_anybody_claims_it() -> None:
+    one, told = asking(Counting()), ready()
+    (asked,) = await one(told.workflow, Stand()())
+    assert isinstance(asked, ApprovalRequested)
+    assert (asked.action, asked.expires_ms) == ("test.pure", 500)
+    assert asked.parameters_sha256 == hashlib.sha256(b"{}").hexdigest()
+    assert await places(one) == one.concurrency
+
+
+@pytest.mark.req("E-08")
+async def test_a_marked_action_is_not_claimed_along_with_its_parameters() -> None:
+    parameters = At().parameters(parameters={})
+    told = Told().tell(requested(), planned(), At().selected(action="test.pure"))
+    assert await asking(Counting()).claim_at_once(told.workflow, [parameters]) == []
+    assert len(await executor(Counting()).claim_at_once(told.workflow, [parameters])) == 1
+
+
+@pytest.mark.req("E-08")
+async def test_what_was_approved_runs() -> None:
+    action, told = Counting(), ready()
+    one = asking(action)
+    told.tell(*await one(told.workflow, Stand()()))
+    approved(told)
+    (completed,) = await ran(one, told)
+    assert (completed.outcome, len(action.runs)) == ("done", 1)
+
+
+@pytest.mark.req("E-08")
+async def test_what_was_denied_does_not_run_and_the_result_says_who_denied_it_and_why() -> None:
+    action, told = Counting(), ready()
+    one = asking(action)
+    told.tell(*await one(told.workflow, Stand()()))
+    told.tell(At().approval_denied("6", requester=Requester(name="Ada"), reason="Not on a Friday.\nAsk on Monday."))
+    (completed,) = await ran(one, told)
+    assert (completed.outcome, action.runs) == ("denied", [])
+    assert completed.error == "The action was denied by Ada: Not on a Friday. Ask on Monday."
+
+
+@pytest.mark.req("E-08")
+async def test_an_approval_of_other_parameters_lets_nothing_run() -> None:
+    action, told = Counting(), ready()
+    one = asking(action)
+    told.tell(*await one(told.workflow, Stand()()))
+    (completed,) = await ran(one, approved(told, parameters_sha256="0" * 64))
+    assert (completed.outcome, action.runs) == ("denied", [])
+    assert completed.error == "What was approved are other parameters than these."
+
+
+@pytest.mark.req("E-08")
+async def test_a_marked_action_that_nobody_was_asked_about_does_not_run() -> None:
+    action = Counting()
+    told = ready().tell(At().started(claim="of a worker without the setting", effect_class="pure"))
+    one = asking(action)
+    told.tell(*await one(told.workflow, Stand(99)()))
+    (completed,) = await one(told.workflow, Stand()())
+    assert (completed.outcome, action.runs) == ("denied", [])
+
+
+def demanded(*patterns: str) -> Told:
+    """The action is at hand, and its round's opening says who must be asked."""
+    opening = requested(approve=patterns)
+    return Told().tell(opening, planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize("pattern", ["*", "test", "test.*", "test.pure"])
+async def test_what_the_opening_marks_is_asked_for_also_by_a_process_without_the_setting(pattern: str) -> None:
+    one, told = executor(Counting()), demanded(pattern)
+    assert await one.claim_at_once(told.workflow, [At().parameters(parameters={})]) == []
+    (asked,) = await one(told.workflow, Stand()())
+    assert isinstance(asked, ApprovalRequested)
+    assert await places(one) == one.concurrency
+
+
+@pytest.mark.req("E-08")
+async def test_what_the_opening_marks_and_nobody_was_asked_about_does_not_run() -> None:
+    action, one = Counting(), executor()
+    one.actions = {action.spec.name: action}
+    told = demanded("test.pure").tell(At().started(claim="of an older release", effect_class="pure"))
+    told.tell(*await one(told.workflow, Stand(99)()))
+    (completed,) = await one(told.workflow, Stand()())
+    assert (completed.outcome, action.runs) == ("denied", [])
+
+
+@pytest.mark.req("E-16")
+async def test_what_nobody_answers_in_time_is_denied_and_holds_no_place_meanwhile() -> None:
+    one, told = asking(Counting()), ready()
+    told.tell(*await one(told.workflow, Stand()()))
+    assert await one(told.workflow, Stand(in_time=False)()) == []
+    assert await places(one) == one.concurrency
+    stand = Stand()
+    told.tell(*await one(told.workflow, stand()))
+    assert stand.waited == [told.workflow.step.approval_due_ms]
+    (completed,) = await ran(one, told)
+    assert (completed.outcome, completed.error) == ("denied", "Nobody approved the action in time.")
+
+
+# --- claiming -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.req("E-08")
@@ -138,26 +268,26 @@ async def test_a_stopped_round_drains_its_claim() -> None:
     told.tell(*await one(told.workflow, Stand()()), cancellation())
     (completed,) = await one(told.workflow, Stand()())
     assert completed.outcome == "not_begun"
-    assert one._places._value == 2
+    assert await places(one) == 2
 
 
 @pytest.mark.req("E-09")
 async def test_a_place_is_held_from_the_claim_to_the_end_of_the_action() -> None:
     one, told = executor(Counting()), ready()
     (started,) = await one(told.workflow, Stand()())
-    assert one._places._value == 1
+    assert await places(one) == 1
     told.tell(started)
     await one(told.workflow, Stand()())
-    assert one._places._value == 2
+    assert await places(one) == 2
     one.forget(told.id)
     one.forget(told.id)
-    assert one._places._value == 2
+    assert await places(one) == 2
 
 
 async def test_nobody_claims_for_a_partition_that_was_lost_while_waiting_for_a_place() -> None:
     one = executor(Counting())
     assert await one(ready().workflow, Stand(ours=False)()) == []
-    assert one._places._value == 2
+    assert await places(one) == 2
 
 
 @pytest.mark.req("X-01")
@@ -168,7 +298,7 @@ async def test_what_is_not_allowed_is_refused_before_it_runs_whatever_was_select
     (completed,) = await ran(executor(action), told)
     assert (completed.outcome, completed.error) == (
         "denied",
-        "'test.pure' is not an action of this task; choose one of .",
+        "'test.pure' is not an action of this task, which may use none.\nIt is denied; denied are test.",
     )
     assert action.runs == []
 
@@ -195,13 +325,52 @@ async def test_an_action_that_raises_is_told_as_its_result(error: Exception, eff
     assert completed.error
 
 
+@pytest.mark.req("L-10")
+async def test_each_reason_of_a_failed_action_is_kept_apart() -> None:
+    def fails() -> Done:
+        raise Failed("'a.pdf' is empty.", "'b.pdf' is empty.")
+
+    (completed,) = await ran(executor(Counting(result=fails)), ready())
+    assert (completed.error, completed.notes) == ("'a.pdf' is empty.", ("'b.pdf' is empty.",))
+
+
 @pytest.mark.req("E-08")
 async def test_an_action_does_not_run_longer_than_its_claim_holds() -> None:
     told, one = ready(), executor(Counting(gate=asyncio.Event()))
     told.tell(*await one(told.workflow, Stand()()))
     one.now_ms = lambda: told.workflow.step.starts[0].due_ms - 20
     (completed,) = await one(told.workflow, Stand()())
-    assert completed.error == "test.pure was stopped: it took longer than its limit."
+    assert completed.error == "test.pure was stopped after 0.02 s, its time limit."
+
+
+@pytest.mark.req("B-01")
+async def test_an_action_whose_answer_cannot_be_kept_says_so_and_counts_it() -> None:
+    class Asking(Counting):
+        async def __call__(self, order: Order) -> Done:
+            template = Template("t", "Read.\n=== data ===\n")
+            await order.ask(
+                ProcessPrompt(
+                    template=template,
+                    ai_prompt="",
+                    custom_instructions="",
+                    language=None,
+                    output_format="markdown",
+                    documents=(),
+                )
+            )
+            raise AssertionError
+
+    told, one = ready(), executor(Asking(), content=Away.at("memory:///"))
+    one.caller = Caller(ScriptedModel(script()), one.content)
+    told.tell(*await one(told.workflow, Stand()()))
+    one.now_ms = lambda: told.workflow.step.starts[0].due_ms - 100
+    with capture_logs():
+        (completed,) = await one(told.workflow, Stand()())
+    assert (completed.outcome, completed.error) == (
+        "failed",
+        "The model answered, but its answer could not be kept in time. The content store did not answer: away",
+    )
+    assert [call.input_tokens for call in completed.model_calls] == [10]
 
 
 @pytest.mark.req("M-08")

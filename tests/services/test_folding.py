@@ -14,6 +14,7 @@ from poweron_events.codec import decode
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Polled
 from poweron_events.log.memory import MemoryFollower, MemoryLog
+from poweron_services import patience
 from poweron_services.roles import folding
 from poweron_services.roles.folding import Holding
 
@@ -32,6 +33,9 @@ class Listening:
 
     def superseded(self, workflow: Workflow, recorded: Any) -> None:
         self.alarms.append(workflow.id)
+
+    def accepted(self, before: Workflow, after: Workflow, recorded: Any) -> None:
+        """Nothing to do."""
 
     def released(self, workflow_ids: Iterable[str]) -> None:
         self.gone |= set(workflow_ids)
@@ -84,7 +88,7 @@ class Held:
 
 @pytest.fixture
 async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Held, None]:
-    monkeypatch.setattr(folding, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
     async with _holding(MemoryLog()) as one:
         yield one
 

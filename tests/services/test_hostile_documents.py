@@ -8,7 +8,7 @@ import time
 import zipfile
 import zlib
 
-import psutil
+import papers
 import pytest
 from papers import EXAMPLES, example, pdf_of
 from reportlab.lib.pdfencrypt import StandardEncryption
@@ -103,7 +103,7 @@ async def test_an_archive_that_unpacks_to_too_much_is_not_opened() -> None:
 
 @pytest.mark.req("X-04")
 async def test_a_pdf_that_unpacks_to_more_than_the_memory_is_refused() -> None:
-    with pytest.raises(UnreadableDocument, match=r"memory|damaged|no text"):
+    with pytest.raises(UnreadableDocument, match="needs more memory than a document may use"):
         await extract(pdf_bomb(), "bomb.pdf", limits=Limits(memory_bytes=400 << 20))
 
 
@@ -144,7 +144,7 @@ async def test_reading_ends_at_its_time_limit() -> None:
         await extract(example("estimate.pdf"), "slow.pdf", limits=Limits(wall_seconds=0.05))
 
     assert time.monotonic() - began < 2
-    assert children() == []
+    assert papers.reading() == []
 
 
 @pytest.mark.req("X-04")
@@ -172,13 +172,13 @@ def test_a_document_with_too_many_parts_is_cut() -> None:
 @pytest.mark.req("X-04")
 async def test_cancelling_kills_the_child() -> None:
     reading = asyncio.create_task(extract(example("estimate.pdf"), "estimate.pdf"))
-    while not children():  # noqa: ASYNC110 - the operating system signals no event
+    while not papers.reading():  # noqa: ASYNC110 - the operating system signals no event
         await asyncio.sleep(0)
     reading.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await reading
-    assert children() == []
+    assert papers.reading() == []
 
 
 @pytest.mark.req("X-04")
@@ -208,16 +208,10 @@ async def test_the_child_starts_without_the_rest_of_poweron() -> None:
 
 @pytest.mark.req("X-04")
 async def test_the_event_loop_goes_on_while_a_document_is_read() -> None:
-    reading = asyncio.create_task(extract(example("estimate.pdf"), "estimate.pdf"))
-    longest = 0.0
+    reading, turns = asyncio.create_task(extract(example("estimate.pdf"), "estimate.pdf")), 0
     while not reading.done():
-        began = time.monotonic()
-        await asyncio.sleep(0.005)
-        longest = max(longest, time.monotonic() - began)
+        await asyncio.sleep(0)
+        turns += 1
 
     assert (await reading).sections
-    assert longest < 0.3
-
-
-def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    assert turns > 100  # read in the loop, it would be a handful on any machine

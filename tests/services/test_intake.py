@@ -1,154 +1,19 @@
-"""Intake on a log in memory, with rows that are as far as a test wants them to be."""
+"""How intake answers requests, on a log in memory."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from functools import cache
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
+from intaking import SOURCE, TIME, Rows, away_once, committed, dead_letters, events, looked, request, running, values
 
-from poweron_events import RequestCancellation, RequestWorkflow, encode_request, topics, workflow_id
+from builders import requested, typical
+from poweron_events import RequestRound, encode_request, topics, workflow_id
 from poweron_events.codec import decode
-from poweron_events.content import ContentStore
-from poweron_events.dead_letter import DeadLetter, read_dead_letter
-from poweron_events.errors import Unavailable
+from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.partial import Stub
-from poweron_events.log import Message, Record
+from poweron_events.log import Message
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_events.request import CancellationRequested, RequestRefused, WorkflowRequested
-from poweron_services.roles.intake import CANCELLATIONS_GROUP, GROUP, Intake
-from poweron_services.roles.lane import InHand
-
-SOURCE = "/tests"
-TIME = "2026-11-22T00:00:00.000Z"
-
-
-class Rows:
-    """Rows that hold what the log holds, unless they are told to stay behind, to be away or to fail."""
-
-    def __init__(self, log: MemoryLog) -> None:
-        self._log = log
-        self.behind = False
-        self.away = False
-        self.failing: set[str] = set()
-        self.looks = 0
-        self.ended = 0
-        self.stubs: dict[str, Stub] = {}
-        self.replaced = 0  # look-ups that empty rows answer in place of these
-
-    async def positions(self) -> Mapping[int, int]:
-        self.looks += 1
-        if self.away:
-            raise Unavailable("Postgres is away")
-        ends = await self._log.ends(topics.EVENTS.name)
-        return dict.fromkeys(ends, 0) if self.behind else ends
-
-    async def answered(self, source: str, request_id: str) -> bool:
-        if request_id in self.failing:
-            raise KeyError(request_id)
-        return any(event.request.id == request_id for event in await events(self._log))
-
-    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        if self.replaced:
-            self.replaced -= 1
-            return 0, {}
-        return (await self._log.ends(topics.EVENTS.name))[partition], self.stubs
-
-    async def count_open(self, most: int) -> int:
-        opened = [each for each in await events(self._log) if isinstance(each, WorkflowRequested)]
-        return min(len(opened) - self.ended, most)
-
-    async def closing(self, workflow_id: str) -> bool:
-        return False
-
-    async def compact_history(self, workflow_id: str) -> str:
-        return ""
-
-
-@pytest.fixture
-def log() -> MemoryLog:
-    return MemoryLog()
-
-
-@pytest.fixture
-def rows(log: MemoryLog) -> Rows:
-    return Rows(log)
-
-
-@asynccontextmanager
-async def running(log: MemoryLog, rows: Rows, max_open: int = 1_000) -> AsyncGenerator[None, None]:
-    intake = Intake(
-        event_log=log,
-        answers=rows,
-        content=ContentStore.at("memory:///"),
-        instance="1",
-        now_ms=lambda: 0,
-        default_language=None,
-        max_open=max_open,
-    )
-    task = asyncio.create_task(intake.run())
-    with capture_logs():
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-
-
-async def request(log: MemoryLog, request_id: str, prompt: str = "Write it.", key: bytes = b"k") -> None:
-    asked = RequestWorkflow.model_construct(prompt=prompt)
-    value = encode_request(asked, source=SOURCE, request_id=request_id, time=TIME)
-    await log.append(topics.REQUESTS.name, [Message(key, value)])
-
-
-def away_once(call: Callable[..., Awaitable[Any]], *needed: object) -> Callable[..., Awaitable[Any]]:
-    """The call, which is not answered the first time that it is made with these arguments."""
-    away = [True]
-
-    async def called(*arguments: Any) -> Any:
-        if away[0] and all(each in arguments for each in needed):
-            away[0] = False
-            raise Unavailable("Kafka is away")
-        return await call(*arguments)
-
-    return called
-
-
-async def records(log: MemoryLog, topic: str) -> list[Record]:
-    return [record async for batch in log.read(topic, {}, await log.ends(topic)) for record in batch]
-
-
-async def values(log: MemoryLog, topic: str) -> list[bytes]:
-    return [record.value or b"" for record in await records(log, topic)]
-
-
-async def events(log: MemoryLog) -> list[Any]:
-    return [event_of(value) for value in await values(log, topics.EVENTS.name)]
-
-
-@cache
-def event_of(value: bytes) -> Any:
-    return decode(value).event
-
-
-async def committed(log: MemoryLog, number: int, key: bytes = b"k") -> None:
-    """Wait until intake has committed this many requests of the key's partition."""
-    partition = log.partition_of(topics.REQUESTS.name, key)
-    async with asyncio.timeout(10):
-        while log._committed.get((topics.REQUESTS.name, GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
-
-
-async def looked(rows: Rows, times: int) -> None:
-    async with asyncio.timeout(10):
-        while rows.looks < times:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
-
-
-async def dead_letters(log: MemoryLog) -> list[DeadLetter]:
-    return [read_dead_letter(value) for value in await values(log, topics.DEAD_LETTERS.name)]
+from poweron_events.request import InlineDocument, Requester, RequestRefused, RoundRequested, WorkflowRequested
 
 
 @pytest.mark.req("E-15")
@@ -230,13 +95,15 @@ async def test_requests_are_answered_although_their_offset_was_not_told_at_once(
 
 @pytest.mark.req("E-15")
 async def test_a_prompt_too_large_for_an_event_is_refused_and_intake_goes_on(log: MemoryLog, rows: Rows) -> None:
-    async with running(log, rows):
+    async with running(log, rows) as lines:
         await request(log, "large", prompt="\N{GRINNING FACE}" * 20_000)
         await request(log, "good")
         await committed(log, 2)
     refused = next(event for event in await events(log) if isinstance(event, RequestRefused))
     assert (refused.request.id, refused.reason) == ("large", "invalid")
     assert "shorten the prompt" in refused.detail
+    told = {line["answer"] for line in lines if line["event"] == "request answered"}
+    assert told == {RequestRefused.TYPE, WorkflowRequested.TYPE}
 
 
 @pytest.mark.req("E-15")
@@ -250,114 +117,144 @@ async def test_many_requests_at_once_share_their_looks_at_the_rows(log: MemoryLo
     assert rows.looks < 100  # each of them looks at least twice
 
 
-async def cancel(log: MemoryLog, request_id: str, workflow: str) -> None:
-    value = encode_request(
-        RequestCancellation(workflow_id=workflow, round=1), source=SOURCE, request_id=request_id, time=TIME
-    )
-    await log.append(topics.REQUESTS.name, [Message(b"k", value)])
+@pytest.mark.req("B-02")
+@pytest.mark.parametrize(
+    ("own", "limit"), [({}, 500), ({"budgets": {"workflowTokens": 900}}, 900), ({"budgets": {"taskTokens": 9}}, 500)]
+)
+async def test_a_round_knows_what_the_workflow_spent_and_has_the_budgets_of_the_round_before_where_it_sets_none(
+    log: MemoryLog, rows: Rows, own: Any, limit: int | None
+) -> None:
+    rows.opened = requested(budgets={"workflow_tokens": 500})
+    opened = await followed_up(log, rows, **own)
+    assert opened.earlier.spent == await rows.spent("any", 1)
+    assert opened.budgets.workflow_tokens == limit
 
 
-async def told(log: MemoryLog, number: int, type_: type = WorkflowRequested) -> None:
-    """Wait until intake has written so many events of a type."""
-    async with asyncio.timeout(10):
-        while sum(isinstance(event, type_) for event in await events(log)) < number:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+@pytest.mark.req("E-08")
+async def test_an_opening_marks_what_the_request_and_the_setting_mark(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "marked", approve=("ai.process", "web"))
+    async with running(log, rows, approve={"document.*"}):
+        await committed(log, 1)
+    (opened,) = await events(log)
+    assert opened.approve == ("ai.process", "document.*", "web")
 
 
-@pytest.mark.req("E-09")
-async def test_no_more_workflows_are_opened_than_may_be_open(log: MemoryLog, rows: Rows) -> None:
-    for number in range(100):
-        await request(log, f"{number}")
-    async with running(log, rows, max_open=10):
-        await told(log, 10)
-        await looked(rows, rows.looks + 1)
-        assert len(await events(log)) == 10
-        rows.ended = 5
-        await told(log, 15)
-        assert len(await events(log)) == 15
-        rows.ended = 100
-        await committed(log, 100)
-    assert {event.request.id for event in await events(log)} == {f"{number}" for number in range(100)}
+@pytest.mark.req("E-08")
+async def test_no_round_takes_a_mark_away(log: MemoryLog, rows: Rows) -> None:
+    rows.opened = requested(approve=("web.*",))
+    assert (await followed_up(log, rows, approve=("ai.process",))).approve == ("ai.process", "web.*")
 
 
-@pytest.mark.req("E-15")
-async def test_a_cancellation_does_not_wait_behind_openings_that_find_no_room(log: MemoryLog, rows: Rows) -> None:
-    await request(log, "running")
-    running_ = workflow_id(SOURCE, "running")
-    rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
-    for number in range(200):
-        await request(log, f"{number}")
-    await cancel(log, "stop", running_)
-    async with running(log, rows, max_open=1):
-        await told(log, 1)
-        await told(log, 1, CancellationRequested)
-        assert len(await events(log)) == 2
-        rows.ended = 201
-        await committed(log, 202)
-    assert len(await events(log)) == 202
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize("wrong", ["ai.proces", "mail.*"])
+async def test_a_request_whose_mark_means_no_action_is_refused_with_a_sentence(
+    log: MemoryLog, rows: Rows, wrong: str
+) -> None:
+    await request(log, "mistyped", approve=("web.*", wrong))
+    async with running(log, rows):
+        await committed(log, 1)
+    (refused,) = await events(log)
+    assert (type(refused), refused.reason) == (RequestRefused, "invalid")
+    assert f"'{wrong}' means no action; there are ai.process, document.extract, " in refused.detail
+
+
+@pytest.mark.req("D-01")
+@pytest.mark.parametrize(
+    ("fields", "setting", "found"),
+    [
+        ({"user_language": "fr", "requester": Requester(language="it")}, "nl", "fr"),
+        ({"requester": Requester(language="it")}, "nl", "it"),
+        ({}, "nl", "nl"),
+        ({}, None, "de"),
+    ],
+)
+async def test_the_language_is_the_requests_else_the_requesters_else_the_prompts(
+    log: MemoryLog, rows: Rows, fields: dict[str, Any], setting: str | None, found: str
+) -> None:
+    await request(log, "asked", "Wer hat das Protokoll unterschrieben?", **fields)
+    async with running(log, rows, default_language=setting):
+        await committed(log, 1)
+    (opening,) = await events(log)
+    assert opening.user_language == found
+
+
+@pytest.mark.req("D-01")
+async def test_a_language_in_doubt_is_left_open(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "asked", "4711")
+    async with running(log, rows):
+        await committed(log, 1)
+    (opening,) = await events(log)
+    assert opening.user_language is None
+
+
+async def followed_up(log: MemoryLog, rows: Rows, *, is_open: bool = False, after_round: int = 1, **fields: Any) -> Any:
+    """What intake answers to a follow-up on a workflow with one round."""
+    told = typical()
+    rows.stubs = {told.id: Stub(told.id, (0,), is_open=is_open, seq=len(told.values), last=0)}
+    rows.history = reverse_chronological(told.workflow.current.messages)
+    asked = RequestRound(workflow_id=told.id, after_round=after_round, **{"prompt": "And who signed?", **fields})
+    value = encode_request(asked, source=SOURCE, request_id="follow-up", time=TIME)
+    await log.append(topics.REQUESTS.name, [Message(told.id.encode(), value)])
+    async with running(log, rows):
+        await committed(log, 1, told.id.encode())
+    (answer,) = await events(log)
+    return answer
+
+
+@pytest.mark.req("M-07")
+@pytest.mark.req("H-03")
+async def test_a_follow_up_opens_a_round_that_knows_the_history_and_the_documents_before_it(
+    log: MemoryLog, rows: Rows
+) -> None:
+    handed_over = InlineDocument.of("letter.txt", b"Signed by Ada.")
+    opened = await followed_up(log, rows, documents=(handed_over,))
+    assert isinstance(opened, RoundRequested)
+    assert (opened.round, opened.earlier.last_round) == (2, 1)
+    assert opened.earlier.history == "\n".join(map(render, rows.history))
+    assert [each.label for each in opened.earlier.documents] == [
+        "round1_task1_action2_extract",
+        "round1_task1_action1_extract",
+        "round1_request",
+    ]
+    assert [(each.document_id, each.document_name) for each in opened.documents] == [("r2d1", "letter.txt")]
 
 
 @pytest.mark.req("E-07")
-@pytest.mark.req("E-15")
-async def test_nothing_is_judged_by_rows_that_were_made_anew_and_are_behind(log: MemoryLog, rows: Rows) -> None:
-    await request(log, "running")
-    running_ = workflow_id(SOURCE, "running")
-    async with running(log, rows):
-        await committed(log, 1)
-        rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
-        rows.replaced = 2
-        await cancel(log, "stop", running_)
-        await committed(log, 2)
-    assert not any(isinstance(event, RequestRefused) for event in await events(log))
+async def test_no_round_is_opened_by_rows_that_do_not_hold_all_rounds_before_it(log: MemoryLog, rows: Rows) -> None:
+    rows.forgotten = 2
+    opened = await followed_up(log, rows)
+    assert rows.forgotten == 0
+    assert opened.earlier.history == "\n".join(map(render, rows.history))
 
 
 @pytest.mark.req("E-15")
-async def test_a_cancellation_that_cannot_be_accepted_at_once_is_answered_in_its_turn(
-    log: MemoryLog, rows: Rows
+@pytest.mark.parametrize(
+    ("fields", "reason", "detail"),
+    [
+        ({"is_open": True}, "round_open", "Round 1 is still running; wait for its end or cancel it."),
+        ({"after_round": 2}, "no_such_round", "The workflow has 1 round; there is no round 2."),
+    ],
+)
+async def test_a_follow_up_that_comes_too_early_is_refused_in_a_sentence(
+    log: MemoryLog, rows: Rows, fields: Any, reason: str, detail: str
 ) -> None:
-    rows.ended = -1
-    await request(log, "waiting")
-    await cancel(log, "stop", workflow_id(SOURCE, "waiting"))
-    async with running(log, rows, max_open=1):
-        await passed_by_the_cancellations(log, 2)
-        assert await events(log) == []
-        rows.ended = 1
-        await committed(log, 2)
-    first, second = await events(log)
-    assert isinstance(first, WorkflowRequested)
-    assert second.reason == "unknown_workflow"  # for these rows never come to hold it
+    refused = await followed_up(log, rows, **fields)
+    assert (refused.reason, refused.detail) == (reason, detail)
 
 
-async def passed_by_the_cancellations(log: MemoryLog, number: int) -> None:
-    partition = log.partition_of(topics.REQUESTS.name, b"k")
-    async with asyncio.timeout(10):
-        while log._committed.get((topics.REQUESTS.name, CANCELLATIONS_GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
-
-
-@pytest.mark.req("E-09")
-async def test_no_more_requests_are_in_memory_than_one_poll_brings(log: MemoryLog, rows: Rows) -> None:
-    rows.ended = -1
-    async with running(log, rows, max_open=1):
-        for batch in range(20):
-            for number in range(100):
-                await request(log, f"{batch}-{number}")
-            await passed_by_the_cancellations(log, 100 * (batch + 1))
-        assert in_hand(log) <= 200
-
-
-def in_hand(log: MemoryLog) -> int:
-    """How many requests have been taken from the log and are not answered."""
-    (follower,) = log._groups[topics.REQUESTS.name, GROUP]
-    return follower._positions[log.partition_of(topics.REQUESTS.name, b"k")]
-
-
-def test_offsets_that_nobody_delivers_hold_no_commit_back() -> None:
-    partition = InHand(next=0)
-    for offset in (7, 8, 12):  # 0 to 6 were deleted, 9 to 11 are markers of transactions
-        partition.take(offset)
-    done = []
-    for offset in (8, 7, 12):
-        partition.offsets.discard(offset)
-        done.append(partition.done)
-    assert done == [7, 12, 13]
+@pytest.mark.req("D-01")
+@pytest.mark.parametrize(
+    ("fields", "spoken", "language"),
+    [
+        ({"user_language": "fr", "requester": {"language": "en"}}, "de", "fr"),
+        ({"requester": {"language": "en"}}, "de", "de"),
+        ({"requester": {"language": "en"}}, None, "en"),
+        ({}, None, "en"),  # the prompt's own
+    ],
+)
+async def test_a_round_speaks_the_language_of_its_request_else_of_the_workflow_else_of_the_requester(
+    log: MemoryLog, rows: Rows, fields: Any, spoken: str | None, language: str | None
+) -> None:
+    rows.opened = requested(user_language=spoken)
+    opened = await followed_up(log, rows, **fields)
+    assert opened.user_language == language

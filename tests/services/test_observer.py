@@ -41,9 +41,41 @@ def test_the_summary_has_at_most_200_characters(success: bool) -> None:
     done = At().done(
         success=success, error="e" * 900, documents=tuple(document("d" * 90, document_id=str(n)) for n in range(9))
     )
-    summary = observe_build(told(done).workflow, done, [""] * 5).summary
-    assert len(summary) == 200
-    assert summary.startswith("document.extract gave 9 documents: " if success else "document.extract failed: eee")
+    said = observe_build(told(done).workflow, done, [""] * 5).summary
+    assert len(said) == 200
+    assert said.startswith("document.extract gave 9 documents: " if success else "document.extract failed: eee")
+
+
+@pytest.mark.req("H-02")
+@pytest.mark.parametrize(
+    ("mime_type", "text", "beginning"),
+    [
+        ("text/markdown", "The total\n is **42.00**.", " - The total is **42.00**."),
+        ("text/plain", "42", " - 42"),
+        ("text/plain", " \n", ""),
+        ("application/json", '{"total": 42}', ""),
+        ("text/csv", "total,42", ""),
+        ("image/png", "", ""),
+    ],
+)
+def test_the_summary_of_an_answer_ends_with_its_beginning_where_that_is_in_words(
+    mime_type: str, text: str, beginning: str
+) -> None:
+    assert summary("ai.process", mime_type, text) == f"ai.process gave 2 documents: a, b{beginning}"
+
+
+@pytest.mark.req("H-02")
+@pytest.mark.parametrize("action", ["document.extract", "web.crawl", "ai.unheard"])
+def test_the_summary_of_what_answers_no_question_names_the_documents_only(action: str) -> None:
+    assert summary(action, "text/markdown", "# letter.pdf") == f"{action} gave 2 documents: a, b"
+
+
+def summary(action: str, mime_type: str, text: str) -> str:
+    documents = (document("a", mime_type=mime_type), document("b", mime_type="text/plain"))
+    before = Told().tell(requested(), planned(), At().selected(action=action))
+    found, again = (observe_build(before.workflow, At().done(documents=documents), [text, "more"]) for _ in range(2))
+    assert found == again
+    return found.summary
 
 
 @pytest.mark.req("R-02")
@@ -55,3 +87,18 @@ async def test_the_observer_reads_the_beginning_from_the_content_store_and_bears
     )
     (recorded,) = await Observer(content)(told(done).workflow)
     assert [preview.snippet for preview in recorded.observation.previews] == ["Größe 42", "", ""]
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.parametrize(
+    ("notes", "said"),
+    [
+        (("'a.pdf' is empty; check it.",), "gave 1 document (1 document could not be read): text.md"),
+        (("'a.pdf' is empty.", "'b.pdf' is empty.", "Only 3 parts were read."), "(2 documents could not be read): "),
+        (tuple(f"'{n}.pdf' is empty." for n in range(20)), "gave 1 document (8 or more documents could not be read): "),
+        (("The name 'a.pdf' does not fit.",), "gave 1 document: text.md"),
+    ],
+)
+def test_the_summary_says_how_many_documents_could_not_be_read(notes: tuple[str, ...], said: str) -> None:
+    done = At().done(notes=notes, documents=(document("text.md", mime_type="text/markdown"),))
+    assert said in observe_build(told(done).workflow, done, [""]).summary

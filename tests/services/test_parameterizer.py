@@ -53,13 +53,24 @@ async def test_given_fields_are_kept_unknown_ones_dropped_and_the_rest_filled_in
     assert event.defaulted == ("customInstructions", "expectedDocumentFormats", "includeMetadata", "processingMode")
 
 
+@pytest.mark.req("D-03")
+@pytest.mark.req("P-04")
+async def test_a_format_for_machines_that_nothing_demands_is_overruled_and_noted() -> None:
+    told = selected(parameters_schema=None)
+    event = await collected(answer(aiPrompt="Add it up", expectedDocumentFormats=["json"]), told)
+    assert event.given["expectedDocumentFormats"] == ["json"]
+    assert event.parameters["expectedDocumentFormats"] == []
+    assert event.dropped == ("expectedDocumentFormats",)
+    assert "expectedDocumentFormats" in event.defaulted
+
+
 @pytest.mark.req("D-04")
 @pytest.mark.req("P-04")
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
         ("no JSON", "The answer is not one JSON object"),
-        ({"parameters": {"aiPrompt": "x"}}, "schema: Field required"),
+        ({"parameters": {"aiPrompt": "x"}}, "schema is missing"),
         (answer(), "aiPrompt must be given for ai.process."),
         (answer(aiPrompt=""), "aiPrompt must be given for ai.process."),
         (answer(aiPrompt={"a": 1}), "The parameters do not fit ai.process: aiPrompt"),
@@ -89,10 +100,10 @@ def test_stage_two_shows_nothing_but_the_action_its_objective_context_and_fields
     assert selection is not None
     fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
     assert generate_react_parameters_prompt(told.workflow, selection, fields).render(fence="F").data == (
-        "Objective of the action:\n<<< F\nRead the estimate\n>>> F\n\n"
         "Action: ai.process\n\n"
+        "Objective of the action:\n<<< F\nRead the estimate\n>>> F\n\n"
         "Context:\n<<< F\nIt is about the estimate.\n>>> F\n\n"
-        "Fields:\n- aiPrompt (string, required): what to do\n"
+        "Fields:\n<<< F\n- [string, required] aiPrompt: what to do\n>>> F\n"
     )
 
 

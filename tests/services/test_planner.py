@@ -6,7 +6,9 @@ from doubles import TASK, script
 from builders import Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
+from poweron_events.outcome import AnswerRejected
 from poweron_events.planning import TasksPlanned
+from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.answers import Unacceptable
 from poweron_services.models.call import Caller
 from poweron_services.models.scripted import ScriptedModel
@@ -14,7 +16,8 @@ from poweron_services.roles.planner import Planner, generate_planning_prompt
 
 
 def planner(*answers: object) -> Planner:
-    return Planner(Caller(ScriptedModel(script(planning=list(answers))), ContentStore.at("memory:///")), CATALOG)
+    content = ContentStore.at("memory:///")
+    return Planner(Caller(ScriptedModel(script(planning=list(answers))), content), content, CATALOG)
 
 
 @pytest.mark.req("P-08")
@@ -22,26 +25,67 @@ async def test_a_request_becomes_tasks_and_the_call_names_template_prompt_and_an
     (event,) = await planner({"tasks": [TASK, TASK]})(Told().tell(requested()).workflow)
     assert isinstance(event, TasksPlanned)
     assert len(event.tasks) == 2
-    assert event.model_call.template == "planner.v1.md"
-    assert len(event.model_call.template_sha256) == len(event.model_call.prompt_ref) == 64
+    assert event.model_call.template == "planner.v2.md"
+    assert len(event.model_call.template_sha256) == len(str(event.model_call.prompt_ref)) == 64
     assert event.model_call.answer_ref is not None
 
 
-async def test_a_second_answer_may_be_better() -> None:
-    (event,) = await planner("nonsense", {"tasks": [TASK]})(Told().tell(requested()).workflow)
-    assert isinstance(event, TasksPlanned)
-    assert event.model_call.tries == 2
-
-
 @pytest.mark.req("L-10")
-@pytest.mark.parametrize("answer", ["nonsense", {"tasks": []}, {"tasks": [{**TASK, "taskType": "hack"}]}])
-async def test_no_plan_is_an_error_that_says_why(answer: object) -> None:
-    with pytest.raises(Unacceptable, match=r"^No plan could be made\. The answer"):
-        await planner(answer)(Told().tell(requested()).workflow)
+@pytest.mark.req("E-10")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "nonsense",
+        {"tasks": []},
+        {"tasks": [{**TASK, "taskType": "hack"}]},
+        {"tasks": [{**TASK, "successCriteria": ["x" * 701]}]},
+        {"tasks": [{**TASK, "expectedFormats": ["x" * 101]}]},
+        {"tasks": [{**TASK, "objective": "\u20ac" * 2_000}] * 10},
+    ],
+    ids=["prose", "nothing", "no such type", "a criterion that prompts cut", "a format that is none", "too large"],
+)
+async def test_after_an_answer_that_is_no_plan_the_model_is_asked_once_more_and_told_why(answer: object) -> None:
+    told = Told().tell(requested())
+    for _ in range(2):
+        (event,) = await planner(answer)(told.workflow)
+        assert isinstance(event, AnswerRejected)
+        told.tell(event)
+        prompt = generate_planning_prompt(told.workflow, CATALOG)
+        assert prompt.refusal == event.reason
+        assert event.reason in prompt.render().data
+    assert told.verdicts == ["accepted"] * 3
+    with pytest.raises(
+        Unacceptable, match=r"^No plan could be made\. The model scripted:script did not answer as it must\. The answer"
+    ):
+        await planner(answer)(told.workflow)
+
+
+@pytest.mark.req("B-02")
+async def test_where_the_budget_is_used_up_no_model_is_asked() -> None:
+    model = ScriptedModel({})
+    content = ContentStore.at("memory:///")
+    planner = Planner(Caller(model, content), content, CATALOG)
+    with pytest.raises(BudgetUsedUp, match=r"^Nothing may be used: the workflow's budget is 0 tokens\.$"):
+        await planner(Told().tell(requested(budgets={"workflow_tokens": 0})).workflow)
+    assert not model.asked
+
+
+@pytest.mark.req("S41")
+async def test_a_prompt_that_what_is_left_cannot_hold_is_not_sent() -> None:
+    model = ScriptedModel(script())
+    content = ContentStore.at("memory:///")
+    planner = Planner(Caller(model, content), content, CATALOG)
+    with pytest.raises(
+        BudgetUsedUp, match=r"^The workflow's budget of 10 tokens leaves 10, and the next prompt takes about \d+\.$"
+    ):
+        await planner(Told().tell(requested(budgets={"workflow_tokens": 10})).workflow)
+    assert not model.asked
+    await planner(Told().tell(requested(budgets={"workflow_tokens": 9_000})).workflow)
+    assert 0 < (model.asked[-1].max_output_tokens or 0) < 9_000
 
 
 def test_the_plan_sees_the_request_the_documents_and_the_tiny_catalog() -> None:
     data = generate_planning_prompt(Told().tell(requested()).workflow, CATALOG).render(fence="F").data
     assert data.startswith("Request of the user:\n<<< F\nWhat is the grand total?\n>>> F\n")
     assert "- document.generateReport(documentList,title)\n" in data
-    assert "docItem:doc-estimate.pdf:estimate.pdf (application/pdf, 1000 bytes, list round1_request)" in data
+    assert "docItem:doc-estimate.pdf:estimate.pdf (application/pdf, 1000 bytes, docList:round1_request)" in data

@@ -3,7 +3,7 @@
 import pytest
 
 from builders import At, Told, document, planned, requested
-from poweron_services.decider.references import UnknownReference, resolve
+from poweron_services.decider.references import UnknownReference, documents_at_hand, resolve
 
 A, B = document("a.pdf", document_id="1"), document("b:c.pdf", document_id="2")
 
@@ -24,12 +24,12 @@ def told() -> Told:
     ],
 )
 def test_a_list_names_all_its_documents_and_an_item_one(reference: str, found: list[str]) -> None:
-    assert [one.document_id for one in resolve([reference], told().workflow.current.messages)] == found
+    assert [one.document_id for one in resolve([reference], documents_at_hand(told().workflow))] == found
 
 
 @pytest.mark.req("R-01")
 def test_a_document_that_is_named_twice_comes_once() -> None:
-    named = resolve(["docItem:2:b:c.pdf", "docList:round1_request"], told().workflow.current.messages)
+    named = resolve(["docItem:2:b:c.pdf", "docList:round1_request"], documents_at_hand(told().workflow))
     assert [one.document_id for one in named] == ["2", "1"]
 
 
@@ -40,4 +40,11 @@ def test_what_names_no_document_is_refused_and_the_known_lists_are_said(referenc
     with pytest.raises(
         UnknownReference, match="known are docList:round1_request, docList:round1_task1_action1_extract"
     ):
-        resolve([reference], told().workflow.current.messages)
+        resolve([reference], documents_at_hand(told().workflow))
+
+
+@pytest.mark.req("R-01")
+def test_two_documents_of_one_name_are_two() -> None:
+    same = document("a.pdf", document_id="2")
+    labelled = {"round1_request": (A,), "round1_task1_action1_extract": (same,)}
+    assert resolve([f"docList:{label}" for label in labelled], labelled) == (A, same)

@@ -3,15 +3,25 @@
 from typing import Any
 
 import pytest
-from doubles import script
+from doubles import Away, script
+from structlog.testing import capture_logs
 
 from builders import At, Told, cancellation, document, planned, requested, step
 from poweron_events import codec
 from poweron_events.content import ContentStore
+from poweron_events.execution import ApprovalDenied
+from poweron_events.observation import Observation
+from poweron_events.outcome import AnswerRejected, DeadlinePassed, RoundCompleted
+from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.rules import step_limit
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.roles import reviewer as module
 from poweron_services.roles.reviewer import Reviewer, create_review_prompt
+
+EMPTY = "'empty.txt' is empty; check that it was saved and handed over completely."
+BROKEN = "'bin.pdf' looks like a PDF document but is damaged or incomplete, so nothing of it was read."
 
 
 async def said(told: Told, **lines: Any) -> Any:
@@ -52,29 +62,179 @@ async def test_after_the_second_refusal_the_task_failed_without_asking_a_model()
 
 
 async def test_a_review_that_cannot_be_used_follows_the_criteria() -> None:
-    event = await said(stopped(), review=["nonsense"])
+    told = stopped()
+    for _ in range(2):
+        rejected = await said(told, review=["nonsense"])
+        assert isinstance(rejected, AnswerRejected)
+        assert create_review_prompt(told.tell(rejected).workflow).refusal == rejected.reason
+    event = await said(told)
     assert (event.status, event.decided_by, event.reason) == ("success", "guard", "All success criteria are met.")
+
+
+@pytest.mark.req("B-02")
+async def test_a_task_whose_budget_is_used_up_is_judged_by_its_criteria_without_a_model() -> None:
+    budgets = {"workflow_tokens": 480}
+    met = Told().tell(requested(budgets=budgets), planned(), *step())
+    event = await said(met)
+    assert (event.status, event.decided_by, event.model_call) == ("success", "guard", None)
+    *before, refined = step()
+    unmet = Told().tell(requested(budgets=budgets), planned(), *before)
+    unmet.tell(refined.model_copy(update={"criteria_progress": ()}))
+    event = await said(unmet)
+    assert (event.status, event.reason) == ("failed", "The workflow's budget of 480 tokens is used up: 480 tokens.")
+
+
+@pytest.mark.req("B-02")
+async def test_where_the_budget_is_used_up_the_final_message_is_made_of_the_results() -> None:
+    told = Told().tell(requested(budgets={"workflow_tokens": 600}), planned(), *step(), At().reviewed())
+    event = await said(told)
+    assert (event.TYPE, event.model_calls) == ("poweron.round.completed.v1", ())
+    assert event.message.startswith("Read one document.\n\nThe model wrote no final message, so the results stand")
+    assert "The workflow's budget of 600 tokens" in event.message
+
+
+@pytest.mark.req("L-10")
+async def test_a_failed_round_says_what_was_done_before() -> None:
+    event = await said(stopped().tell(At().failed("review")))
+    assert "\n\nDone before that:\n\n- Read one document.\n\n" in event.message
+
+
+@pytest.mark.req("S41")
+async def test_a_retry_that_the_workflows_budget_does_not_allow_is_a_failure() -> None:
+    told = Told().tell(requested(budgets={"workflow_retries": 0}), planned(), *step())
+    event = await said(told, review=[{"status": "retry", "reason": "Page 2 is missing."}])
+    assert (event.status, event.decided_by) == ("failed", "guard")
+    assert event.reason == "Nothing may be used: the workflow's budget is 0 retries. Page 2 is missing."
 
 
 @pytest.mark.req("P-06")
 def test_the_review_sees_the_steps_of_its_task_between_fences() -> None:
     data = create_review_prompt(stopped().workflow).render(fence="F").data
-    assert "<<< F\nstep 1, document.extract, success: Read one document.\nnote: The total is 42.\n>>> F" in data
+    assert "Why the task stopped:\n<<< F\nThe total is known.\n>>> F\n" in data
+    assert "<<< F\n[round 1, task 1, step 1, document.extract, success] Read one document.\n" in data
+    assert "  finding: The total is 42.\n>>> F\n" in data
 
 
 @pytest.mark.req("L-08")
 async def test_a_round_ends_with_the_models_message_and_its_call() -> None:
-    event = await said(stopped().tell(At().reviewed()), message=["The total is 42."])
+    told = stopped().tell(At().reviewed())
+    event = await said(told, message=["The total is 42."])
     assert (event.TYPE, event.message, len(event.model_calls)) == ("poweron.round.completed.v1", "The total is 42.", 1)
+    (call,), before = event.model_calls, told.workflow.current.totals
+    assert event.totals.input_tokens == before.input_tokens + call.input_tokens
+    assert told.tell(event).workflow.current.totals == event.totals
+
+
+@pytest.mark.req("B-01")
+async def test_a_message_that_cannot_be_kept_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MESSAGE_TIMEOUT", 0.1)
+    told, content = stopped().tell(At().reviewed()), Away.at("memory:///")
+    with capture_logs():
+        (event,) = await Reviewer(Caller(ScriptedModel(script()), content), content)(told.workflow)
+    assert isinstance(event, RoundCompleted)
+    assert [call.output_tokens for call in event.model_calls] == [5]
+    assert event.totals.output_tokens == told.workflow.current.totals.output_tokens + 5
 
 
 @pytest.mark.req("L-10")
 async def test_a_failed_round_says_what_went_wrong_and_what_to_do() -> None:
-    event = await said(Told().tell(requested(), planned(), At().failed("select")))
+    told = Told().tell(requested(), planned(), At().failed("select"))
+    event = await said(told)
     assert event.message == (
-        "The request could not be completed. The model does not answer.\n"
-        "Nothing is lost: `poweron history` shows every step. Change the request or its documents and ask again."
+        "The request could not be completed. The model does not answer.\n\n"
+        f"Nothing is lost: `poweron history {told.id}` shows every step. "
+        "`poweron models check` says whether the model works; ask again once it does."
     )
+
+
+def failing(note: str, summary: str, reason: str, **opening: Any) -> Told:
+    """A round that failed after a step that failed."""
+    seen = Observation(success=False, result_label="label", documents_count=0, notes=(note,))
+    at = At()
+    told = Told().tell(requested(**opening), planned(), at.selected(), at.parameters(), at.started(), at.done())
+    told.tell(at.observed(observation=seen, summary=summary), at.refined())
+    return told.tell(at.reviewed(status="failed", reason=reason))
+
+
+@pytest.mark.req("L-10")
+async def test_a_failed_round_says_its_problem_once() -> None:
+    told = failing(EMPTY, f"document.extract failed: {EMPTY}", f"{EMPTY} Nothing else was handed over.")
+    assert (await said(told)).message.count("is empty") == 1
+    cut = BROKEN[:60] + "…"
+    assert (await said(failing(cut, f"document.extract failed: {cut}", BROKEN))).message.count("PDF document") == 1
+    told = failing(EMPTY, f"document.extract failed: {EMPTY}", "Nothing was found")
+    assert (await said(told)).message.startswith(
+        "The request could not be completed. Nothing was found.\n\n"
+        f"The last problem met was: document.extract failed: {EMPTY}\n\nNothing is lost: "
+    )
+
+
+def awaiting() -> Told:
+    at = At()
+    return Told().tell(requested(), planned(), at.selected(), at.parameters(), at.approval_requested())
+
+
+def unapproved(denial: ApprovalDenied) -> Told:
+    at, seen = At(), Observation(success=False, result_label="label", documents_count=0, notes=("Denied.",))
+    told = awaiting().tell(denial, at.started(), at.done(success=False, outcome="denied"))
+    return told.tell(at.observed(observation=seen), at.refined(), at.reviewed(status="failed", reason="No."))
+
+
+def refused_twice() -> Told:
+    told = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
+    return told.tell(At().reviewed(status="failed", reason="The proposals were refused."))
+
+
+def nonsense() -> Told:
+    told = stopped().tell(At().rejected("review", 1), At().rejected("review", 2))
+    return told.tell(At().reviewed(status="failed", reason="Not usable."))
+
+
+def failed_after(*events: WorkflowEvent) -> Told:
+    return Told().tell(requested(), planned(2), *events)
+
+
+def at_a_limit(reason: str) -> Told:
+    told = Told().tell(requested(max_steps=1), planned(), *step(reason=reason))
+    return told.tell(At().reviewed(status="failed", reason="Nothing was found."))
+
+
+AGAIN = "Change the request or its documents and ask again."
+CHECK = "`poweron models check` says whether the model works; ask again once it does."
+STORE = "See that the content store (POWERON_CONTENT) can be reached; ask again once it can."
+BUDGET = "Ask again with a larger budget (`--max-tokens`)."
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.parametrize(
+    ("told", "advised"),
+    [
+        (failing("Empty.", "It failed.", "Nothing to read."), AGAIN),
+        (failing("Empty.", "It failed.", "Nothing.", budgets={"workflow_tokens": 100}), BUDGET),
+        (failing("Empty.", "It failed.", "Nothing.", budgets={"workflow_tokens": 100_000}), AGAIN),
+        (failing("Empty.", "It failed.", "Nothing.", budgets={"workflow_retries": 0}), AGAIN),
+        (
+            failing("-", "It failed.", "The task's budget of 9 tokens leaves 2, and the next prompt takes 5."),
+            BUDGET.replace(" (`--max-tokens`)", ""),
+        ),
+        (unapproved(At().approval_denied("6")), "Ask again once the action may be approved."),
+        (unapproved(At().approval_denied()), "Ask again and have the action approved in time."),
+        (refused_twice(), CHECK),
+        (nonsense(), CHECK),
+        (Told().tell(requested(), At(0, 0, 0).failed("plan")), CHECK),
+        (failed_after(*step(), At().reviewed(), At(task=2).failed("select")), CHECK),
+        (failed_after(*step(), At().reviewed(status="retry"), At(attempt=2).failed("select")), CHECK),
+        (failed_after(*step()[:4], At().failed("observe")), AGAIN),
+        (failed_after(*step(), DeadlinePassed(round=1, due_ms=0)), "Ask again for less at once."),
+        (Told().tell(requested(), At(0, 0, 0).failed("plan", "Too late. The content store did not answer: -")), STORE),
+        (at_a_limit(step_limit(1)), "Ask again with more steps (`--max-steps`)."),
+        (at_a_limit("The limit of 1 retries is reached."), AGAIN),
+    ],
+)
+async def test_the_advice_after_a_failed_round_fits_its_reason(told: Told, advised: str) -> None:
+    assert told.workflow.current.ending == "failed"
+    message = (await said(told)).message
+    assert message.endswith(f"Nothing is lost: `poweron history {told.id}` shows every step. {advised}")
 
 
 async def test_a_cancelled_round_repeats_the_reason() -> None:
@@ -105,4 +265,49 @@ async def test_the_final_message_sees_names_and_summaries_between_fences_only() 
     await Reviewer(Caller(model, content), content)(stopped().tell(At().reviewed()).workflow)
     (prompt,) = [one for one in model.asked if isinstance(one, MessagePrompt)]
     data = prompt.render(fence="F").data
-    assert "Find the total (success):\n<<< F\nRead one document.\n" in data
+    assert "Task 1 of 1, success:\n<<< F\nFind the total\n>>> F\n" in data
+    assert "What it came to:\n<<< F\nRead one document.\n>>> F\n" in data
+
+
+def read(*steps: tuple[str, ...], success: bool = True, **opening: Any) -> Told:
+    """A round whose steps noted this, and whose last one wrote the answer."""
+    names = ("bin.pdf", "empty.txt", *(f"{number}.md" for number in range(4)))
+    told = Told().tell(requested(documents=tuple(document(name) for name in names), **opening), planned())
+    for number, notes in enumerate(steps, start=1):
+        at = At(number)
+        seen = Observation(success=success, result_label="label", documents_count=1, notes=notes)
+        told.tell(at.selected(), at.parameters(), at.started(), at.done(), at.observed(observation=seen))
+        told.tell(at.refined(decision="continue"))
+    told.tell(*step(len(steps) + 1))
+    return told.tell(At(len(steps) + 1).reviewed())
+
+
+@pytest.mark.req("L-08")
+@pytest.mark.req("L-10")
+async def test_the_final_message_names_every_document_that_could_not_be_read_once() -> None:
+    told = read((BROKEN, EMPTY, "Only the first 9 parts were read."), (EMPTY,))
+    event = await said(told, message=["The total is 42."])
+    assert event.message == (f"The total is 42.\n\nDocuments that could not be read (2 of 6):\n\n- {BROKEN}\n- {EMPTY}")
+
+
+@pytest.mark.req("L-10")
+async def test_a_document_that_a_failed_step_could_not_read_is_named_too() -> None:
+    told = read((EMPTY,), ("'docItem:7:x' is no document of this workflow.",), success=False)
+    event = await said(told, message=["The total is 42."])
+    assert event.message.endswith(f"Documents that could not be read (1 of 6):\n\n- {EMPTY}")
+
+
+@pytest.mark.req("L-10")
+async def test_documents_that_could_not_be_read_are_told_in_german_and_bounded() -> None:
+    many = [tuple(f"'{step}-{number}.pdf' is empty." for number in range(8)) for step in range(2)]
+    event = await said(read(*many, user_language="de-CH"), message=["x" * 9_000])
+    assert "\n\nDokumente, die nicht gelesen werden konnten (mindestens 16):\n\n- '0-0.pdf'" in event.message
+    assert event.message.endswith("\n- '1-1.pdf' is empty.\n- und 6 weitere")
+    assert len(event.message) <= 8_000
+
+
+@pytest.mark.req("L-08")
+async def test_the_final_message_says_which_format_could_not_be_made() -> None:
+    told = Told().tell(requested(prompt="Write a report as PDF"), planned(), *step(), At().reviewed())
+    event = await said(told, message=["The report is done."])
+    assert event.message == "The report is done.\n\nYou asked for PDF, which this release cannot make."

@@ -4,10 +4,19 @@ from typing import Any
 
 import pytest
 
-from builders import CALL, At, Told, planned, requested
+from builders import CALL, At, Told, completed, follow_up, planned, refused, requested, reviewed, step
 from poweron_events.event import CriterionProgress
 from poweron_events.observation import Observation
-from poweron_services.decider.rules import Review, budget_left, should_continue, why_stop
+from poweron_events.request import EarlierRounds, Spent
+from poweron_services.decider.rules import (
+    Review,
+    retries_used_up,
+    should_continue,
+    stops_every_attempt,
+    tightest,
+    used_up,
+    why_stop,
+)
 
 SEEN = Observation(success=True, result_label="label", documents_count=1)
 MET, UNMET = (CriterionProgress(criterion=name, met=name == "met") for name in ("met", "unmet"))
@@ -24,7 +33,7 @@ MET, UNMET = (CriterionProgress(criterion=name, met=name == "met") for name in (
         (Review((UNMET,), can_improve=False), 1, "No further action can improve the result."),
         (Review((UNMET,)), 5, "The limit of 5 steps is reached."),
         (Review((UNMET,)), 4, None),
-        (Review((UNMET,), budget_left=False), 1, "The budget is used up."),
+        (Review((UNMET,), used_up="It is used up."), 1, "It is used up."),
         (Review((UNMET,), cancelled=True), 1, "The round was cancelled."),
         (Review((UNMET,), deadline_passed=True), 1, "The time for this round is over."),
         (Review((MET,), cancelled=True), 5, "The round was cancelled."),
@@ -35,6 +44,26 @@ def test_the_loop_goes_on_unless_something_stops_it(review: Review, step: int, r
     assert should_continue(SEEN, review, step, 5) is (reason is None)
 
 
+@pytest.mark.parametrize(
+    ("review", "every"),
+    [
+        (Review(cancelled=True), True),
+        (Review(deadline_passed=True), True),
+        (Review(can_improve=False), False),
+        (Review((MET,)), False),
+        (Review(), False),
+    ],
+)
+def test_what_would_stop_another_attempt_too_is_known_by_its_reason(review: Review, every: bool) -> None:
+    assert stops_every_attempt(why_stop(SEEN, review, 5, 5) or "") is every
+
+
+@pytest.mark.parametrize("budgets", [{"workflow_tokens": 0}, {"task_tokens": 120}, {"workflow_retries": 0}])
+def test_a_used_up_budget_stops_every_attempt(budgets: Any) -> None:
+    workflow = Told().tell(requested(budgets=budgets), planned(), *step()).workflow
+    assert stops_every_attempt(used_up(workflow) or retries_used_up(workflow) or "")
+
+
 @pytest.mark.req("L-06")
 def test_criteria_do_not_count_as_met_by_a_step_that_failed() -> None:
     failed = SEEN.model_copy(update={"success": False})
@@ -43,16 +72,81 @@ def test_criteria_do_not_count_as_met_by_a_step_that_failed() -> None:
 
 @pytest.mark.req("B-02")
 @pytest.mark.parametrize(
-    ("budgets", "left"),
+    ("budgets", "said"),
     [
-        ({}, True),
-        ({"workflow_tokens": 240}, False),
-        ({"workflow_tokens": 241}, True),
-        ({"task_tokens": 120}, False),
-        ({"workflow_cost_nano_usd": 6_000}, False),
+        ({}, None),
+        ({"workflow_tokens": 240}, "The workflow's budget of 240 tokens is used up: 240 tokens."),
+        ({"workflow_tokens": 241}, None),
+        ({"task_tokens": 120}, "The task's budget of 120 tokens is used up: 120 tokens."),
+        ({"task_tokens": 121}, None),
+        ({"workflow_tokens": 1}, "The workflow's budget of 1 token is used up: 240 tokens."),
+        ({"workflow_cost_nano_usd": 0}, "Nothing may be used: the workflow's budget is $0."),
+        ({"workflow_cost_nano_usd": 6_000}, "The workflow's budget of $0.000006 is used up: $0.000006."),
+        ({"task_cost_nano_usd": 2_000}, "The task's budget of $0.000002 is used up: $0.000003."),
+        ({"task_duration_ms": 1}, "The task's budget of 0.001 s is used up: 0.001 s."),
+        ({"task_duration_ms": 2}, None),
+        ({"workflow_steps": 1}, None),
     ],
 )
-def test_budgets_count_every_accepted_call(budgets: Any, left: bool) -> None:
+def test_budgets_count_every_accepted_call(budgets: Any, said: str | None) -> None:
     told = Told().tell(requested(budgets=budgets), planned(), At().selection_rejected())
     assert CALL.input_tokens + CALL.output_tokens == 120
-    assert budget_left(told.workflow) is left
+    assert used_up(told.workflow) == said
+
+
+@pytest.mark.req("S41")
+def test_the_time_that_a_person_took_is_none_of_the_tasks() -> None:
+    waiting = (requested(budgets={"task_duration_ms": 4}), planned(), At().selected(), At().parameters())
+    told = Told().tell(*waiting, At().approval_requested())
+    for _ in range(10):
+        told.tell(refused())
+    told.tell(At().approval_granted())
+    assert used_up(told.workflow) is None
+    told.tell(At().started())
+    assert used_up(told.workflow) == "The task's budget of 0.004 s is used up: 0.004 s."
+
+
+@pytest.mark.req("B-02")
+def test_a_call_that_no_event_tells_of_yet_counts_too() -> None:
+    told = Told().tell(requested(budgets={"workflow_tokens": 360}), planned())
+    budget = tightest(told.workflow, [CALL])
+    assert used_up(told.workflow, [CALL]) is None
+    assert budget is not None
+    assert (budget.left, budget.left_after(20)) == (120, 100)
+    assert used_up(told.workflow, [CALL, CALL]) == "The workflow's budget of 360 tokens is used up: 360 tokens."
+
+
+@pytest.mark.req("S41")
+def test_a_budget_of_steps_ends_steps_and_not_the_calls_of_the_last_one() -> None:
+    told = Told().tell(requested(budgets={"workflow_steps": 1}), planned(), At().selected())
+    assert used_up(told.workflow) is None
+    assert used_up(told.workflow, for_a_step=True) == "The workflow's budget of 1 step is used up: 1 step."
+
+
+@pytest.mark.req("S41")
+def test_retries_count_over_all_tasks() -> None:
+    told = Told().tell(requested(budgets={"workflow_retries": 1}), planned(2), *step(decision="stop"))
+    assert retries_used_up(told.workflow) is None
+    told.tell(reviewed(status="retry"), *step(attempt=2), reviewed(attempt=2), *step(task=2))
+    assert (told.workflow.task.number, told.workflow.task.retries) == (2, 0)
+    assert retries_used_up(told.workflow) == "The workflow's budget of 1 retry is used up: 1 retry."
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.req("S41")
+@pytest.mark.parametrize(
+    ("budgets", "said"),
+    [
+        ({"workflow_tokens": 480}, "The workflow's budget of 480 tokens is used up: 480 tokens."),
+        ({"workflow_tokens": 481}, None),
+        ({"workflow_cost_nano_usd": 12_000}, "The workflow's budget of $0.000012 is used up: $0.000012."),
+        ({"workflow_steps": 2}, "The workflow's budget of 2 steps is used up: 2 steps."),
+        ({"task_tokens": 130}, None),
+    ],
+)
+def test_the_rounds_before_count_for_the_workflow_and_not_for_the_task(budgets: Any, said: str | None) -> None:
+    spent = Spent(steps=2, retries=1, input_tokens=200, output_tokens=40, cost_nano_usd=6_000)
+    told = Told().tell(requested(), planned(), *step(), reviewed(), completed())
+    told.tell(follow_up(budgets=budgets, earlier=EarlierRounds(last_round=1, spent=spent)), planned(round_number=2))
+    told.tell(At(round_number=2).selection_rejected())
+    assert used_up(told.workflow, for_a_step=True) == said

@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from doubles import CRITERION, script
+from doubles import script
 
-from builders import At, Told, document, planned, requested
+from builders import CALL, At, Told, document, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
+from poweron_events.planning import ActionsPlanned, PlannedAction
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_services.models.call import Caller
-from poweron_services.models.prompts import SelectionPrompt
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.selector import Selector, generate_react_plan_selection_prompt
 
@@ -26,8 +26,9 @@ def asked(**fields: Any) -> Told:
 
 
 async def selected(answer: Any, told: Told | None = None) -> Any:
-    caller = Caller(ScriptedModel(script(selection=[answer])), ContentStore.at("memory:///"))
-    (event,) = await Selector(caller, CATALOG)((told or asked()).workflow)
+    content = ContentStore.at("memory:///")
+    caller = Caller(ScriptedModel(script(selection=[answer])), content)
+    (event,) = await Selector(caller, content, CATALOG)((told or asked()).workflow)
     return event
 
 
@@ -38,7 +39,7 @@ async def test_one_allowed_action_is_selected_and_its_call_is_told() -> None:
     assert isinstance(event, ActionSelected)
     assert (event.action, event.required_input_documents) == ("document.extract", ("docList:round1_request",))
     assert event.model_call is not None
-    assert (event.model_call.template, event.model_call.model) == ("selector.v1.md", "script")
+    assert (event.model_call.template, event.model_call.model) == ("selector.v2.md", "script")
     assert (event.model_call.input_tokens, event.model_call.output_tokens) == (10, 5)
 
 
@@ -89,7 +90,7 @@ async def test_the_retry_shows_why_the_first_answer_was_refused_and_the_second_r
     told = asked().tell(await selected("nonsense"))
     prompt = generate_react_plan_selection_prompt(told.workflow, CATALOG)
     assert prompt.refusal is not None
-    assert f"Your last answer was refused: {prompt.refusal}" in str(prompt.render())
+    assert f"Your last answer was refused:\n<<< F\n{prompt.refusal}\n>>> F\n" in str(prompt.render(fence="F"))
     told.tell(await selected("nonsense", told))
     assert told.verdicts[-2:] == ["accepted", "accepted"]
     assert (told.workflow.phase, told.workflow.task.refused) == ("review", told.workflow.step.refusals[-1])
@@ -108,22 +109,9 @@ def test_stage_one_shows_exactly_what_it_may() -> None:
         "- Keep parameters minimal; avoid connector-specific knobs; chain outputs so next step is consumable.\n"
         "- Stop when criteria are met; otherwise iterate with a new single action.\n\n"
     ) in rendered.instructions
-    assert rendered.data == (
-        "Request of the user:\n<<< F\nWhat is the grand total?\n>>> F\n\n"
-        "Language: that of the request\n"
-        "Objective of the task (lookup): Find the total\nSuccess criteria:\n"
-        f"- {CRITERION}\n"
-        "Steps left, this one included: 5\n\n"
-        "Actions:\n"
-        "- ai.process(documentList,aiPrompt,processingMode,includeMetadata,customInstructions,expectedDocumentFormats)\n"
-        "- document.extract(documentList,aiPrompt)\n"
-        "- document.generateReport(documentList,title)\n\n"
-        "Documents, newest first:\n<<< F\n"
-        "docItem:d1:a.pdf (application/pdf, 1000 bytes, docList:round1_request)\n>>> F\n\n"
-        "Connections: crm\n\n"
-        "History, newest first:\n<<< F\n"
-        "[round 1] What is the grand total?\n  documents: docList:round1_request\n    docItem:d1:a.pdf\n>>> F\n"
-    )
+    assert "\n- ai.process(documentList,aiPrompt,processingMode,includeMetadata,customInstructions," in rendered.data
+    assert "\nConnections:\n<<< F\n- crm\n>>> F\n" in rendered.data
+    assert "web." not in rendered.data
 
 
 @pytest.mark.req("H-01")
@@ -132,13 +120,47 @@ def test_the_history_stands_newest_first_and_the_last_hint_is_shown() -> None:
         At().selected(), At().parameters(), At().started(), At().done(), At().observed(),
         At().refined(decision="continue", classification="retry", hint="Look at page 2", improvements=("Name the page",)),
     )  # fmt: skip
-    data = generate_react_plan_selection_prompt(told.workflow, CATALOG).render().data
+    data = generate_react_plan_selection_prompt(told.workflow, CATALOG).render(fence="F").data
     assert data.index("Read one document.") < data.index("Task 1 of 1 starts") < data.index("[round 1] What is")
-    assert "Hint for this step: Look at page 2\nImprove: Name the page\n" in data
+    assert "Hint for this step:\n<<< F\nLook at page 2\n>>> F\n" in data
+    assert "What to do better than last time:\n<<< F\n- Name the page\n>>> F\n" in data
 
 
 @pytest.mark.req("X-05")
-def test_two_renderings_never_share_a_fence() -> None:
-    prompt = generate_react_plan_selection_prompt(asked().workflow, CATALOG)
-    assert isinstance(prompt, SelectionPrompt)
-    assert prompt.render().data != prompt.render().data
+@pytest.mark.req("S1")
+def test_no_two_prompts_share_a_fence_and_a_prompt_renders_to_one_text() -> None:
+    told = asked().workflow
+    first, second = (generate_react_plan_selection_prompt(told, CATALOG) for _ in range(2))
+    assert first.render().data != second.render().data
+    assert first.render() == first.render()
+    assert first.render().instructions == second.render().instructions
+
+
+@pytest.mark.req("P-05")
+@pytest.mark.parametrize(
+    ("references", "refused"),
+    [
+        ({"requiredInputDocuments": ["docItem:doc-estimate.pdf:estimate.pdf"], "requiredConnection": "crm"}, None),
+        ({"requiredConnection": "mail"}, "'mail' is no connection; known are crm."),
+        ({"requiredInputDocuments": ["docItem:1:no.pdf"]}, "'docItem:1:no.pdf' names no document of this workflow"),
+        ({"requiredInputDocuments": []}, "document.extract works on documents; name them in requiredInputDocuments."),
+    ],
+)
+async def test_both_modes_take_and_refuse_the_same_references(references: Any, refused: str | None) -> None:
+    answer = {**GOOD, **references}
+    plan = ActionsPlanned(
+        **At().task_place, actions=(PlannedAction.model_validate(answer, by_alias=True),), model_call=CALL
+    )
+    one_by_one = await selected(answer, asked(connections=("crm",)))
+    planned_ = await selected("", asked(connections=("crm",), workflow_mode="Actionplan").tell(plan))
+    if refused is None:
+        assert (one_by_one.required_connection, one_by_one.required_input_documents) == (
+            "crm",
+            ("docItem:doc-estimate.pdf:estimate.pdf",),
+        )
+        assert (planned_.decided_by, one_by_one.decided_by) == ("plan", "model")
+        kept = {"decided_by": "model", "model_call": one_by_one.model_call}
+        assert planned_.model_copy(update=kept) == one_by_one
+    else:
+        assert refused in one_by_one.reason
+        assert planned_.reason == one_by_one.reason

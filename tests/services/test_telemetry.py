@@ -10,7 +10,8 @@ import structlog
 from logs import logging_as_before
 
 from poweron_services import telemetry
-from poweron_services.telemetry import A_SECOND, MESSAGES, Thinned
+from poweron_services.telemetry import logs
+from poweron_services.telemetry.logs import A_SECOND, MESSAGES, Thinned
 
 FULL = Path("/dev/full")
 
@@ -36,7 +37,7 @@ def test_a_log_line_that_finds_no_room_on_the_disk_is_lost_and_nothing_else(monk
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(telemetry.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(logs.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -71,3 +72,16 @@ def test_messages_that_are_all_different_are_not_remembered_for_ever(clock: list
         clock[0] += 1
         told(thinned, f"message {number}", 1)
     assert len(thinned._told) <= MESSAGES
+
+
+def test_a_stage_that_waits_is_told_once_per_trouble_however_many_lines_say_so(tmp_path: Path) -> None:
+    told = list[tuple[str, str, str]]()
+    telemetry.configure(
+        "warning", telemetry.LogFile(tmp_path / "log"), telemetry.Waiting(lambda *line: told.append(line))
+    )
+    log = structlog.get_logger()
+    for trouble in ["busy", "busy", "away for 1.5 s", "away for 20.4 s", *["busy"] * 20]:
+        log.warning(telemetry.WAITS, workflow_id="w", stage="plan", error=trouble)
+    log.warning("an append is repeated", workflow_id="w", error="away")
+    log.warning(telemetry.WAITS, workflow_id="w", stage="select", error="busy")
+    assert told == [("w", "plan", "busy"), ("w", "plan", "away for 1.5 s"), ("w", "select", "busy")]

@@ -1,15 +1,20 @@
 """What a worker does with the log, told as stories over the log in memory."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from doubles import EVENTS, ROLES, WHOLE_LOOP, Clock, Counting, World, script, soon
+from doubles import EVENTS, ROLES, WHOLE_LOOP, Away, Clock, Counting, World, script, soon
 
 from builders import cancellation, requested
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.state import Workflow
 from poweron_events.request import workflow_id
+from poweron_services import telemetry
+from poweron_services.models.model import Completion
+from poweron_services.models.prompts import Prompt
+from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles import role
 
 pytestmark = pytest.mark.usefixtures("logged")
@@ -26,15 +31,6 @@ async def test_a_worker_brings_a_request_to_its_end() -> None:
     assert world.names(workflow.id, "superseded") == []
     assert world.accepted(workflow.id)[-1].message == "The total is 42."
     assert len(action.runs) == 1
-
-
-@pytest.mark.req("L-10")
-async def test_a_round_in_a_mode_that_the_planner_lacks_ends_with_a_sentence() -> None:
-    world = World([Counting()])
-    async with world.process():
-        workflow = await world.ended(await world.ask(workflow_mode="Actionplan"))
-    assert "Ask again with workflowMode React." in world.accepted(workflow.id)[-1].message
-    assert world.names(workflow.id, "superseded") == []
 
 
 @pytest.mark.req("L-10")
@@ -133,8 +129,16 @@ async def test_a_stage_that_cannot_be_done_ends_the_round_with_a_message_for_peo
     async with world.process():
         id_ = await world.ask()
         await world.ended(id_)
-    assert world.names(id_) == ["WorkflowRequested", "StageFailed", "RoundFailed"]
-    assert "The request could not be completed. No plan could be made." in world.accepted(id_)[-1].message
+    assert world.names(id_) == [
+        "WorkflowRequested",
+        *("AnswerRejected", "AnswerRejected", "StageFailed"),
+        "RoundFailed",
+    ]
+    message = world.accepted(id_)[-1].message
+    assert (
+        "No plan could be made. The model scripted:script did not answer as it must. The answer is not one" in message
+    )
+    assert "POWERON_MODEL_OUTPUT" not in message  # which changes nothing for a model that is none of a provider's
 
 
 @pytest.mark.req("L-10")
@@ -173,13 +177,115 @@ async def test_a_stage_is_tried_once_before_its_own_deadline_counts() -> None:
 
 
 @pytest.mark.req("L-10")
-@pytest.mark.parametrize("line", [RuntimeError("a bug"), Unavailable("busy"), ""])
-async def test_a_final_message_that_no_model_writes_is_written_in_code(line: Any) -> None:
+async def test_a_model_of_a_provider_that_never_fits_is_named_with_what_to_try() -> None:
+    world = World([Counting()], model=_Elsewhere(script(planning=["no plan"])))
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    message = world.accepted(id_)[-1].message
+    assert "The model openai:small did not answer as it must." in message
+    assert "POWERON_MODEL_OUTPUT=prompted or a larger model may help." in message
+
+
+@pytest.mark.req("L-10")
+async def test_an_answer_that_was_cut_off_comes_with_its_own_remedy_only() -> None:
+    cut_off = "The answer was cut off after 100 tokens. A larger POWERON_MODEL_MAX_TOKENS leaves more room."
+    world = World([Counting()], model=_Elsewhere(script(planning=["no plan"]), text="", refusal=cut_off))
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    message = world.accepted(id_)[-1].message
+    assert cut_off in message
+    assert "POWERON_MODEL_OUTPUT" not in message
+
+
+class _Elsewhere(ScriptedModel):
+    """A script that a provider plays."""
+
+    def __init__(self, lines: Any, **changes: Any) -> None:
+        super().__init__(lines)
+        self._changes = changes
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        return replace(await super().complete(prompt), provider="openai", model="small", **self._changes)
+
+
+@pytest.mark.req("L-10")
+async def test_a_stage_whose_time_is_over_says_how_often_it_was_tried_and_what_kept_it() -> None:
+    world = World([Counting()], script(planning=[Unavailable("openai:test has trouble of its own (500).")]))
+    async with world.process():
+        id_ = await world.ask(stage_timeout_ms=1_000)
+        await world.ended(id_)
+    failed = next(event for event in world.accepted(id_) if type(event).__name__ == "StageFailed")
+    assert failed.error == (
+        f"It was tried {failed.tries} times within 1 s, the time limit of a stage (`stageTimeoutMs` of the "
+        "request). The last trouble: openai:test has trouble of its own (500)."
+    )
+    assert failed.tries > 1
+    assert "openai:test has trouble of its own (500)." in world.accepted(id_)[-1].message
+
+
+@pytest.mark.req("L-10")
+async def test_a_model_slower_than_a_stage_is_told_with_the_limit_that_it_met() -> None:
+    world = World([Counting()], model=_Silent({}))
+    async with world.process():
+        id_ = await world.ask(stage_timeout_ms=1_000)
+        await world.ended(id_)
+    assert world.accepted(id_)[1].error == (
+        "The model has not answered within 1 s, the time limit of a stage (`stageTimeoutMs` of the request)."
+    )
+
+
+class _Silent(ScriptedModel):
+    """A model that is still at work."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.req("L-10")
+async def test_an_answer_that_cannot_be_kept_is_waited_with_counted_and_not_taken_for_the_models_fault(
+    logged: list[Any],
+) -> None:
+    world = World([Counting()])
+    world.content = Away.at("memory:///")
+    async with world.process():
+        id_ = await world.ask(stage_timeout_ms=1_000)
+        await world.ended(id_)
+    failed, ending = world.accepted(id_)[1:]
+    assert failed.error == (
+        "The model answered, but its answer could not be kept in time. The content store did not answer: away"
+    )
+    assert [(call.input_tokens, call.prompt_ref, call.answer_ref) for call in failed.model_calls] == [(10, None, None)]
+    assert ending.totals.input_tokens == 10
+    assert len(world.model.asked) == 1
+    assert ending.message.endswith(
+        "See that the content store (POWERON_CONTENT) can be reached; ask again once it can."
+    )
+    waits = [(line["workflow_id"], line["stage"], line["error"]) for line in logged if line["event"] == telemetry.WAITS]
+    assert set(waits) == {(id_, "plan", "The content store did not answer: away")}
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (RuntimeError("a bug"), "An unexpected error; the log of the service has it."),
+        (Unavailable("The model is busy."), "The model is busy."),
+        ("", "Its answer was empty."),
+    ],
+)
+async def test_a_final_message_that_no_model_writes_is_written_in_code_and_says_why(line: Any, why: str) -> None:
     world = World([Counting()], script(message=[line]))
     async with world.process():
         id_ = await world.ask()
         await world.ended(id_)
-    assert world.accepted(id_)[-1].message == "test.pure gave 1 document: a.md"
+    assert world.accepted(id_)[-1].message == (
+        "test.pure gave 1 document: a.md\n\n"
+        f"The model wrote no final message, so the results stand here as they are. {why}"
+    )
 
 
 @pytest.mark.req("E-06")

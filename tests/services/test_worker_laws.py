@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 
 from builders import cancellation
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_services.roles import executor, folding, role
+from poweron_services import patience
+from poweron_services.roles import executor, role
 
 RUNS = 100
 WORKFLOWS = 4
@@ -140,8 +141,8 @@ def _place(event: Any) -> tuple[int, int, int, int]:
 @pytest.mark.parametrize("first", range(0, RUNS, 10))
 async def test_whatever_befalls_the_workers_the_laws_hold(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(role, "DRAIN_TIMEOUT", 0.01)
-    monkeypatch.setattr(folding, "LONGEST_PAUSE", 0.01)
-    monkeypatch.setattr(folding, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(executor, "GRACE_MS", 30_000)
     for seed in range(first, first + 10):
         with _told(seed), capture_logs():

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable
 
+from simulation.ledger import Ledger
+
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded
 from poweron_events.execution import ActionStarted
@@ -24,6 +26,7 @@ class FullFold:
         self.after: dict[Place, Workflow] = {}
         self.history: dict[str, list[tuple[int, Workflow]]] = defaultdict(list)
         self.opened: dict[str, list[str]] = defaultdict(list)
+        self.ledger = Ledger(flag)
         self._flag = flag
 
     def take(self, record: Record) -> None:
@@ -42,6 +45,7 @@ class FullFold:
 
     def _accepted(self, recorded: Recorded, workflow: Workflow) -> None:
         event = recorded.envelope.event
+        self.ledger.take(recorded, workflow)
         if isinstance(event, WorkflowRequested | RoundRequested):
             self.opened[event.request.id].append(f"{workflow.id} round {event.round}")
         if workflow.round is not None and workflow.place[3] > workflow.current.opening.max_steps:
@@ -88,6 +92,6 @@ def gist(workflow: Workflow) -> tuple[object, ...]:
     """What two folds of a workflow have to agree upon."""
     task = workflow.round.task if workflow.round and workflow.is_open else None
     starts = tuple((start.claim, start.due_ms) for start in task.step.starts) if task else ()
-    counts = (task.actions, task.retries, task.tokens) if task else ()
+    counts = (task.actions, task.retries, task.used) if task else ()
     ending = workflow.round.ending if workflow.round else None
     return (workflow.phase, workflow.head, workflow.openings, workflow.place, workflow.frozen, ending, starts, counts)

@@ -9,8 +9,13 @@ STATE_DIFFERS         a reader holds a workflow, or does not, otherwise than the
 ROWS_DIFFER           the rows are not what the projections make of the log from its beginning
 OPENED_TWICE          one request opened two rounds
 CONTRADICTED          a request was answered although it had its other answer before it was received
+ENDED_BY_ITS_ANSWER   a request was accepted, then refused because of what its acceptance had changed
 SPURIOUS_REFUSAL      a request was refused although it was possible all the time
 STEP_LIMIT            a step beyond the limit of its round
+UNAPPROVED            an effect that a person had to approve, and had not
+OVER_BUDGET           a model was called though the events before had used up a budget of tokens
+REJECTED_TOO_OFTEN    a third answer to one stage at one place was rejected
+UNKNOWN_DOCUMENT      a document that a prompt named could not be found
 FALSE_ALARM           a correct process stopped on a workflow
 ACTED_ON_THE_PAST     a process acted before it had folded what was there when it was assigned
 PLACE_LOST            a process that rests has fewer places for work than it had
@@ -23,15 +28,17 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from simulation.full_fold import gist
+from simulation.ledger import key_of
 from simulation.postgres import rebuilt
-from simulation.processes import CONCURRENCY, Process
+from simulation.processes import CONCURRENCY, MOST_SKEW_MS, Process
 from simulation.upstream import SOURCE
 
-from poweron_events.envelope import Recorded, idempotency_key
+from poweron_events.envelope import Recorded
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.state import Workflow
-from poweron_events.request import RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
+from poweron_events.request import RequestApproval, RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
 from poweron_projections.requests import REQUESTS
+from poweron_services.decider.approval import parameters_sha256
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -91,12 +98,6 @@ def _keys(world: "World", kind: type[ActionStarted | ActionCompleted]) -> Counte
     )
 
 
-def key_of(recorded: Recorded) -> str:
-    """The idempotency key of the step that an event is about."""
-    event = recorded.envelope.event
-    return idempotency_key(recorded.envelope.workflow_id, (event.round, event.task, event.attempt, event.step))
-
-
 def _requests(world: "World") -> Iterator[Flag]:
     for request_id, opened in world.full.opened.items():
         if len(opened) > 1:
@@ -115,7 +116,10 @@ def _answers(world: "World") -> Iterable[tuple[str, Recorded]]:
 
 
 def _contradicted(world: "World") -> Iterator[Flag]:
-    """An answer by an intake that received the request only when the other answer had been given."""
+    """An answer by an intake that received the request only when the other answer had been given.
+
+    Or one that can only have been judged by rows that held the other: before, the round had not ended.
+    """
     first: dict[tuple[str, bool], int] = {}
     for request_id, recorded in _answers(world):
         refuses = isinstance(recorded.envelope.event, RequestRefused)
@@ -123,6 +127,8 @@ def _contradicted(world: "World") -> Iterator[Flag]:
         received = _received(world, recorded, request_id)
         if other is not None and received is not None and other < received:
             yield "CONTRADICTED", (request_id, "first at", other, "received at", received, "then at", recorded.offset)
+        if other is not None and getattr(recorded.envelope.event, "reason", None) == "round_ended":
+            yield "ENDED_BY_ITS_ANSWER", (request_id, "accepted at", other, "refused at", recorded.offset)
         first.setdefault((request_id, refuses), recorded.offset)
 
 
@@ -139,14 +145,14 @@ def _spurious(world: "World", recorded: Recorded) -> Iterator[Flag]:
     if received is None:
         return
     states = world.full.between(asked.workflow, received, recorded.offset)
-    if all(_possible(asked.request, state) for state in states):
+    if all(_possible(asked.request, state, recorded.time_ms) for state in states):
         yield (
             "SPURIOUS_REFUSAL",
             (event.request.id, event.reason, "received at", received, "refused at", recorded.offset),
         )
 
 
-def _possible(request: object, state: Workflow) -> bool:
+def _possible(request: object, state: Workflow, now_ms: int) -> bool:
     match request:
         case RequestWorkflow():
             return True
@@ -154,6 +160,10 @@ def _possible(request: object, state: Workflow) -> bool:
             return state.phase == "ended" and len(state.openings) == after
         case RequestCancellation(round=number):
             return state.is_open and len(state.openings) == number and state.phase not in ("closing", "draining")
+        case RequestApproval(parameters_sha256=parameters):
+            place = (request.round, request.task, request.attempt, request.step)
+            waits = state.phase == "approve" and state.place == place and parameters == parameters_sha256(state)
+            return waits and now_ms + MOST_SKEW_MS < state.step.approval_due_ms
     raise TypeError(request)
 
 

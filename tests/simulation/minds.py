@@ -1,7 +1,7 @@
 """What thinks and what acts in the simulated world: a model that answers by chance, actions that count, a content store."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from poweron_events.execution import ActionResult, EffectClass
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.models.model import Completion
 from poweron_services.models.prompts import (
+    ActionsPrompt,
+    DocumentLine,
     MessagePrompt,
     ParametersPrompt,
     PlanningPrompt,
@@ -24,6 +26,7 @@ from poweron_services.models.prompts import (
 )
 
 CLASSES: dict[str, EffectClass] = {"test.pure": "pure", "test.idempotent": "idempotent", "test.once": "at_most_once"}
+TOKENS = {"input_tokens": 700, "output_tokens": 100}  # of each call
 LIMIT_MS = 400  # of an action
 TASK = {"objective": "Find the total", "successCriteria": ["The total is named"], "taskType": "lookup"}
 
@@ -33,6 +36,7 @@ class Mind:
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
+        self._confused = False  # who has talked nonsense often does again
 
     async def complete(self, prompt: Prompt) -> Completion:
         chance = self._chance
@@ -42,19 +46,23 @@ class Mind:
             raise Unavailable("the model is too busy")
         if chance.strikes("model refuses", 0.005):
             raise Refused("the model will not answer")
-        if chance.strikes("model talks nonsense", 0.03):
-            return Completion("I think so.", provider="simulated", model="mind")
+        self._confused = chance.strikes("model talks nonsense", 0.5 if self._confused else 0.03)
+        if self._confused:
+            return Completion("I think so.", provider="simulated", model="mind", **TOKENS)
         said = self._said(prompt)
         text = said if isinstance(said, str) else dumps(said).decode()
-        return Completion(text, provider="simulated", model="mind", input_tokens=10, output_tokens=5)
+        return Completion(text, provider="simulated", model="mind", **TOKENS)
 
-    def _said(self, prompt: Prompt) -> str | dict[str, Any]:
+    def _said(self, prompt: Prompt) -> str | dict[str, Any]:  # noqa: PLR0911 - one case per prompt
         chance = self._chance
         match prompt:
             case PlanningPrompt():
                 return {"tasks": [TASK] * chance.one_of([1, 1, 1, 2])}
+            case ActionsPrompt():
+                count = chance.one_of([1, 2, 2, 3])  # sometimes more than the task may take
+                return {"actions": [self._action(prompt.documents) for _ in range(count)]}
             case SelectionPrompt():
-                return {"action": chance.one_of(list(CLASSES)), "actionObjective": "Do it"}
+                return self._action(prompt.documents)
             case ParametersPrompt():
                 return {"schema": "parameters_v1", "parameters": {}}
             case RefinementPrompt():
@@ -65,13 +73,19 @@ class Mind:
             case _:
                 return {"status": chance.one_of(["success", "success", "success", "retry"]), "reason": "So be it."}
 
+    def _action(self, documents: Sequence[DocumentLine]) -> dict[str, Any]:
+        """Any action, now and then on a document of any round."""
+        named = [self._chance.one_of(documents).reference] if documents and self._chance.often(0.3) else []
+        action = self._chance.one_of(list(CLASSES))
+        return {"action": action, "actionObjective": "Do it", "requiredInputDocuments": named}
+
 
 @dataclass
 class Effect:
     """An action of one process; the world is told when it has its effect."""
 
     name: str
-    happened: Callable[[str, EffectClass], None]
+    happened: Callable[[str, str], None]
     chance: Chance
 
     @property
@@ -82,7 +96,7 @@ class Effect:
         chance = self.chance
         if chance.often(0.5):
             await asyncio.sleep(chance.between(0, 0.02))
-        self.happened(order.idempotency_key, CLASSES[self.name])
+        self.happened(order.idempotency_key, self.name)
         await asyncio.sleep(
             chance.between(0.1, 1.0) if chance.strikes("effect slow", 0.08) else chance.between(0, 0.05)
         )

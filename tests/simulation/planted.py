@@ -14,7 +14,9 @@ from poweron_events.fold import partial
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import Message
 from poweron_projections import projection
-from poweron_services.roles import folding, role
+from poweron_services.decider import approval
+from poweron_services.models import call
+from poweron_services.roles import folding, rejecting, role
 
 REMEMBERED = 1_000  # states before the last accepted event
 
@@ -84,8 +86,27 @@ def not_caught_up() -> None:
     folding.Partition.caught_up = property(lambda _: True)
 
 
+def nobody_asked() -> None:
+    """An action that a person must approve runs at once."""
+    approval.Approval.must_be_asked = lambda *_: False
+    approval.Approval.why_not = lambda *_: None
+
+
+def no_budget() -> None:
+    """B-02: no budget is looked at before the model is called."""
+    call._within_budget = lambda workflow, prompt, *_: prompt
+
+
+def asked_for_ever() -> None:
+    """An answer that cannot be used is asked for again, however often."""
+    rules.MAX_REFUSALS = rejecting.MAX_REFUSALS = 9
+
+
 BUGS: Mapping[str, Callable[[], None]] = {
     "last wins": last_wins,
     "no read-back": no_read_back,
     "not caught up": not_caught_up,
+    "nobody asked": nobody_asked,
+    "no budget": no_budget,
+    "asked for ever": asked_for_ever,
 }

@@ -24,8 +24,10 @@ from poweron_projections.messages import MESSAGES
 from poweron_projections.offsets import OFFSETS
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import REQUESTS
+from poweron_projections.steps import STEPS
 from poweron_projections.table import Json, Row, Table
 from poweron_projections.tables import ALL, PROJECTED
+from poweron_projections.tasks import TASKS
 from poweron_projections.workflows import ROUNDS, WORKFLOWS
 
 EVENTS = topics.EVENTS.name
@@ -254,7 +256,7 @@ def _stubs_of_open(tables: Kept, partitions: Sequence[int]) -> list[Found]:
 
 
 def _count_open(tables: Kept, most: int) -> list[Found]:
-    return [{"open": min(most, sum(row.is_open for row in tables[WORKFLOWS.name].values()))}]
+    return [{"open": min(most, sum(row.is_open and row.phase != "approve" for row in tables[WORKFLOWS.name].values()))}]
 
 
 def _open_rounds(tables: Kept, ids: Sequence[str]) -> list[Found]:
@@ -279,12 +281,45 @@ def _answer(tables: Kept, source: str, request_id: str) -> list[Found]:
     ]
 
 
+def _approval(tables: Kept, workflow_id: str, *place: int) -> list[Found]:
+    step, workflow = tables[STEPS.name].get((workflow_id, *place)), tables[WORKFLOWS.name].get(workflow_id)
+    if step is None or workflow is None or step.approval is None:
+        return []
+    waits = workflow.phase == "approve" and (workflow.round, workflow.task, workflow.attempt, workflow.step) == place
+    return [
+        {
+            "state": step.approval,
+            "parameters_sha256": step.approval_sha256,
+            "due_ms": step.approval_due_ms,
+            "by": step.approval_by,
+            "waits": waits,
+        }
+    ]
+
+
 def _one(tables: Kept, workflow_id: str) -> list[Found]:
     row = tables[WORKFLOWS.name].get(workflow_id)
     if row is None:
         return []
-    nothing = {"prompt": None, "mode": None, "message": None, "steps": 0, "tokens": 0, "cost_nano_usd": 0}
-    return [{**_found(WORKFLOWS, row), **nothing}]
+    unasked = dict.fromkeys(("prompt", "mode", "max_steps", "message"))
+    nothing = dict.fromkeys(("current_action", "steps", "tokens", "cost_nano_usd"), 0)
+    return [{**_found(WORKFLOWS, row), **unasked, **nothing}]
+
+
+def _opening(tables: Kept, workflow_id: str) -> list[Found]:
+    of_workflow = [row for row in tables[ROUNDS.name].values() if row.workflow_id == workflow_id]
+    of_workflow.sort(key=lambda row: -row.round)
+    opening = [(row.workflow_id, row.opening_seq) for row in of_workflow[:1]]
+    return [{"value": row.value} for row in tables[RECORDS.name].values() if (row.workflow_id, row.seq) in opening]
+
+
+def _spent(tables: Kept, workflow_id: str) -> list[Found]:
+    rounds = [row for row in tables[ROUNDS.name].values() if row.workflow_id == workflow_id]
+    tasks = [row for row in tables[TASKS.name].values() if row.workflow_id == workflow_id]
+    names = ("steps", "input_tokens", "output_tokens", "cost_nano_usd")
+    used = {name: sum(getattr(row, name) for row in rounds) for name in names}
+    ended = sum(row.ended_ms is not None for row in rounds)
+    return [{**used, "ended": ended, "retries": sum(row.retries for row in tasks)}]
 
 
 def _history(tables: Kept, workflow_id: str, before: int, limit: int) -> list[Found]:
@@ -310,7 +345,10 @@ _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     snapshots._OPEN_ROUNDS: _open_rounds,
     snapshots._ANSWER: _answer,
     snapshots._COUNT_OPEN: _count_open,
+    snapshots._APPROVAL: _approval,
     reader._ONE: _one,
     reader._HISTORY: _history,
+    reader._OPENING: _opening,
+    reader._SPENT: _spent,
 }
 _UPSERTS: Mapping[str, Table] = {table.upsert: table for table in ALL if table.keeps != "all"}

@@ -13,6 +13,7 @@ from simulation.wire import Cable, SimulatedLog
 
 from poweron_events.content import ContentStore
 from poweron_projections import projector
+from poweron_services.decider.approval import Approval
 from poweron_services.models.call import Caller
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.intake import Intake
@@ -21,6 +22,7 @@ from poweron_services.wiring import FOLDING, Rows, group_of, thinkers
 
 BROKER_START_MS = 1_800_000_000_000
 CONCURRENCY = 3
+MOST_SKEW_MS = 300
 MOST_OPEN = (1, 2, 1_000)  # workflows; intakes need not agree
 
 THINKING = FOLDING - {"executor"}
@@ -65,6 +67,8 @@ class Process:
         postgres: Postgres,
         shelf: Shelf,
         chance: Chance,
+        approval: Approval,
+        is_told: bool,
         happened: Callable[..., None],
     ) -> None:
         self.name, self.roles = name, roles
@@ -75,8 +79,9 @@ class Process:
         self.dead = self.stopped = False
         self._loop, self._chance = loop, chance
         self._content = ContentStore(shelf)  # type: ignore[arg-type] # it keeps the promises that are asked of it
-        self._skew_ms = chance.random.randint(-300, 300) if chance.strikes("clock skewed", 0.5) else 0
-        self._happened = happened
+        self._skew_ms = chance.random.randint(-MOST_SKEW_MS, MOST_SKEW_MS) if chance.strikes("clock skewed", 0.5) else 0
+        self._approval, self._happened = approval, happened
+        self._executes_by = approval if is_told else Approval(expires_ms=approval.expires_ms)
         self.task = loop.begin(self.owner, self._serve())
 
     @property
@@ -123,6 +128,7 @@ class Process:
             now_ms=self.now_ms,
             default_language=None,
             max_open=self._chance.one_of(MOST_OPEN),
+            approve=self._approval.patterns,
         )
 
     def _worker(self, roles: frozenset[str]) -> Worker:
@@ -138,6 +144,7 @@ class Process:
             observes="observer" in roles,
             concurrency=CONCURRENCY,
             now_ms=self.now_ms,
+            approval=self._executes_by,
         )
         return Worker(
             event_log=self.cable,
@@ -150,5 +157,5 @@ class Process:
             now_ms=self.now_ms,
         )
 
-    def _effect(self, key: str, effect_class: str) -> None:
-        self._happened(self, key, effect_class)
+    def _effect(self, key: str, action: str) -> None:
+        self._happened(self, key, action)

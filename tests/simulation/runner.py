@@ -15,10 +15,12 @@ from simulation.planted import BUGS
 from simulation.world import Outcome, World
 
 from poweron_projections import projector
+from poweron_services import patience
 from poweron_services.roles import executor, folding, role
 
 HURRY: Mapping[Any, Mapping[str, float]] = {
-    folding: {"TIDY_PERIOD": 0.3, "LONGEST_PAUSE": 0.4},
+    folding: {"TIDY_PERIOD": 0.3},
+    patience: {"LONGEST_PAUSE": 0.4},
     projector: {"LONGEST_PAUSE": 0.4, "IDLE": 0.3},
     executor: {"GRACE_MS": 600},
     role: {"DRAIN_TIMEOUT": 0.3},

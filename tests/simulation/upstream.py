@@ -1,6 +1,7 @@
-"""Those who ask: new workflows, follow-ups, cancellations, some of them twice, some too early, some at once with a rival."""
+"""Those who ask and who answer: new workflows, follow-ups, cancellations, approvals, some of them twice, some too early, some at once with a rival."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from simulation.clock import VirtualLoop
 from simulation.faults import Chance
@@ -9,12 +10,21 @@ from simulation.postgres import Postgres
 from simulation.wire import REQUESTS, SimulatedLog
 
 from poweron_events.codec import encode_request
+from poweron_events.execution import ApprovalRequested
 from poweron_events.fold.state import Workflow
-from poweron_events.request import RequestCancellation, RequestRound, RequestWorkflow, workflow_id
+from poweron_events.request import (
+    Budgets,
+    RequestApproval,
+    RequestCancellation,
+    RequestRound,
+    RequestWorkflow,
+    workflow_id,
+)
 from poweron_events.stream import Request
 from poweron_projections.workflows import WORKFLOWS
 
 SOURCE = "/simulation"
+OTHER_PARAMETERS = "0" * 64
 TIME = "2026-11-21T00:00:00.000Z"
 PATIENCE = 60  # looks after which a client no longer waits for the end of a round
 
@@ -54,13 +64,18 @@ class Upstream:
     def _opening(self) -> RequestWorkflow:
         return RequestWorkflow(prompt="What is the total?", **self._limits())
 
-    def _limits(self) -> dict[str, int]:
+    def _limits(self) -> dict[str, Any]:
         chance = self._chance
         return {
             "max_steps": chance.one_of([1, 2, 3]),
             "max_retries": chance.one_of([0, 1]),
             "deadline_ms": chance.one_of([1_000, 3_000, 300_000, 300_000, 300_000]),
             "stage_timeout_ms": chance.one_of([1_000, 3_000]),
+            "budgets": Budgets(
+                task_tokens=chance.one_of([None, None, None, 3_000]),
+                workflow_tokens=chance.one_of([None, None, None, 4_000, 8_000]),
+            ),
+            "workflow_mode": chance.one_of(["React", "React", "React", "Actionplan"]),
         }
 
     def _watch(self, name: str, after: int) -> None:
@@ -101,6 +116,19 @@ class Upstream:
         id_ = workflow_id(SOURCE, f"{name}-new")
         request = RequestCancellation(workflow_id=id_, round=round_number, reason="No longer needed.")
         self._ask(delay, f"{name}-cancel{round_number}", request, id_)
+
+    def judge(self, id_: str, asked: ApprovalRequested) -> None:
+        """People who are asked whether an action may run: nobody answers, one does, or two who need not agree."""
+        chance, place = self._chance, {name: getattr(asked, name) for name in ("round", "task", "attempt", "step")}
+        for person in range(chance.one_of([0, 1, 1, 1, 2])):
+            request = RequestApproval(
+                **place,
+                workflow_id=id_,
+                parameters_sha256=chance.one_of([*[asked.parameters_sha256] * 5, OTHER_PARAMETERS]),
+                decision=chance.one_of(["approve", "approve", "deny"]),
+            )
+            name = "-".join(map(str, [id_[:8], *place.values(), person]))
+            self._ask(chance.one_of([0.01, 0.1, 0.4, 0.7]), f"{name}-approval", request, id_)
 
     def _ask(self, delay: float, request_id: str, request: Request, key: str) -> None:
         value = encode_request(request, source=SOURCE, request_id=request_id, time=TIME)

@@ -20,7 +20,8 @@ from simulation import invariants
 from simulation.clock import VirtualLoop
 from simulation.faults import Chance
 from simulation.full_fold import FullFold
-from simulation.minds import Shelf
+from simulation.ledger import key_of
+from simulation.minds import CLASSES, Shelf
 from simulation.postgres import Postgres
 from simulation.processes import BROKER_START_MS, LAYOUTS, Process
 from simulation.trouble import Trouble
@@ -28,15 +29,17 @@ from simulation.upstream import Upstream
 from simulation.wire import EVENTS, SimulatedLog
 
 from poweron_events import codec
-from poweron_events.execution import ActionStarted
+from poweron_events.execution import ActionStarted, ApprovalRequested
 from poweron_events.fold.partial import PartialFold
 from poweron_events.log import Record
 from poweron_projections import projector
 from poweron_projections.requests import REQUESTS
+from poweron_services.decider.approval import NEVER, Approval, marks
 
 CHAOS = 2.0  # seconds
 QUIET = 45.0  # seconds after which what has not ended is stuck
 LOOK = 0.05  # seconds between looks whether everything is at rest
+APPROVALS = [NEVER, NEVER, Approval({"test.once"}, expires_ms=1_500), Approval({"*"}, expires_ms=700)]
 FAREWELL = 60.0  # seconds in which the tasks of all processes must end when they are told to
 
 
@@ -70,6 +73,7 @@ class World:
         self.log = SimulatedLog(self.partitions, self._landed)
         self.postgres = Postgres(self.loop, self.chance)
         self.shelf = Shelf(self.chance)
+        self.approval = self.chance.one_of(APPROVALS)
         self.layout = self.chance.one_of(LAYOUTS)
         self.processes: list[Process] = []
         self._names: dict[str, Process] = {}
@@ -101,6 +105,8 @@ class World:
             postgres=self.postgres,
             shelf=self.shelf,
             chance=self.chance,
+            approval=self.approval,
+            is_told=len(self.processes) % 2 == 0,
             happened=self._effect,
         )
         self.processes.append(process)
@@ -134,20 +140,24 @@ class World:
         cause = envelope.cause.offset if envelope.cause else None
         told = (type(envelope.event).__name__, envelope.source, "cause", cause, self.full.verdicts[place])
         self.note("landed", place, envelope.workflow_id[:8], *told, recorded.sha256[:8])
+        if isinstance(envelope.event, ApprovalRequested) and self.full.verdicts[place] == "accepted":
+            self.upstream.judge(envelope.workflow_id, envelope.event)
         for name, detail in invariants.acted_on_the_past(self, recorded):
             self.flag(name, detail)
 
-    def _effect(self, process: Process, key: str, effect_class: str) -> None:
+    def _effect(self, process: Process, key: str, action: str) -> None:
         workflow = self._workflow_of(key)
         partition = self.log.partition_of(EVENTS, workflow.encode())
         self.effects.append((process.name, key, partition, self.log.end(partition)))
-        self.once[key] += effect_class == "at_most_once"
-        self.note("effect", process.name, key[:8], effect_class)
+        self.once[key] += CLASSES[action] == "at_most_once"
+        self.note("effect", process.name, key[:8], action)
+        if marks(self.approval.patterns, action) and key not in self.full.ledger.approved:
+            self.flag("UNAPPROVED", process.name, workflow, action)
 
     def _workflow_of(self, key: str) -> str:
         for recorded in reversed(self.full.records.values()):
             started = recorded is not None and isinstance(recorded.envelope.event, ActionStarted)
-            if started and invariants.key_of(recorded) == key:
+            if started and key_of(recorded) == key:
                 return recorded.envelope.workflow_id
         return ""
 
@@ -174,6 +184,7 @@ class World:
 
     def _outcome(self) -> Outcome:
         self.chance.struck["transactions in conflict"] += self.postgres.conflicts
+        self.chance.struck += self.full.ledger.seen
         said = "\n".join([*self.trace, *map(repr, self.flags)])
         return Outcome(
             seed=self.seed,

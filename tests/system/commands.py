@@ -17,6 +17,7 @@ from poweron_services.cli.main import app
 
 POWERON = Path(sys.executable).with_name("poweron")
 DEADLINE = 60.0  # seconds
+NOBODY = "00000000-0000-0000-0000-000000000007"  # no workflow has this id
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from commands import Shell
 from processes import ONE_STEP, SESSION_TIMEOUT_MS, script
 from pydantic import SecretStr
 from servers import Pair
@@ -25,9 +26,14 @@ class GatedModel:
         self._model = model
         self.gate = asyncio.Event()
         self.gate.set()
+        self.waiting = 0
 
     async def complete(self, prompt: Prompt) -> Completion:
-        await self.gate.wait()
+        self.waiting += 1
+        try:
+            await self.gate.wait()
+        finally:
+            self.waiting -= 1
         return await self._model.complete(prompt)
 
 
@@ -63,6 +69,21 @@ def environment(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> d
         "POWERON_POSTGRES": dsn,
         "POWERON_HOME": str(tmp_path / "home"),
     }
+
+
+@pytest.fixture
+def shell(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> Shell:
+    """Where commands are typed, with the settings of somebody who has these servers."""
+    environment = {
+        "POWERON_KAFKA": pair.kafka,
+        "POWERON_KAFKA_PREFIX": kafka.prefix,
+        "POWERON_POSTGRES": dsn,
+        "POWERON_HOME": str(tmp_path / "home"),
+        "NO_COLOR": "",
+        "FORCE_COLOR": "",
+        "COLUMNS": "80",
+    }
+    return Shell(environment, tmp_path)
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from commands import POWERON, Shell, ended, told
+from commands import NOBODY, POWERON, Shell, ended, told
 from processes import ONE_STEP, script, serving
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 from servers import Pair
 
 from poweron_events import RequestCancellation, RequestWorkflow, encode_request, topics
-from poweron_events.errors import Unavailable
+from poweron_events.errors import Unserved
 from poweron_events.log import Message
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_services import asking
+from poweron_services import asking, following
 from poweron_services.config import Settings
 from poweron_services.wiring import Connections, connect
 
@@ -29,26 +29,11 @@ pytestmark = [pytest.mark.system]
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ESTIMATE = EXAMPLES / "estimate.pdf"
 TOTAL = "1,980.84"
-NOBODY = "00000000-0000-0000-0000-000000000007"
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
 ENTRY = {"seq", "round", "task", "attempt", "step", "action", "status", "success"} | {
     *("documentsLabel", "documents", "findings", "summary", "learnings", "time")
 }
 DOCUMENT = {"documentId", "documentName", "mimeType", "size"}
-
-
-@pytest.fixture
-def shell(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> Shell:
-    environment = {
-        "POWERON_KAFKA": pair.kafka,
-        "POWERON_KAFKA_PREFIX": kafka.prefix,
-        "POWERON_POSTGRES": dsn,
-        "POWERON_HOME": str(tmp_path / "home"),
-        "NO_COLOR": "",
-        "FORCE_COLOR": "",
-        "COLUMNS": "80",
-    }
-    return Shell(environment, tmp_path)
 
 
 @pytest.mark.req("L-01")
@@ -63,7 +48,10 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
     assert len(ends) == 1  # its last event was in the rows when it returned
     assert asked.code == 0, asked.err
     (answer,) = asked.lines
-    assert set(answer) == {"workflowId", "status", "message", "documents", "steps", "tokens", "durationMs"}
+    assert set(answer) == {"workflowId", "round", "status", "message", "documents"} | {
+        *("steps", "tokens", "costUsd", "durationMs", "models")
+    }
+    assert answer["models"] == ["builtin/extractive-1"]
     assert (answer["status"], TOTAL in answer["message"], answer["steps"]) == ("completed", True, 2)
     (document,) = answer["documents"]
     assert set(document) == {*DOCUMENT, "path"}
@@ -179,14 +167,14 @@ async def test_a_request_that_nobody_takes_is_left_standing(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "PATIENCE", 0.2)
-    monkeypatch.setattr(asking, "TAKEN_WITHIN", 1.0)
+    monkeypatch.setattr(following, "TAKEN_WITHIN", 1.0)
     said: list[str] = []
-    telling = asking.Told(lambda *_: None, said.append, said.append)
+    telling = following.Told(lambda *_: None, said.append, said.append)
 
-    with pytest.raises(Unavailable, match="Nobody has taken the request within 1 s"):
+    with pytest.raises(Unserved, match="Nobody has taken the request within 1 s"):
         await asking.ask(connections, RequestWorkflow(prompt="Write it."), (), serving=False, told=telling)
 
-    assert said[1].startswith("Nobody has taken the request yet. Start `poweron serve`")
+    assert "start `poweron serve` on these servers" in said[1]
     assert sum((await connections.log.ends(topics.REQUESTS.name)).values()) == 1
 
 
@@ -199,7 +187,7 @@ async def test_ctrl_c_leaves_the_request_standing_and_a_service_started_later_co
     stopped = await ended(asking_)
     assert (stopped.code, stopped.out) == (130, "")
     assert f"workflow {workflow} stands" in stopped.err
-    assert f"`poweron watch {workflow}` shows it." in stopped.err
+    assert f"`poweron watch {workflow}` shows it. `poweron cancel {workflow}` cancels it." in stopped.err
 
     environment = shell.environment | {"POWERON_MODEL": script(tmp_path, ONE_STEP)}
     with serving(environment, tmp_path, ["all"]):

@@ -6,12 +6,12 @@ What is sent here comes from a plain Kafka client that knows nothing of PowerOn.
 import asyncio
 import base64
 import json
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from commands import NOBODY
 
 from builders import TIME, completed, planned, refused, requested
 from poweron_events import topics, workflow_id
@@ -20,6 +20,7 @@ from poweron_events.envelope import Cause, envelop
 from poweron_events.errors import Unavailable
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import reader, snapshots
+from poweron_projections.entries import WorkflowSummary
 from poweron_projections.projector import catch_up
 from poweron_projections.verify import verify
 from poweron_services.wiring import Connections
@@ -34,7 +35,6 @@ OPEN, FOLLOW_UP, CANCEL = (
 )
 DEADLINE = 60.0  # seconds
 STORED = "ab" * 32
-NOBODY = str(uuid.UUID(int=7))
 
 
 class Upstream:
@@ -89,12 +89,12 @@ async def answered(service: Connections, request_id: str) -> snapshots.Answer:
     return answer
 
 
-async def ended(service: Connections, workflow: str) -> reader.WorkflowSummary:
-    async def look() -> reader.WorkflowSummary | None:
+async def ended(service: Connections, workflow: str) -> WorkflowSummary:
+    async def look() -> WorkflowSummary | None:
         found = await reader.workflow(service.pool, workflow)
         return found if found is not None and found.status in ("completed", "failed", "cancelled") else None
 
-    found: reader.WorkflowSummary = await until(look)
+    found: WorkflowSummary = await until(look)
     return found
 
 

@@ -91,9 +91,9 @@ def software(first_run: FirstRun) -> Path:
 
 
 @pytest.fixture
-async def home(tmp_path: Path, software: Path) -> AsyncGenerator[Path, None]:
-    """A fresh data directory whose servers end with the test, whatever it did to them."""
-    fresh = prepared(tmp_path / "home", software)
+async def home(tmp_path_factory: pytest.TempPathFactory, software: Path) -> AsyncGenerator[Path, None]:
+    """A fresh data directory, with room for a socket in its path, whose servers end with the test, whatever it did."""
+    fresh = prepared(tmp_path_factory.mktemp("h") / "home", software)
     yield fresh
     await down(fresh)
 

@@ -5,12 +5,18 @@ import secrets
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from processes import ONE_STEP, script, serving
+from processes import ONE_STEP, Processes, script, serving
+from providers import KEY, Playing
+from pytest_httpserver import HTTPServer
+from test_real_model import REPLY, SAID
+from werkzeug import Response
 
 from poweron_events import InlineDocument, RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.codec import read_record
+from poweron_events.fold.charging import model_calls
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.fold.turn import turn
@@ -25,6 +31,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 SOURCE = "/tests/kill"
 ESTIMATE = Path(__file__).parents[2] / "docs" / "examples" / "estimate.pdf"
+LETTER = ESTIMATE.with_name("letter.txt")
 DEADLINE = 180.0  # seconds
 
 Killing = Callable[[Workflow], None]
@@ -128,3 +135,38 @@ async def test_the_processes_of_all_roles_are_killed_at_every_turn(
         message = await _completed_once(connections, workflow_id, seen)
     assert message == "It is written."
     assert len(killed) >= 6
+
+
+@pytest.mark.req("E-06")
+@pytest.mark.req("B-01")
+async def test_a_process_killed_while_it_asks_a_model_repeats_that_call_only_and_each_answer_counts_once(
+    connections: Connections, environment: dict[str, str], tmp_path: Path, httpserver: HTTPServer
+) -> None:
+    """The calls of a round are plan, select, parameters, process (inside the action), refine, review and message."""
+    inside_the_action = 4
+    started: list[Processes] = []
+
+    def kill_and_reply(asked: dict[str, Any]) -> Response:
+        if len(playing.asked) == inside_the_action:
+            started[0].replace(["all"])
+        return REPLY(asked)
+
+    playing = Playing(httpserver, "openai", [kill_and_reply])
+    environment |= {
+        "POWERON_MODEL": "openai:test",
+        "OPENAI_BASE_URL": httpserver.url_for("/v1"),
+        "OPENAI_API_KEY": KEY,
+    }
+    document = InlineDocument.of(LETTER.name, LETTER.read_bytes())
+    request = RequestWorkflow(prompt="When does the exhibition open?", documents=(document,))
+    with serving(environment, tmp_path, ["all"]) as processes:
+        started.append(processes)
+        workflow_id = await _request(connections, request)
+        seen = await _followed(connections, workflow_id, lambda _: None)
+        assert await _completed_once(connections, workflow_id, seen) == SAID
+    assert len(playing.asked) == 7 + 1
+    calls = [call for _, event in seen if event is not None for call in model_calls(event)]
+    assert [(call.input_tokens, call.output_tokens) for call in calls] == [(100, 20)] * 7
+    row = await reader.workflow(connections.pool, workflow_id)
+    assert row is not None
+    assert row.tokens == 7 * 120

@@ -7,7 +7,8 @@ from questions import QUESTIONS, UNANSWERABLE, Ask
 
 from poweron_events import RequestWorkflow
 from poweron_projections.verify import verify
-from poweron_services.asking import File, Told, ask
+from poweron_services.asking import File, ask
+from poweron_services.following import Told
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.wiring import Connections
 

@@ -50,9 +50,10 @@ async def test_all_offsets_are_lost_the_rows_are_emptied_and_projectors_are_kill
         for name in ("one", "two", "projector:rows"):
             processes.kill(name)
         await survival.forget_offsets()
-        for name in ("one", "two", "projector:rows"):
+        for name in ("one", "projector:rows"):
             processes.start(name)
         await until(lambda: all(len(survival.running(id_)) > 1 for id_ in begun), "all are taken over")
+        processes.start("two")  # not before: a claim that is written while its partition moves waits for its deadline
         for _ in range(3):
             for _ in range(10):
                 await survival.request(times=2)

@@ -12,6 +12,7 @@ from poweron_events.execution import (
 )
 from poweron_events.observation import Observation, ObservationRecorded, Preview
 from poweron_events.outcome import (
+    AnswerRejected,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -28,6 +29,8 @@ from poweron_events.request import (
     DocumentErased,
     EarlierRounds,
     InlineDocument,
+    LabelledDocuments,
+    RequestApproval,
     RequestCancellation,
     Requester,
     RequestIdentity,
@@ -83,6 +86,17 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         documents=(StoredDocument(document_name="estimate.pdf", content=CONTENT),),
     ),
     RequestCancellation(workflow_id=WORKFLOW, round=1, reason="The offer was withdrawn.", requester=_CLERK),
+    RequestApproval(
+        workflow_id=WORKFLOW,
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        parameters_sha256=SHA256,
+        decision="approve",
+        reason="Agreed.",
+        requester=_CLERK,
+    ),
     WorkflowRequested(
         round=1, prompt=_QUESTION, documents=(_ESTIMATE,), user_language="en", requester=_CLERK, request=_ASKED
     ),
@@ -90,7 +104,11 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         round=2,
         prompt="And what was repaired?",
         request=RequestIdentity(source=SOURCE, id="4712"),
-        earlier=EarlierRounds(last_round=1, history="Round 1: the grand total is 42."),
+        earlier=EarlierRounds(
+            last_round=1,
+            history="[round 1, success] The grand total is 42.",
+            documents=(LabelledDocuments(label="round1_request", documents=(_ESTIMATE,)),),
+        ),
     ),
     CancellationRequested(
         round=1, request=RequestIdentity(source=SOURCE, id="4713"), reason="The offer was withdrawn.", requester=_CLERK
@@ -227,6 +245,16 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     ),
     TaskReviewed(
         round=1, task=1, attempt=1, status="success", reason="It is named.", criteria_progress=_MET, model_call=_CALL
+    ),
+    AnswerRejected(
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        try_=1,
+        stage="refine",
+        reason="The answer is not one JSON object.",
+        model_call=_CALL,
     ),
     StageFailed(
         round=1, task=1, attempt=1, step=1, stage="select", error="The model did not answer for 300 s.", tries=4

@@ -7,6 +7,10 @@ from typing import Final
 
 from poweron_events.event import Role
 
+_DEADLINE: Final = (
+    "After this time the round is ended, in ms from its opening; the wait for a person's approval does not count."
+)
+
 MEANINGS: Final[dict[str, str]] = {
     # where in the workflow
     "round": "The round, one for every message of the user, counted from 1.",
@@ -16,25 +20,29 @@ MEANINGS: Final[dict[str, str]] = {
     "try": "Which of several events of this kind for the same step, counted from 1.",
     # what is asked for
     "prompt": "What the user asks for.",
-    "workflowMode": "`React` selects one action at a time, `Actionplan` (deprecated) plans all of a task at once "
-    "and is refused by the services of this release.",
+    "workflowMode": "`React` selects one action at a time, `Actionplan` (deprecated) plans all of a task at once.",
     "maxSteps": "How many steps an attempt at a task may take.",
     "TaskPlan.maxSteps": "At most this many steps for this task, where that is fewer than the round allows.",
     "maxRetries": "How often a task may be tried again, within an attempt or as a new one.",
-    "RequestRound.deadlineMs": "After this time the round is ended, in ms from its opening.",
-    "RequestWorkflow.deadlineMs": "After this time the round is ended, in ms from its opening.",
-    "RoundRequested.deadlineMs": "After this time the round is ended, in ms from its opening.",
-    "WorkflowRequested.deadlineMs": "After this time the round is ended, in ms from its opening.",
+    "RequestRound.deadlineMs": _DEADLINE,
+    "RequestWorkflow.deadlineMs": _DEADLINE,
+    "RoundRequested.deadlineMs": _DEADLINE,
+    "WorkflowRequested.deadlineMs": _DEADLINE,
     "ActionStarted.deadlineMs": "How long the claim holds, in ms from this event: the action's limit and some grace.",
     "stageTimeoutMs": "How long one stage of the loop may take, in ms.",
-    "budgets": "What may be spent on models.",
+    "budgets": "What may be spent: checked before each call of a model and before each step.",
     "taskTokens": "Tokens that one task may use; null means no limit.",
+    "taskCostNanoUsd": "Nano-dollars that one task may cost; null means no limit.",
+    "taskDurationMs": "How long one task may take, in ms of broker time; null means no limit.",
     "workflowTokens": "Tokens that the workflow may use; null means no limit.",
     "workflowCostNanoUsd": "Nano-dollars that the workflow may cost; null means no limit.",
+    "workflowSteps": "Steps that all tasks may take together; null means no limit.",
+    "workflowRetries": "Retries of all tasks together; null means no limit.",
     "allowedMethods": "The methods (or `method.name`) that may be used, by type of task, else the defaults.",
     "deniedMethods": "The methods (or `method.name`) that must not be used.",
     "userLanguage": "The language of the answer, such as `de`; null means it is found out.",
     "connections": "The labels of the connections that may be used; never a secret.",
+    "approve": "What a person has to approve before it runs: `method.name`, `method.*`, `method` or `*`.",
     "requester": "On whose behalf this is asked.",
     "Requester.name": "Who it is, for people to read.",
     "language": "The requester's language, such as `de`.",
@@ -52,10 +60,16 @@ MEANINGS: Final[dict[str, str]] = {
     "workflow": "The workflow that was forked.",
     "seq": "The last record of it that the fork continues from.",
     "head": "The hash of that record.",
+    "spent": "What they used of the workflow's budgets, over accepted events.",
+    "retries": "How often a task was tried again.",
     "earlier": "What a round must know of the rounds before it.",
     "lastRound": "The number of the round before this one.",
     "history": "What the earlier rounds did, newest first and short.",
-    "historyRef": "The whole history of the earlier rounds in the content store, where it was cut.",
+    "historyRef": "The whole history of the earlier rounds with all their documents in the content store, where any of "
+    "it was left out.",
+    "EarlierRounds.documents": "The documents of the earlier rounds by their labels, newest first, as many as fit.",
+    "documentsLeftOut": "How many documents of the earlier rounds only `historyRef` names.",
+    "label": "The label that names the documents together: `docList:<label>`.",
     # documents and content
     "documentId": "The document's id within the workflow.",
     "documentName": "The document's file name.",
@@ -82,8 +96,8 @@ MEANINGS: Final[dict[str, str]] = {
     "model": "The model's name.",
     "template": "The prompt template's name.",
     "templateSha256": "SHA-256 of the prompt template, in hex.",
-    "promptRef": "The full prompt in the content store.",
-    "answerRef": "The raw answer in the content store; null where there was none.",
+    "promptRef": "The full prompt in the content store; null where it could not be kept.",
+    "answerRef": "The raw answer in the content store; null where there was none or it could not be kept.",
     "inputTokens": "Tokens read by models.",
     "outputTokens": "Tokens written by models.",
     "costNanoUsd": "What it cost, in nano-dollars; 0 where that is not known.",
@@ -109,7 +123,8 @@ MEANINGS: Final[dict[str, str]] = {
     "defaulted": "The parameters that were filled in by code.",
     "dropped": "The parameters that were given but are none of the action's.",
     # approval, execution
-    "parametersSha256": "SHA-256 of the ParametersSet event that the approval is about.",
+    "parametersSha256": "SHA-256 of exactly these parameters, as JSON with sorted keys and no spaces.",
+    "RequestApproval.decision": "Whether exactly these parameters are approved or denied.",
     "expiresMs": "How long the approval is waited for, in ms from this event.",
     "claim": "A random token of this append: only who knows it may run the action.",
     "worker": "The process that claims the action.",
@@ -149,6 +164,11 @@ MEANINGS: Final[dict[str, str]] = {
     "iteration": "What this iteration cost.",
     "status": "How the task ended: `retry` starts its next attempt while retries are left.",
     "stage": "The stage that failed: what the workflow waited for.",
+    "AnswerRejected.stage": "The stage whose answer could not be used: what the workflow waits for.",
+    "AnswerRejected.task": "The task, or 0 before any was planned.",
+    "AnswerRejected.attempt": "The attempt, or 0 before any task was planned.",
+    "AnswerRejected.step": "The step, or 0 before any task was planned.",
+    "AnswerRejected.try": "The first answer, or the second.",
     "StageFailed.task": "The task, or 0 before any was planned.",
     "StageFailed.attempt": "The attempt, or 0 before any task was planned.",
     "StageFailed.step": "The step, or 0 before any task was planned.",
@@ -186,6 +206,7 @@ AUTHORS: Final[dict[str, tuple[Role, ...]]] = {
     "ObservationRecorded": ("observer",),
     "RefinementDecided": ("refiner",),
     "TaskReviewed": ("reviewer",),
+    "AnswerRejected": ("planner", "refiner", "reviewer"),
     "StageFailed": ("planner", "selector", "parameterizer", "observer", "refiner", "reviewer"),
     "DeadlinePassed": ("reviewer",),
     "RoundCompleted": ("reviewer",),

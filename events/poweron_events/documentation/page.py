@@ -13,7 +13,8 @@ from poweron_events.documentation.glossary import AUTHORS
 from poweron_events.documentation.schemas import DEAD_LETTER, Json, json_schemas
 from poweron_events.envelope import Cause, envelop, source
 from poweron_events.event import Event
-from poweron_events.request import MAX_INLINE_DOCUMENT
+from poweron_events.outcome import AnswerRejected
+from poweron_events.request import MAX_INLINE_DOCUMENT, NAMESPACE
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 
 TIME: Final = "2026-11-21T00:00:01.000Z"
@@ -30,7 +31,10 @@ A record that nobody can read is kept on `{topics.DEAD_LETTERS.name}`, with the 
 A record's value is a CloudEvent 1.0 in structured mode.
 Its JSON is canonical (sorted keys, no spaces, UTF-8), because hashes are over the bytes as they stand.
 `subject`, `correlationid` and the record's key are the workflow id.
-`id` is uuid5 of the workflow id and the slot `round|task|attempt|step|type|try`: the same work has the same id.
+`id` is uuid5 of `{NAMESPACE}` and `workflow id|round|task|attempt|step|type|try`: the same work has the same id.
+What an event does not have is 0.
+An event that names a `request` has that one's `source|id` in place of the try.
+`{AnswerRejected.TYPE}` has its `type|stage` in place of the type.
 `causationid` and `causationhash` name the accepted event that was acted upon.
 The first event in offset order that fits is *accepted*; any other is *superseded* and stays in the log without effect.
 Times that count are the broker's; `time` is the writer's clock.

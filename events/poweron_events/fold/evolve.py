@@ -5,10 +5,10 @@ in the projector and in an auditor's hands the verdict is the same, because noth
 These are the transition rules number 1 (`request.LAWS`): they never change under that number.
 """
 
-from typing import assert_never
+from typing import Any, Final, assert_never
 
 from poweron_events.envelope import Recorded
-from poweron_events.event import CATALOGUE, Event, ModelCall, TaskEvent
+from poweron_events.event import CATALOGUE
 from poweron_events.execution import (
     ActionCompleted,
     ActionStarted,
@@ -16,6 +16,7 @@ from poweron_events.execution import (
     ApprovalGranted,
     ApprovalRequested,
 )
+from poweron_events.fold.charging import charges
 from poweron_events.fold.history import message
 from poweron_events.fold.state import (
     Ending,
@@ -29,16 +30,18 @@ from poweron_events.fold.state import (
     change_step,
     change_task,
     max_steps,
+    refusals,
+    task_context,
 )
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
+    AnswerRejected,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
     RoundFailed,
     StageFailed,
     TaskReviewed,
-    Totals,
 )
 from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.planning import ActionsPlanned, TasksPlanned
@@ -54,7 +57,8 @@ from poweron_events.request import (
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 
-MAX_REFUSALS = 2  # the second refusal of a selection or of parameters sends the task to review
+MAX_REFUSALS = 2  # of a selection or of parameters sends the task to review, of any other answer leaves it to code
+TIME_IS_OVER: Final = "The time for this round is over."
 
 
 def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
@@ -81,39 +85,36 @@ def _unknown(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]
 
 def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after: Workflow) -> Workflow:
     """What every accepted event of a round leaves behind: the new head, its costs, its message, its count."""
-    round_ = _charged(after.current, event)
+    round_ = after.current
+    changes = {**charges(round_, event), **_timed(before.round, round_, recorded.time_ms)}
     said = message(before, recorded, after)
     if said is not None:
-        round_ = round_._replace(messages=(*round_.messages, said))
+        changes["messages"] = (*round_.messages, said)
     return after._replace(
-        round=round_, head=recorded.cause, head_ms=recorded.time_ms, seq=before.seq + 1, last=recorded.offset
+        round=round_._replace(**changes) if changes else round_,
+        head=recorded.cause,
+        head_ms=recorded.time_ms,
+        seq=before.seq + 1,
+        last=recorded.offset,
     )
 
 
-def model_calls(event: Event) -> tuple[ModelCall, ...]:
-    """All model calls that an event tells of."""
-    fields = event.__dict__  # quicker than asking for an attribute that most events do not have
-    one: ModelCall | None = fields.get("model_call")
-    return (one,) if one else fields.get("model_calls", ())
+def _timed(before: Round | None, after: Round, time_ms: int) -> dict[str, Any]:
+    """When the attempt and the step at hand began, where they just did."""
+    attempt, step = _attempt_and_step(after)
+    if before is None:
+        return {"attempt_ms": time_ms, "step_ms": time_ms}
+    attempt_before, step_before = _attempt_and_step(before)
+    if attempt != attempt_before:
+        return {"attempt_ms": time_ms, "step_ms": time_ms}
+    return {} if step == step_before else {"step_ms": time_ms}
 
 
-def _charged(round_: Round, event: WorkflowEvent) -> Round:
-    calls = model_calls(event)
-    selected = isinstance(event, ActionSelected)
-    if not calls and not selected:
-        return round_
-    spent_in = sum(call.input_tokens for call in calls)
-    spent_out = sum(call.output_tokens for call in calls)
-    totals = Totals(
-        steps=round_.totals.steps + selected,
-        input_tokens=round_.totals.input_tokens + spent_in,
-        output_tokens=round_.totals.output_tokens + spent_out,
-        cost_nano_usd=round_.totals.cost_nano_usd + sum(call.cost_nano_usd for call in calls),
-    )
+def _attempt_and_step(round_: Round) -> tuple[tuple[int, int, int], int]:
     task = round_.task
-    if task is not None and isinstance(event, TaskEvent) and event.task == task.number:
-        task = task._replace(tokens=task.tokens + spent_in + spent_out)
-    return round_._replace(totals=totals, task=task)
+    if task is None:
+        return (round_.number, 0, 0), 0
+    return (round_.number, task.number, task.attempt), task.step.number
 
 
 def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:
@@ -136,91 +137,9 @@ def _open(workflow: Workflow, recorded: Recorded, event: WorkflowRequested | Rou
     return workflow._replace(
         phase="plan",
         openings=(*workflow.openings, recorded.offset),
-        round=Round(event.round, event, opened_ms=recorded.time_ms),
+        round=Round(event.round, event, recorded.time_ms, recorded.envelope.traceparent),
         frozen=event.laws > LAWS,
     )
-
-
-InRound = (
-    CancellationRequested
-    | DeadlinePassed
-    | StageFailed
-    | RoundCompleted
-    | RoundFailed
-    | RoundCancelled
-    | TasksPlanned
-    | ActionsPlanned
-    | ActionSelected
-    | SelectionRejected
-    | ParametersSet
-    | ParametersRejected
-    | ApprovalRequested
-    | ApprovalGranted
-    | ApprovalDenied
-    | ActionStarted
-    | ActionCompleted
-    | ObservationRecorded
-    | RefinementDecided
-    | TaskReviewed
-)
-
-
-def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> Workflow | None:
-    match event:
-        case CancellationRequested():
-            return _stop(workflow, "cancelled", event.reason)
-        case DeadlinePassed():
-            return _stop(workflow, "failed", "The time for this round is over.")
-        case ActionCompleted():
-            return _completed(workflow, recorded, event)
-        case ApprovalGranted() | ApprovalDenied():
-            return _approval(workflow, event)
-        case _:
-            if not _caused(workflow, recorded):
-                return None
-            return _judge_turn(workflow, recorded, event)
-
-
-def _caused(workflow: Workflow, recorded: Recorded) -> bool:
-    cause = recorded.envelope.cause
-    return cause is not None and cause.names(workflow.head)
-
-
-Turn = (
-    StageFailed
-    | RoundCompleted
-    | RoundFailed
-    | RoundCancelled
-    | TasksPlanned
-    | ActionsPlanned
-    | ActionSelected
-    | SelectionRejected
-    | ParametersSet
-    | ParametersRejected
-    | ApprovalRequested
-    | ActionStarted
-    | ObservationRecorded
-    | RefinementDecided
-    | TaskReviewed
-)
-
-
-def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow | None:  # noqa: PLR0911 - one case per event
-    match event:
-        case StageFailed():
-            return _stage_failed(workflow, event)
-        case RoundCompleted():
-            return _end(workflow, "completed")
-        case RoundFailed():
-            return _end(workflow, "failed")
-        case RoundCancelled():
-            return _end(workflow, "cancelled")
-        case TasksPlanned():
-            return _planned(workflow, event)
-        case _:
-            if (event.round, event.task, event.attempt, getattr(event, "step", workflow.place[3])) != workflow.place:
-                return None
-            return _judge_task(workflow, recorded, event)
 
 
 InTask = (
@@ -235,6 +154,49 @@ InTask = (
     | RefinementDecided
     | TaskReviewed
 )
+Turn = InTask | AnswerRejected | StageFailed | RoundCompleted | RoundFailed | RoundCancelled | TasksPlanned
+InRound = Turn | CancellationRequested | DeadlinePassed | ActionCompleted | ApprovalGranted | ApprovalDenied
+
+
+def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> Workflow | None:
+    match event:
+        case CancellationRequested():
+            return _stop(workflow, "cancelled", event.reason)
+        case DeadlinePassed():
+            return _stop(workflow, "failed", TIME_IS_OVER)
+        case ActionCompleted():
+            return _completed(workflow, recorded, event)
+        case ApprovalGranted() | ApprovalDenied():
+            return _approval(workflow, recorded, event)
+        case _:
+            if not _caused(workflow, recorded):
+                return None
+            return _judge_turn(workflow, recorded, event)
+
+
+def _caused(workflow: Workflow, recorded: Recorded) -> bool:
+    cause = recorded.envelope.cause
+    return cause is not None and cause.names(workflow.head)
+
+
+def _judge_turn(workflow: Workflow, recorded: Recorded, event: Turn) -> Workflow | None:  # noqa: PLR0911 - one case per event
+    match event:
+        case AnswerRejected():
+            return _answer_rejected(workflow, event)
+        case StageFailed():
+            return _stage_failed(workflow, event)
+        case RoundCompleted():
+            return _end(workflow, "completed")
+        case RoundFailed():
+            return _end(workflow, "failed")
+        case RoundCancelled():
+            return _end(workflow, "cancelled")
+        case TasksPlanned():
+            return _planned(workflow, recorded, event)
+        case _:
+            if (event.round, event.task, event.attempt, getattr(event, "step", workflow.place[3])) != workflow.place:
+                return None
+            return _judge_task(workflow, recorded, event)
 
 
 def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workflow | None:  # noqa: PLR0911 - one case per event
@@ -259,7 +221,7 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
         case RefinementDecided():
             return _refined(workflow, event) if phase == "refine" else None
         case TaskReviewed():
-            return _reviewed(workflow, event) if phase == "review" else None
+            return _reviewed(workflow, recorded, event) if phase == "review" else None
         case _:
             assert_never(event)
 
@@ -285,6 +247,15 @@ def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
     return _to(workflow, "ended")
 
 
+def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | None:
+    """The role stays where it is: it asks once more, or decides without the model."""
+    here = (event.round, event.task, event.attempt, event.step) == workflow.place
+    next_try = len(refusals(workflow)) + 1
+    if not here or event.stage != workflow.phase or event.try_ != next_try or next_try > MAX_REFUSALS:
+        return None
+    return workflow._replace(round=workflow.current._replace(rejected=(*workflow.current.rejected, event)))
+
+
 def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or event.stage != workflow.phase:
@@ -292,21 +263,20 @@ def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
     return _close(workflow, "failed", event.error)
 
 
-def _planned(workflow: Workflow, event: TasksPlanned) -> Workflow | None:
+def _planned(workflow: Workflow, recorded: Recorded, event: TasksPlanned) -> Workflow | None:
     if workflow.phase != "plan":
         return None
     planned = workflow._replace(round=workflow.current._replace(tasks=event.tasks))
-    return _begin_task(planned, 1)
+    return _begin_task(planned, 1, recorded.time_ms)
 
 
-def _begin_task(workflow: Workflow, number: int) -> Workflow:
-    task = Task(number, workflow.current.tasks[number - 1])
+def _begin_task(workflow: Workflow, number: int, began_ms: int) -> Workflow:
+    task = Task(number, workflow.current.tasks[number - 1], began_ms=began_ms)
     return _begin_attempt(workflow._replace(round=workflow.current._replace(task=task)))
 
 
 def _begin_attempt(workflow: Workflow) -> Workflow:
-    whole_plan = workflow.current.opening.workflow_mode == "Actionplan"
-    return _to(workflow, "plan_actions" if whole_plan else "select")
+    return _to(workflow, "select" if task_context(workflow).react_mode else "plan_actions")
 
 
 def _actions_planned(workflow: Workflow, event: ActionsPlanned) -> Workflow:
@@ -335,12 +305,20 @@ def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalR
     return change_step(workflow, "approve", approval="asked", approval_due_ms=due_ms)
 
 
-def _approval(workflow: Workflow, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
+def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or workflow.phase != "approve":
         return None
-    granted = isinstance(event, ApprovalGranted)
-    return change_step(workflow, "ready", approval="granted" if granted else "denied")
+    approval = "granted" if isinstance(event, ApprovalGranted) else "denied"
+    return _waited(
+        change_step(workflow, "ready", approval=approval, answer=event), max(0, recorded.time_ms - workflow.head_ms)
+    )
+
+
+def _waited(workflow: Workflow, ms: int) -> Workflow:
+    """The time that a person took belongs neither to the round nor to the task."""
+    waited = change_task(workflow, waited_ms=workflow.task.waited_ms + ms)
+    return waited._replace(round=waited.current._replace(waited_ms=waited.current.waited_ms + ms))
 
 
 def _started(workflow: Workflow, recorded: Recorded, event: ActionStarted) -> Workflow | None:
@@ -363,7 +341,7 @@ def _completed(workflow: Workflow, recorded: Recorded, event: ActionCompleted) -
 
 
 def _observed(workflow: Workflow, event: ObservationRecorded) -> Workflow:
-    if workflow.current.opening.workflow_mode == "React":
+    if task_context(workflow).react_mode:
         return change_step(workflow, "refine", observation=event)
     more = workflow.step.number < len(workflow.task.planned)
     if event.observation.success and more:
@@ -379,9 +357,10 @@ def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
     retries_left = not again or task.retries < workflow.current.opening.max_retries
     goes_on = event.decision == "continue" and steps_left and retries_left
     return change_task(
-        workflow,
+        _retried(workflow) if goes_on and again else workflow,
         "select" if goes_on else "review",
         step=Step(workflow.step.number + 1) if goes_on else workflow.step,
+        stopped="" if goes_on else event.reason,
         hint=event.hint,
         improvements=event.improvements,
         progress=event.criteria_progress or task.progress,
@@ -389,7 +368,13 @@ def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
     )
 
 
-def _reviewed(workflow: Workflow, event: TaskReviewed) -> Workflow:
+def _retried(workflow: Workflow) -> Workflow:
+    """The round with a retry of a task counted."""
+    round_ = workflow.current
+    return workflow._replace(round=round_._replace(retries=round_.retries + 1))
+
+
+def _reviewed(workflow: Workflow, recorded: Recorded, event: TaskReviewed) -> Workflow:
     task = workflow.task
     if event.status == "retry" and task.retries < workflow.current.opening.max_retries:
         return _next_attempt(workflow, event)
@@ -397,17 +382,18 @@ def _reviewed(workflow: Workflow, event: TaskReviewed) -> Workflow:
     if event.status != "success":
         return _close(reviewed, "failed", event.reason)
     if task.number < len(workflow.current.tasks):
-        return _begin_task(reviewed, task.number + 1)
+        return _begin_task(reviewed, task.number + 1, recorded.time_ms)
     return _close(reviewed, "completed", event.reason)
 
 
 def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
     task = workflow.task
     again = change_task(
-        workflow,
+        _retried(workflow),
         attempt=task.attempt + 1,
         retries=task.retries + 1,
         refused=None,
+        stopped="",
         hint=None,
         improvements=event.improvements,
         progress=event.criteria_progress or task.progress,

@@ -155,15 +155,20 @@ def list_reference(label: str) -> str:
 
 
 def render(message: ChatMessage) -> str:
-    """A message as the few lines that a prompt shows of it."""
+    """A message as the few lines that a prompt shows of it; only its first begins at the margin."""
     place = f"round {message.round}" + (f", task {message.task}" if message.task else "")
     place += f", step {message.step}" if message.step else ""
     action = f", {message.action}" if message.action else ""
     outcome = {True: ", success", False: ", failed", None: ""}[message.success]
-    lines = [f"[{place}{action}{outcome}] {message.summary or message.message}"]
+    lines = [f"[{place}{action}{outcome}] {_within(message.summary or message.message)}"]
     if message.documents_label:
         lines.append(f"  documents: {list_reference(message.documents_label)}")
-        lines += [f"    {item_reference(ref.document_id, ref.document_name)}" for ref in message.documents]
-    lines += [f"  finding: {finding}" for finding in message.findings]
-    lines += [f"  learning: {learning}" for learning in message.learnings]
+        lines += [f"    {_within(item_reference(ref.document_id, ref.document_name))}" for ref in message.documents]
+    lines += [f"  finding: {_within(finding)}" for finding in message.findings]
+    lines += [f"  learning: {_within(learning)}" for learning in message.learnings]
     return "\n".join(lines)
+
+
+def _within(text: FreeText) -> str:
+    """A text whose later lines stand further in than any of ours, so that none passes for another message."""
+    return "\n      ".join(text.splitlines())

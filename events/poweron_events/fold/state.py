@@ -6,13 +6,14 @@ has steps, a step has one action; only the open round is remembered in full.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypedDict
 
 from poweron_events.envelope import Cause
-from poweron_events.event import CriterionProgress, DocumentRef, FreeText, Model
-from poweron_events.execution import ActionCompleted, EffectClass
+from poweron_events.event import CriterionProgress, DocumentRef, FreeText, Model, ModelCall
+from poweron_events.execution import ActionCompleted, ApprovalDenied, ApprovalGranted, EffectClass
 from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import Totals
+from poweron_events.outcome import AnswerRejected, Totals
 from poweron_events.parameters import ParametersSet
 from poweron_events.planning import PlannedAction, TaskPlan
 from poweron_events.request import RoundRequested, WorkflowRequested
@@ -38,6 +39,9 @@ Phase = Literal[
 
 Verdict = Literal["accepted", "superseded", "unknown"]
 """`unknown`: an event of a newer catalogue, which only a newer release can judge."""
+
+Place = tuple[int, int, int, int]
+"""(round, task, attempt, step)."""
 
 Ending = Literal["completed", "failed", "cancelled"]
 MessageKind = Literal["workflow_start", "task_start", "step", "task_end", "round_end"]
@@ -80,6 +84,35 @@ class Start(NamedTuple):
         return self.time_ms + self.deadline_ms
 
 
+class Used(NamedTuple):
+    """What model calls used: tokens, nano-USD, ms."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+    duration_ms: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @classmethod
+    def by(cls, calls: Iterable[ModelCall]) -> "Used":
+        """What these calls used together."""
+        used = cls()
+        for call in calls:
+            used += cls(call.input_tokens, call.output_tokens, call.cost_nano_usd, call.duration_ms)
+        return used
+
+    def __add__(self, other: "Used") -> "Used":  # type: ignore[override] # sums, where a tuple would grow longer
+        return Used(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_nano_usd + other.cost_nano_usd,
+            self.duration_ms + other.duration_ms,
+        )
+
+
 class Step(NamedTuple):
     """One iteration of the loop."""
 
@@ -90,22 +123,28 @@ class Step(NamedTuple):
     parameters: ParametersSet | None = None
     approval: Literal["asked", "granted", "denied"] | None = None
     approval_due_ms: int = 0
+    answer: ApprovalGranted | ApprovalDenied | None = None
     starts: tuple[Start, ...] = ()
     completed: ActionCompleted | None = None
     observation: ObservationRecorded | None = None
+    used: Used = Used()
 
 
 class Task(NamedTuple):
-    """The task at hand. `actions` and `retries` count over all its attempts; so does `progress`."""
+    """The task at hand. `actions`, `retries`, `waited_ms`, `used` and `progress` count over all its attempts."""
 
     number: int
     plan: TaskPlan
     attempt: int = 1
     actions: int = 0
     retries: int = 0
-    tokens: int = 0
+    began_ms: int = 0
+    waited_ms: int = 0
+    used: Used = Used()
     announced: bool = False
     refused: str | None = None
+    stopped: FreeText = ""
+    """Why the last refinement said to stop."""
     hint: str | None = None
     improvements: tuple[str, ...] = ()
     progress: tuple[CriterionProgress, ...] = ()
@@ -114,21 +153,32 @@ class Task(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The open round, or the one that ended last."""
+    """The open round, or the one that ended last.
+
+    `attempt_ms` and `step_ms` are when the attempt and the step at hand were opened (broker time);
+    `traceparent` is what the opening says it came of. No verdict asks for these three.
+    """
 
     number: int
     opening: Opening
     opened_ms: int
+    traceparent: str | None = None
+    attempt_ms: int = 0
+    step_ms: int = 0
     tasks: tuple[TaskPlan, ...] = ()
     task: Task | None = None
     totals: Totals = Totals()
+    retries: int = 0
     ending: Ending | None = None
     reason: str = ""
+    rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
+    waited_ms: int = 0
 
     @property
     def due_ms(self) -> int:
-        return self.opened_ms + self.opening.deadline_ms
+        """When the round's time is over; what a person took to approve or to deny does not count."""
+        return self.opened_ms + self.opening.deadline_ms + self.waited_ms
 
 
 class Workflow(NamedTuple):
@@ -165,7 +215,7 @@ class Workflow(NamedTuple):
         return self.task.step
 
     @property
-    def place(self) -> tuple[int, int, int, int]:
+    def place(self) -> Place:
         """(round, task, attempt, step), zeros where the workflow has not come that far."""
         if self.round is None:
             return (0, 0, 0, 0)
@@ -201,10 +251,36 @@ def step_place(workflow: Workflow) -> StepPlace:
     return {"round": round_number, "task": task, "attempt": attempt, "step": step}
 
 
+class TaskContext(NamedTuple):
+    """Under what terms the task at hand is done (M-05)."""
+
+    react_mode: bool
+    """Whether its actions are selected one at a time; else they are planned all at once (deprecated)."""
+    max_steps: int
+    """How many steps an attempt may take."""
+
+
+def task_context(workflow: Workflow) -> TaskContext:
+    """The terms of the task at hand: those of its round, with fewer steps where its plan says so."""
+    return TaskContext(react_mode=workflow.current.opening.workflow_mode == "React", max_steps=max_steps(workflow))
+
+
 def max_steps(workflow: Workflow) -> int:
     """How many steps an attempt at the task at hand may take."""
     limit = workflow.current.opening.max_steps
     return min(limit, workflow.task.plan.max_steps or limit)
+
+
+def refusals(workflow: Workflow) -> tuple[str, ...]:
+    """Why the answers to the stage at hand could not be used so far."""
+    if workflow.phase in ("select", "parameterize"):
+        return workflow.step.refusals
+    here = (workflow.phase, *workflow.place)
+    return tuple(
+        event.reason
+        for event in workflow.current.rejected
+        if (event.stage, event.round, event.task, event.attempt, event.step) == here
+    )
 
 
 def request_label(round_number: int) -> str:
@@ -212,12 +288,19 @@ def request_label(round_number: int) -> str:
     return f"round{round_number}_request"
 
 
-def result_label(workflow: Workflow, action: str) -> str:
-    """`round{r}_task{t}_action{a}_{label}`; label is the action's name in snake_case (M-08)."""
-    name = action.rpartition(".")[2]
-    label = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-    task = workflow.task
-    return f"round{workflow.current.number}_task{task.number}_action{task.actions}_{label}"
+def result_label(workflow: Workflow, action: str, ahead: int = 0) -> str:
+    """`round{r}_task{t}_action{a}_{label}` of the action at hand, or of one so many actions ahead (M-08)."""
+    return f"{result_place(workflow)}_action{workflow.task.actions + ahead}_{action_label(action)}"
+
+
+def result_place(workflow: Workflow) -> str:
+    """What the labels of all results of the task at hand begin with."""
+    return f"round{workflow.current.number}_task{workflow.task.number}"
+
+
+def action_label(action: str) -> str:
+    """The action's name in snake_case, without its method."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", action.rpartition(".")[2]).lower()
 
 
 def change_task(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:

@@ -56,8 +56,8 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
     if not workflow.is_open or workflow.frozen:
         return ()
     phase, found = workflow.phase, list[Due]()
-    if phase not in ("closing", "draining"):
-        found.append(Due("round", "reviewer", workflow.current.due_ms))
+    if (round_ms := round_due_ms(workflow)) is not None:
+        found.append(Due("round", "reviewer", round_ms))
     if phase in STAGES:
         found.append(Due("stage", TURNS[phase], workflow.head_ms + workflow.current.opening.stage_timeout_ms))
     if phase in ("started", "draining"):
@@ -65,3 +65,10 @@ def due(workflow: Workflow) -> tuple[Due, ...]:
     if phase == "approve":
         found.append(Due("approval", "executor", workflow.step.approval_due_ms))
     return tuple(found)
+
+
+def round_due_ms(workflow: Workflow) -> int | None:
+    """When the reviewer may state that the time for the round is over; None while nothing waits for that."""
+    if not workflow.is_open or workflow.frozen or workflow.phase in ("closing", "draining", "approve"):
+        return None
+    return workflow.current.due_ms

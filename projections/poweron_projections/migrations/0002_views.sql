@@ -22,6 +22,25 @@ SELECT workflows.workflow_id,
         WHERE rounds.workflow_id = workflows.workflow_id
   ) used ON TRUE;
 
+-- What waits for a person, with everything that is decided about.
+CREATE VIEW approvals AS
+SELECT workflow_id,
+       steps.round,
+       steps.task,
+       steps.attempt,
+       steps.step,
+       steps.action,
+       steps.objective,
+       steps.parameters,
+       steps.approval_sha256                             AS parameters_sha256,
+       rounds.prompt,
+       to_timestamp(steps.approval_ms / 1000.0)          AS asked,
+       to_timestamp(steps.approval_due_ms / 1000.0)      AS expires
+  FROM workflows
+  JOIN steps USING (workflow_id, round, task, attempt, step)
+  JOIN rounds USING (workflow_id, round)
+ WHERE workflows.is_open AND workflows.phase = 'approve';
+
 -- What each model cost on each day, superseded calls included: they were paid for.
 CREATE VIEW usage_by_day AS
 SELECT date_trunc('day', to_timestamp(records.time_ms / 1000.0) AT TIME ZONE 'UTC')::date AS day,

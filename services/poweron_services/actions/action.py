@@ -65,4 +65,8 @@ def document(name: str, data: str, mime_type: str) -> ActionDocument:
 
 
 class Failed(Refused):
-    """The action could not do its work; the sentence says why."""
+    """The action could not do its work; the sentence says why, and each note one reason more."""
+
+    def __init__(self, why: str, *notes: str) -> None:
+        super().__init__(why)
+        self.notes = notes

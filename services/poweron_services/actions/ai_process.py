@@ -40,7 +40,7 @@ class AiProcess:
 async def _texts(order: Order) -> tuple[list[SourceText], list[str]]:
     texts, notes = await texts_of(order.documents)
     if order.documents and not texts:
-        raise Failed(" ".join(notes))
+        raise Failed(*notes)
     return [SourceText(given.reference, given.name.removesuffix(".md"), text) for given, text in texts], notes
 
 

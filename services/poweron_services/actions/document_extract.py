@@ -25,15 +25,16 @@ class DocumentExtract:
 
 async def _extract_all(order: Order) -> tuple[list[SourceText], list[str]]:
     texts: list[SourceText] = []
+    unread: list[str] = []
     notes: list[str] = []
     for given in order.documents:
         try:
             found = await extract(given.data, given.name)
         except UnreadableDocument as error:
-            notes.append(str(error))
+            unread.append(str(error))
             continue
         texts.append(SourceText(given.reference, given.name, found.markdown()))
         notes += found.notes
     if not texts:
-        raise Failed(" ".join(notes) or "There is no document to extract text from.")
-    return texts, notes
+        raise Failed(*(unread or ["There is no document to extract text from."]))
+    return texts, [*unread, *notes]  # the loop is told the first ones only

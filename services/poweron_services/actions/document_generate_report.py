@@ -26,7 +26,7 @@ class DocumentGenerateReport:
 async def _texts(documents: Sequence[InputDocument]) -> tuple[list[str], list[str]]:
     texts, notes = await texts_of(documents)
     if not texts:
-        raise Failed(" ".join(notes) or "There is no document to make a report from.")
+        raise Failed(*(notes or ["There is no document to make a report from."]))
     return [_demoted(text) for _, text in texts], notes
 
 

@@ -7,7 +7,7 @@ from poweron_services.connectors.documents import UnreadableDocument, extract
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
 
 MARKDOWN = "text/markdown"
-TEMPLATE = Template.beside(__file__, "process.v1.md")
+TEMPLATE = Template.beside(__file__, "process.v2.md")
 
 
 async def text_of(given: InputDocument) -> str:

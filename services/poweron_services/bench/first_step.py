@@ -17,7 +17,7 @@ QUESTION: Final = "When does the exhibition open?"
 LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six in the evening.\n\nYours, Grace\n"
 FIRST: Final = b"task 1 step 1"
 DEADLINE: Final = 120.0  # seconds
-POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.main import main; main()")
+POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import main; main()")
 
 
 async def cold_ms(home: Path) -> float:

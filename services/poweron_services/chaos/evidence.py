@@ -17,6 +17,7 @@ from poweron_events.log import Record
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.request import (
     CancellationRequested,
+    RequestApproval,
     RequestCancellation,
     RequestIdentity,
     RequestRefused,
@@ -27,7 +28,7 @@ from poweron_events.request import (
 )
 from poweron_events.stream import Request, WorkflowEvent
 
-Wanted = Literal["workflow", "round", "cancellation"]
+Wanted = Literal["workflow", "round", "cancellation", "approval"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def wanted(request: Request) -> Wanted:
             return "round"
         case RequestCancellation():
             return "cancellation"
+        case RequestApproval():
+            return "approval"
 
 
 @dataclass(slots=True)

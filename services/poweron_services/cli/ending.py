@@ -8,12 +8,16 @@ import structlog
 import typer
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+from structlog.typing import Processor
 from typer.core import TyperOption
 
-from poweron_events.codec import explain
-from poweron_events.errors import PowerOnError, Unavailable
+from poweron_events.codec import is_uuid
+from poweron_events.errors import PowerOnError, Unavailable, Unserved
+from poweron_events.explaining import explain
+from poweron_events.request import MAX_REASON
 from poweron_services import telemetry
-from poweron_services.cli.printing import hush, tell
+from poweron_services.cli.printing import print_json, printable, tell
+from poweron_services.cli.wanted import AS_JSON
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
@@ -21,22 +25,44 @@ log = structlog.get_logger()
 FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
 
 LOG: Final = "poweron.log"
-_AWAY = (
-    "`poweron status` tells which server answers. POWERON_KAFKA and POWERON_POSTGRES say where they are; "
-    "without these settings PowerOn starts both on this machine."
+WHERE: Final = (
+    "POWERON_KAFKA and POWERON_POSTGRES say where they are; without these settings PowerOn starts both on this machine."
 )
 
 
 def stop(message: str, code: int = FAILED) -> NoReturn:
-    """End the command with a sentence on stderr."""
+    """End the command with a sentence on stderr, and with `--json` also as an object on stdout."""
     tell(message, style="bold red")
+    tell_json(message)
     raise typer.Exit(code)
 
 
-def settled() -> Settings:
-    """The settings, with log lines going to a file in the data directory: a person reads the terminal."""
+def tell_json(message: str) -> None:
+    """What went wrong, for a program, where it asked for JSON."""
+    if AS_JSON.get():
+        print_json({"error": printable(message)})
+
+
+def check_id(workflow: str) -> None:
+    """End the command where that cannot be the id of a workflow."""
+    if not is_uuid(workflow):
+        stop(f"{workflow!r} is not a workflow's id. `poweron workflows` lists them.", USAGE)
+
+
+def check_reason(reason: str) -> None:
+    """End the command where that is longer than a reason can be."""
+    if len(reason) > MAX_REASON:
+        stop(f"The reason has {len(reason):,} characters, {MAX_REASON:,} are possible.", USAGE)
+
+
+def settled(*watching: Processor) -> Settings:
+    """The settings, with log lines going to a file in the data directory: a person reads the terminal.
+
+    Args:
+        watching: shown every line, to tell a person what must not wait for the file.
+    """
     settings = Settings()
-    telemetry.configure("warning", telemetry.LogFile(settings.home / LOG))
+    telemetry.configure("warning", telemetry.LogFile(settings.home / LOG), *watching)
     return settings
 
 
@@ -49,9 +75,6 @@ def sentences() -> Generator[None, None, None]:
         raise
     except KeyboardInterrupt as interrupt:
         stop(str(interrupt) or "Stopped.", INTERRUPTED)
-    except BrokenPipeError:
-        hush()
-        raise typer.Exit(FAILED) from None
     except Exception as error:  # noqa: BLE001 - the last one who can say it in a sentence
         _stop_with(_leaf(error))
 
@@ -82,10 +105,10 @@ def _stop_with(error: BaseException) -> NoReturn:
         stop(f"A setting cannot be used: {_settings(error)}.", USAGE)
     if isinstance(error, ValidationError):
         stop(f"That cannot be asked for: {explain(error)}.", USAGE)
-    if isinstance(error, Unavailable):
-        stop(f"{_sentence(error)} {_AWAY}")
+    if isinstance(error, Unavailable) and not isinstance(error, Unserved):
+        stop(f"{sentence(error)} `poweron status` tells which server answers. {WHERE}")
     if isinstance(error, PowerOnError):
-        stop(_sentence(error))
+        stop(sentence(error))
     if isinstance(error, OSError) and error.filename is not None:
         stop(
             f"{str(error.filename)!r} cannot be used: {error.strerror}. POWERON_HOME says where PowerOn keeps its data."
@@ -100,7 +123,11 @@ def _stop_with(error: BaseException) -> NoReturn:
 def _settings(error: ValidationError) -> str:
     """What is wrong with settings, under the names that they have in the environment."""
     problems = error.errors(include_url=False, include_context=False)
-    return "; ".join(f"POWERON_{'_'.join(map(str, each['loc'])).upper()}: {_plainly(each)}" for each in problems)
+    return "; ".join(f"{_variable('_'.join(map(str, each['loc'])))}: {_plainly(each)}" for each in problems)
+
+
+def _variable(name: str) -> str:
+    return name if name.startswith("OTEL_") else f"POWERON_{name.upper()}"
 
 
 def _plainly(problem: ErrorDetails) -> str:
@@ -110,11 +137,13 @@ def _plainly(problem: ErrorDetails) -> str:
 
 
 def _range(least: float | None, most: float | None) -> str:
+    """The bounds with all their digits."""
     if most is None:
-        return f"of at least {least:g}"
-    return f"of at most {most:g}" if least is None else f"from {least:g} to {most:g}"
+        return f"of at least {least:,}"
+    return f"of at most {most:,}" if least is None else f"from {least:,} to {most:,}"
 
 
-def _sentence(error: BaseException) -> str:
+def sentence(error: BaseException) -> str:
+    """What an error of ours says, as a sentence."""
     text = str(error)
     return text[:1].upper() + text[1:].removesuffix(".") + "."

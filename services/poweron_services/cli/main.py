@@ -1,7 +1,6 @@
 """The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
 
-import io
-import sys
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -9,18 +8,43 @@ from typing import Annotated, Any, Optional
 import typer
 from typer.core import TyperGroup
 
+from poweron_services.cli.wanted import AS_JSON, NOTHING_YET
+
 
 class _Commands(TyperGroup):
-    """Says what is wrong with an argument in our words."""
+    """Says in our words what is wrong with an argument, and that a command was stopped before it began."""
 
     def invoke(self, ctx: Any) -> Any:  # typer does not export the type
+        AS_JSON.set(False)
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
             from poweron_services.cli import ending
 
             error.message = ending.argument(error)
+            if ctx.parent is None:
+                ending.tell_json(error.format_message())
             raise
+        except KeyboardInterrupt:  # what runs already says more
+            raise _stopped() from None
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt:  # it takes a while to import what reads arguments
+            raise _stopped() from None
+
+
+def _stopped() -> typer.Exit:
+    typer.echo(NOTHING_YET, err=True)
+    if AS_JSON.get():
+        typer.echo(json.dumps({"error": NOTHING_YET}))
+    return typer.Exit(130)
+
+
+def _remember(as_json: bool) -> bool:
+    AS_JSON.set(as_json)
+    return as_json
 
 
 app = typer.Typer(
@@ -33,7 +57,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+models = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models.")
+app.add_typer(models, name="models")
+
+AsJson = Annotated[bool, typer.Option("--json", is_eager=True, callback=_remember, help="Print JSON instead of text.")]
+"""Eager, so that it is known where another argument is wrong."""
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
 Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
@@ -48,6 +76,13 @@ class Measured(StrEnum):
     growth = "growth"
     history = "history"
     rebuild = "rebuild"
+
+
+class Mode(StrEnum):
+    """How a task's actions are chosen: one at a time, or all at once (deprecated)."""
+
+    React = "React"
+    Actionplan = "Actionplan"
 
 
 class PlayedRole(StrEnum):
@@ -70,9 +105,27 @@ def ask(
     document: Annotated[
         Optional[list[Path]], typer.Option(metavar="PATH", help="A document to hand over; repeatable, up to 100.")
     ] = None,
+    workflow: Annotated[
+        Optional[str],
+        typer.Option(metavar="ID", help="Follow up on this workflow: its history and its documents are at hand."),
+    ] = None,
     max_steps: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")] = 5,
     language: Annotated[
         Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
+    ] = None,
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            metavar="MODE",
+            case_sensitive=False,
+            help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
+        ),
+    ] = Mode.React,
+    max_tokens: Annotated[
+        Optional[int], typer.Option(min=1, max=2**31 - 1, metavar="N", help="At most N tokens of models.")
+    ] = None,
+    max_cost: Annotated[
+        Optional[float], typer.Option(min=0, max=10_000, metavar="USD", help="At most this much money for models.")
     ] = None,
     output: Output = None,
     no_serve: Annotated[
@@ -89,6 +142,7 @@ def ask(
 
     The answer goes to stdout, progress to stderr. Documents that come of it are written to --output,
     else to poweron-output/WORKFLOW. Ctrl-C stops following; the workflow stands and is never lost.
+    A follow-up begins when the round before has ended.
 
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C.
     """
@@ -99,10 +153,78 @@ def ask(
         document or [],
         max_steps=max_steps,
         language=language,
+        mode=mode.value,
+        budgets=asking.budgets(max_tokens, max_cost),
+        workflow=workflow,
         output=output,
         serving=not no_serve,
         as_json=as_json,
     )
+
+
+@app.command()
+def cancel(
+    workflow: WorkflowId,
+    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; it stands in the history.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Cancel the open round of a workflow.
+
+    What is running for it is stopped; what it has done so far stays, and a follow-up is possible.
+    It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened it.
+
+    Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import cancelling
+
+    cancelling.run(workflow, reason, as_json=as_json)
+
+
+@app.command()
+def approve(
+    workflow: WorkflowId,
+    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; it stands in the log.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Approve the action that a workflow waits with.
+
+    Shows it first. The approval is for exactly these parameters.
+    It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened the workflow.
+
+    Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import approving
+
+    approving.decide(workflow, "approve", reason, as_json=as_json)
+
+
+@app.command()
+def deny(
+    workflow: WorkflowId,
+    reason: Annotated[str, typer.Option(metavar="WHY", help="Why; the workflow goes on with it in mind.")],
+    as_json: AsJson = False,
+) -> None:
+    """Deny the action that a workflow waits with.
+
+    Shows it first. The workflow goes on without it.
+    It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened the workflow.
+
+    Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import approving
+
+    approving.decide(workflow, "deny", reason, as_json=as_json)
+
+
+@app.command()
+def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
+    """Show what waits for an approval.
+
+    The action, its parameters in full, since when it waits and when that expires; longest waiting first.
+    """
+    from poweron_services.cli import approving
+
+    approving.approvals(limit, as_json=as_json)
 
 
 @app.command()
@@ -282,9 +404,18 @@ def chaos(
     chaos.run(minutes, seed, keep=keep, as_json=as_json)
 
 
+@models.command("check")
+def models_check(as_json: AsJson = False) -> None:
+    """Ask every configured model for something tiny.
+
+    Says which work, how long they took and what they cost, and what to do where one does not.
+    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work.
+    """
+    from poweron_services.cli import models
+
+    models.check(as_json=as_json)
+
+
 def main() -> None:
-    """The entry point of `poweron`."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter stops nothing
+    """Read the arguments and run the command."""
     app()

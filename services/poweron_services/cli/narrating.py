@@ -8,8 +8,10 @@ from rich.text import Text
 from poweron_events.asking import Heard
 from poweron_events.codec import dumps
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
+from poweron_events.fold.state import Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
+    AnswerRejected,
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
@@ -30,6 +32,7 @@ from poweron_events.request import (
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_services.cli.printing import print_beside, stderr
+from poweron_services.decider.approval import by_whom
 
 Line = tuple[str, str]
 """A word for what happened, and the sentence."""
@@ -37,6 +40,9 @@ Line = tuple[str, str]
 STYLES = {
     "failed": "bold red",
     "refused": "bold red",
+    "approval": "bold yellow",
+    "denied": "bold red",
+    "not run": "bold yellow",
     "cancelled": "bold yellow",
     "superseded": "dim",
     "result": "green",
@@ -65,8 +71,10 @@ class Narrator:
         elif heard.verdict == "superseded":
             self._tell(_place(event), "superseded", f"{event.TYPE} came too late and has no effect.")
         else:
-            for word, sentence in _lines(event):
+            for word, sentence in _lines(event, heard.workflow):
                 self._tell(_place(event), word, sentence)
+        if isinstance(event, ApprovalRequested) and heard.verdict == "accepted":
+            tell_how_to_answer(heard.workflow.id)
 
     def _tell(self, place: str, word: str, sentence: str) -> None:
         shown = "" if stderr.is_terminal and place == self._place else place
@@ -82,7 +90,7 @@ def _place(event: WorkflowEvent) -> str:
     return f"task {task} step {step}" if step else f"task {task}" if task else ""
 
 
-def _lines(event: WorkflowEvent) -> Iterator[Line]:  # noqa: C901, PLR0912 - one case per event
+def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa: C901, PLR0912 - one case per event
     match event:
         case WorkflowRequested() | RoundRequested():
             yield "requested", f"round {event.round}, {_counted(len(event.documents), 'document')}"
@@ -99,12 +107,20 @@ def _lines(event: WorkflowEvent) -> Iterator[Line]:  # noqa: C901, PLR0912 - one
             yield "planned", ", ".join(action.action for action in event.actions)
         case ActionSelected():
             yield "selected", f"{event.action}: {event.action_objective}"
-        case SelectionRejected() | ParametersRejected():
+        case SelectionRejected() | ParametersRejected() | AnswerRejected():
             yield "refused", event.reason
         case ParametersSet():
             yield "parameters", _parameters(event)
-        case ApprovalRequested() | ApprovalGranted() | ApprovalDenied():
-            yield "approval", event.TYPE.split(".")[2]
+        case ApprovalRequested():
+            yield "approval", waiting(event.action)
+        case ApprovalGranted():
+            yield "approved", _by(event)
+        case ApprovalDenied(request=None):
+            yield "denied", event.reason
+        case ApprovalDenied():
+            yield "denied", _by(event)
+        case ActionStarted() if workflow.step.approval == "denied":
+            return  # a claim stands before every result in the log, also of what does not run (E-08)
         case ActionStarted():
             yield "started", event.action + (f", try {event.try_}" if event.try_ > 1 else "")
         case ActionCompleted():
@@ -129,6 +145,26 @@ def _tokens(event: RoundCompleted) -> int:
     return event.totals.input_tokens + event.totals.output_tokens
 
 
+def waiting(action: str) -> str:
+    return f"{action} waits for a person. One of these answers:"
+
+
+def commands(workflow_id: str) -> tuple[str, str]:
+    """How to answer."""
+    return f'poweron approve {workflow_id} --reason "…"', f'poweron deny {workflow_id} --reason "…"'
+
+
+def tell_how_to_answer(workflow_id: str) -> None:
+    """Each command on a line of its own, which no terminal shortens: they are there to be copied."""
+    for command in commands(workflow_id):
+        stderr.print(Text(f"{'':<{PLACE}}{command}"), soft_wrap=True)
+
+
+def _by(answer: ApprovalGranted | ApprovalDenied) -> str:
+    because = f": {answer.reason}" if answer.reason else ""
+    return f"by {by_whom(answer.requester)}{because}"
+
+
 def _counted(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
@@ -146,6 +182,8 @@ def _value(value: JsonValue) -> str:
 
 
 def _result(event: ActionCompleted) -> Line:
+    if event.outcome in ("denied", "not_begun"):
+        return "not run", event.error or event.outcome
     if not event.success:
         return "failed", event.error or event.outcome
     written = [f"{document.document_name} ({size(document.size)})" for document in event.documents]

@@ -32,10 +32,9 @@ def serve(roles: Sequence[str]) -> None:
 
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
-    async with opened(settings, _tell_log, patient=True) as connections:
-        model = wiring.build_model(settings)
+    async with opened(settings, _tell_log, patient=True) as connections, wiring.open_model(settings) as model:
         wiring.settle()
-        log.info("serving", roles=",".join(sorted(roles)))
+        log.info("serving", roles=",".join(sorted(roles)), approve=",".join(sorted(settings.approve_patterns)))
         await wiring.serve(connections, roles, model)
 
 

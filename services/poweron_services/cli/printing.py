@@ -1,6 +1,5 @@
 """How the command line speaks: JSON lines or text on stdout, progress and errors on stderr."""
 
-import os
 import sys
 import unicodedata
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ _HARMLESS = frozenset("\n\t")
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CUT = "…"
 MIN_COLUMNS = 40  # a column narrower than this does not read well
+MAX_LINES = 3
 
 stdout = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stderr.isatty())
@@ -39,6 +39,11 @@ def one_line(text: str, limit: int = 160) -> str:
     return line if len(line) <= limit else line[: limit - 1] + _CUT
 
 
+def utc(moment: str) -> str:
+    """A moment as a person reads it, to the second."""
+    return moment[:19].replace("T", " ")
+
+
 def print_json(value: object) -> None:
     """One JSON object on one line of stdout, in UTF-8 whatever the terminal speaks."""
     sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
@@ -50,27 +55,28 @@ def tell(text: str, style: str = "") -> None:
     stderr.print(Text(printable(text), style=style))
 
 
-def print_beside(console: Console, margin: Text, text: str, *, lines: int = 3) -> None:
+def print_row(console: Console, margin: Text, text: str) -> None:
+    """A row of a table that ends in untrusted text: in a terminal cut to its width, else whole."""
+    row = margin + Text(printable(" ".join(text.split())))
+    if console.is_terminal:
+        row.truncate(console.width, overflow="ellipsis")
+    console.print(row)
+
+
+def print_beside(console: Console, margin: Text, text: str) -> None:
     """A margin and untrusted text beside it: in a terminal wrapped to a few lines, else one long line."""
     width = console.width - margin.cell_len
     if not console.is_terminal or width < MIN_COLUMNS:
         console.print(margin + Text(one_line(text, 400)))
         return
-    for number, line in enumerate(_wrapped(console, one_line(text, 2_000), width, lines)):
+    for number, line in enumerate(_wrapped(console, one_line(text, 2_000), width)):
         console.print((Text(" " * margin.cell_len) if number else margin) + line)
 
 
-def _wrapped(console: Console, text: str, width: int, lines: int) -> Iterable[Text]:
+def _wrapped(console: Console, text: str, width: int) -> Iterable[Text]:
     wrapped = Text(text).wrap(console, width)
-    kept = list(wrapped[:lines]) or [Text()]
-    if len(wrapped) > lines:
+    kept = list(wrapped[:MAX_LINES]) or [Text()]
+    if len(wrapped) > MAX_LINES:
         kept[-1].truncate(width - 1)
         kept[-1].append(_CUT)
     return kept
-
-
-def hush() -> None:
-    """Say nothing any more: nobody reads it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        os.dup2(nowhere, stream.fileno())

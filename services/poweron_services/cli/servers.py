@@ -11,7 +11,7 @@ from poweron_events.errors import PowerOnError
 from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded
-from poweron_services.cli.ending import FAILED, sentences, settled
+from poweron_services.cli.ending import FAILED, WHERE, sentence, sentences, settled
 from poweron_services.cli.printing import print_json, stdout, tell
 from poweron_services.config import Settings
 
@@ -57,6 +57,8 @@ async def _answering(settings: Settings) -> tuple[str | None, str | None]:
         )
     if given:
         postgres = given if await _reached(reach_postgres(given, PATIENCE)) else None
+    if (settings.kafka and kafka is None) or (given and postgres is None):
+        tell(WHERE)
     return kafka, postgres
 
 
@@ -64,7 +66,7 @@ async def _reached(reaching: Coroutine[Any, Any, None]) -> bool:
     try:
         await reaching
     except PowerOnError as error:
-        tell(f"{error}.")
+        tell(sentence(error))
         return False
     return True
 

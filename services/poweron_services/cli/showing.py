@@ -11,21 +11,25 @@ from rich.text import Text
 
 from poweron_events import topics
 from poweron_events.asking import Heard
-from poweron_events.codec import Undecodable, is_uuid, read_record
+from poweron_events.codec import Undecodable, read_record
 from poweron_events.event import PREFIX
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
 from poweron_projections import reader
+from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.projector import catch_up
-from poweron_services.asking import PATIENCE, opened
+from poweron_services.asking import opened
 from poweron_services.cli import files
-from poweron_services.cli.ending import USAGE, sentences, settled, stop
-from poweron_services.cli.narrating import STYLES, Narrator, size
-from poweron_services.cli.printing import one_line, print_beside, print_json, printable, stdout, tell
+from poweron_services.cli.ending import check_id, sentences, settled, stop
+from poweron_services.cli.narrating import STYLES, Narrator, size, tell_how_to_answer, waiting
+from poweron_services.cli.printing import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
+from poweron_services.cli.streams import abandoned
 from poweron_services.connections import Connections
+from poweron_services.following import PATIENCE
 
 PAGE = 500  # records fetched at a time
+WIDE = 110  # columns of a terminal in which the year of a workflow does not take the place of its prompt
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
 ENTRY = {"seq", "round", "task", "attempt", "step", "action", "status", "success", "documents_label"} | {
     "documents",
@@ -49,11 +53,6 @@ def _with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
     return asyncio.run(caught_up())
 
 
-def _check_id(workflow: str) -> None:
-    if not is_uuid(workflow):
-        stop(f"{workflow!r} is not a workflow's id. `poweron workflows` lists them.", USAGE)
-
-
 def _expect(found: bool, workflow: str) -> None:
     if not found:
         stop(f"There is no workflow {workflow}. `poweron workflows` lists those there are.")
@@ -74,19 +73,35 @@ def workflows(limit: int, *, as_json: bool) -> None:
             print_json(each.model_dump(mode="json", by_alias=True))
         return
     for each in found:
-        margin = Text(f"{each.workflow_id}  {each.opened[:16].replace('T', ' ')}  ", style="dim")
-        margin.append(f"{each.status.replace('_', ' '):<11}  ", style=STYLES.get(each.status, "bold"))
-        print_beside(stdout, margin, each.prompt or "", lines=1)
+        print_workflow(each)
     if not found:
         stdout.print("There are no workflows yet. Ask for something with `poweron ask`.")
 
 
+def print_workflow(workflow: WorkflowSummary) -> None:
+    """One line of the list, also in a narrow terminal: a workflow that waits for a person stands out."""
+    narrow = stdout.is_terminal and stdout.width < WIDE
+    opened_, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
+    margin = Text(f"{workflow.workflow_id}  {opened_.replace('T', ' ')}  ", style="dim")
+    status = "approval" if workflow.phase == "approve" else workflow.status
+    margin.append(f"{status.replace('_', ' '):<{columns}}  ", style=STYLES.get(status, "bold"))
+    print_row(stdout, margin, workflow.prompt or "")
+
+
 @sentences()
 def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> None:
-    """Show a page of the history, newest first."""
-    _check_id(workflow)
-    entries = _with_rows(lambda connections: reader.history(connections.pool, workflow, limit=limit, before_seq=before))
+    """Show a page of the history, newest first, and on stderr what is not history yet: an action that waits."""
+    check_id(workflow)
+
+    async def read(connections: Connections) -> tuple[list[HistoryEntry], list[ApprovalEntry]]:
+        entries = await reader.history(connections.pool, workflow, limit=limit, before_seq=before)
+        return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
+
+    entries, asked = _with_rows(read)
     _expect(bool(entries) or before is not None, workflow)
+    for each in asked:
+        tell(waiting(one_line(each.action)))
+        tell_how_to_answer(workflow)
     for entry in entries:
         if as_json:
             print_json(entry.model_dump(mode="json", by_alias=True, include=ENTRY))
@@ -96,7 +111,7 @@ def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> 
         tell(f"Older entries: poweron history {workflow} --before {entries[-1].seq}")
 
 
-def _print_entry(entry: reader.HistoryEntry) -> None:
+def _print_entry(entry: HistoryEntry) -> None:
     place = f"round {entry.round}" + (f" task {entry.task}" if entry.task else "")
     place += f" step {entry.step}" if entry.step else ""
     margin = Text(f"{entry.seq:>4}  {entry.time[11:19]}  {place:<23}", style="dim")
@@ -122,7 +137,7 @@ def _print_entry(entry: reader.HistoryEntry) -> None:
 @sentences()
 def events(workflow: str, *, as_json: bool) -> None:
     """Show every record of a workflow, oldest first."""
-    _check_id(workflow)
+    check_id(workflow)
 
     async def show(connections: Connections) -> int:
         shown, last = 0, -1
@@ -135,7 +150,7 @@ def events(workflow: str, *, as_json: bool) -> None:
     _expect(_with_rows(show) > 0, workflow)
 
 
-def _print_event(event: reader.EventEntry, *, as_json: bool) -> None:
+def _print_event(event: EventEntry, *, as_json: bool) -> None:
     if as_json:
         print_json(event.model_dump(mode="json", by_alias=True, include=EVENT))
         return
@@ -148,7 +163,7 @@ def _print_event(event: reader.EventEntry, *, as_json: bool) -> None:
 @sentences()
 def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
     """List documents, or write them to a folder."""
-    _check_id(workflow)
+    check_id(workflow)
 
     async def collect(connections: Connections) -> list[dict[str, Any]]:
         if output is not None:
@@ -178,13 +193,13 @@ def dead_letters(limit: int, *, as_json: bool) -> None:
             print_json(_dead_letter(letter))
         else:
             place = f"{one_line(letter.topic)} {letter.partition}/{letter.offset}"
-            margin = Text(f"{letter.time[:19].replace('T', ' ')}  {place:<24}  {size(letter.size):>9}  ", style="dim")
+            margin = Text(f"{utc(letter.time)}  {place:<24}  {size(letter.size):>9}  ", style="dim")
             print_beside(stdout, margin, letter.reason)
     if not letters and not as_json:
         stdout.print("There are no dead letters.")
 
 
-def _dead_letter(letter: reader.DeadLetterEntry) -> dict[str, Any]:
+def _dead_letter(letter: DeadLetterEntry) -> dict[str, Any]:
     """A dead letter as `--json` prints it; its bytes, which may be anything, as base64."""
     shown = letter.model_dump(mode="json", by_alias=True, exclude={"raw"})
     return shown | {"raw": None if letter.raw is None else base64.b64encode(letter.raw).decode()}
@@ -193,7 +208,7 @@ def _dead_letter(letter: reader.DeadLetterEntry) -> dict[str, Any]:
 @sentences()
 def watch(workflow: str, *, as_json: bool) -> None:
     """Follow a workflow from its first event until no round is open."""
-    _check_id(workflow)
+    check_id(workflow)
     try:
         asyncio.run(_watch(workflow, as_json=as_json))
     except KeyboardInterrupt:
@@ -212,9 +227,12 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
                 watching.hint.cancel()
                 for record in records:
                     watching.take(record)
+                if abandoned():
+                    return
                 if records[-1].offset + 1 >= end and not watching.workflow.is_open:
                     break
-                watching.hint = asyncio.get_running_loop().call_later(PATIENCE, tell, NOTHING_HAPPENS)
+                if watching.workflow.phase != "approve":
+                    watching.hint = asyncio.get_running_loop().call_later(PATIENCE, tell, NOTHING_HAPPENS)
         _expect(watching.workflow.seq > 0, workflow_id)
 
 

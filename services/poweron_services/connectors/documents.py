@@ -18,6 +18,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, parse_markdown
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
 from poweron_services.connectors.documents_child.sniffing import sniff
+from poweron_services.decider.unread import unreadable
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -38,6 +39,9 @@ CHUNK = 1 << 16  # bytes
 class UnreadableDocument(Refused):
     """The document holds nothing that can be read; the message says what happened and what to do next."""
 
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(unreadable(name, why))
+
 
 async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:
     """Text and tables of a document, in reading order.
@@ -47,18 +51,19 @@ async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) ->
     start no process now. Cancelling kills the child.
     """
     if not data:
-        raise UnreadableDocument(f"{name!r} is empty; check that it was saved and handed over completely.")
+        raise UnreadableDocument(name, "is empty; check that it was saved and handed over completely.")
     if len(data) > limits.input_bytes:
         raise UnreadableDocument(
-            f"{name!r} has {len(data) // MEGABYTE} MB, more than the {limits.input_bytes // MEGABYTE} MB "
-            f"that a document may have; hand over a smaller part of it."
+            name,
+            f"has {len(data) // MEGABYTE} MB, more than the {limits.input_bytes // MEGABYTE} MB "
+            f"that a document may have; hand over a smaller part of it.",
         )
     question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
     try:
         async with asyncio.timeout(limits.wall_seconds), _child() as child:
             answer = await _ask(child, [question, data], limits)
     except TimeoutError:
-        raise UnreadableDocument(_too_slow(name, limits)) from None
+        raise UnreadableDocument(name, _too_slow(limits)) from None
     return await asyncio.to_thread(_understood, answer, name, limits)
 
 
@@ -107,23 +112,23 @@ def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
     try:
         said: dict[str, Any] = json.loads(answer)
     except ValueError:
-        raise UnreadableDocument(_silent(name, limits)) from None
+        raise UnreadableDocument(name, _silent(limits)) from None
     if "unreadable" in said:
-        raise UnreadableDocument(said["unreadable"])
+        raise UnreadableDocument(name, said["unreadable"])
     document = said["document"]
     sections = tuple(Section(**section) for section in document.pop("sections"))
     return ExtractedDocument(sections=sections, notes=tuple(document.pop("notes")), **document)
 
 
-def _too_slow(name: str, limits: Limits) -> str:
+def _too_slow(limits: Limits) -> str:
     return (
-        f"{name!r} could not be read within {limits.wall_seconds:g} seconds, so nothing of it was used; "
+        f"could not be read within {limits.wall_seconds:g} seconds, so nothing of it was used; "
         f"hand over a smaller part of it."
     )
 
 
-def _silent(name: str, limits: Limits) -> str:
+def _silent(limits: Limits) -> str:
     return (
-        f"{name!r} could not be read within {limits.memory_bytes >> 20} MB of memory "
+        f"could not be read within {limits.memory_bytes >> 20} MB of memory "
         f"and {limits.cpu_seconds} seconds of work; it is damaged or far too large: check it and hand it over again."
     )

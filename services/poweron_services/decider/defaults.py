@@ -1,39 +1,125 @@
-"""What code, not a prompt, fills in: languages, formats, depths (D-01 to D-03)."""
+"""What code, not a prompt, fills in: languages, formats, depths, times (D-01 to D-03)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from poweron_events.catalog import LanguageTag, TimeRange
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
+from poweron_services.decider.freshness import time_range
 
-_FRESH = re.compile(
-    r"\b(latest|newest|recent(ly)?|current(ly)?|up[- ]to[- ]date|today|this (week|month|year)"
-    r"|neueste[nrs]?|aktuell\w*|heute|derzeit\w*|récent\w*|actuel\w*|aujourd'hui)\b",
-    re.IGNORECASE,
-)
+MAX_TITLE = 100  # characters
+Values = Mapping[str, JsonValue]
+
+_TAG: Final = TypeAdapter[str](LanguageTag)
+_STRUCTURED: Final = {"json": "json", "application/json": "json", "csv": "csv", "text/csv": "csv"}
 
 
 def language(workflow: Workflow) -> str | None:
-    """The user's language: of the request, else of the requester; None leaves it to the prompt's own."""
+    """The user's language, as intake found it out; None leaves it to the prompt's own."""
     opening = workflow.current.opening
     return opening.user_language or opening.requester.language
 
 
-def defaults(action: str, workflow: Workflow) -> Mapping[str, JsonValue]:
+def own_language(workflow: Workflow) -> Literal["en", "de"]:
+    """Of those that PowerOn's own sentences below an answer are written in, the user's; else English."""
+    return "de" if (language(workflow) or "").casefold()[:2] == "de" else "en"
+
+
+def defaults(action: str, workflow: Workflow) -> Values:
     """Values for optional parameters of the action that were not given."""
+    fill = _DEFAULTS.get(action)
+    return fill(workflow) if fill else {}
+
+
+def overruled(action: str, given: Values, workflow: Workflow) -> frozenset[str]:
+    """The given parameters that the task does not ask for, whatever the model says: they are dropped."""
+    judge = _OVERRULED.get(action)
+    return judge(given, workflow) if judge else frozenset()
+
+
+def demanded_formats(plan: TaskPlan) -> tuple[str, ...]:
+    """JSON and CSV, where the task expects them; all other documents begin as markdown (D-03)."""
+    expected = (_STRUCTURED.get(kind.strip().casefold().removeprefix(".")) for kind in plan.expected_formats)
+    return tuple(dict.fromkeys(kind for kind in expected if kind))
+
+
+def _search(workflow: Workflow) -> dict[str, JsonValue]:
+    recent = time_range(workflow.task.plan.success_criteria)
+    filled: dict[str, JsonValue] = {"searchDepth": _depth(workflow)}
+    if _is_tag(spoken := language(workflow)):
+        filled["language"] = spoken
+    return filled | ({"timeRange": recent} if recent else {})
+
+
+def _scrape(workflow: Workflow) -> dict[str, JsonValue]:
+    return _search(workflow) | _crawl(workflow)
+
+
+def _crawl(workflow: Workflow) -> dict[str, JsonValue]:
+    return {"extractDepth": _depth(workflow)}
+
+
+def _process(workflow: Workflow) -> dict[str, JsonValue]:
+    return {"expectedDocumentFormats": list(demanded_formats(workflow.task.plan))}
+
+
+def _report(workflow: Workflow) -> dict[str, JsonValue]:
+    title = _title(workflow.task.plan.objective)
+    return {"title": title} if title else {}
+
+
+_DEFAULTS: Final[dict[str, Callable[[Workflow], Values]]] = {
+    "web.search": _search,
+    "web.scrape": _scrape,
+    "web.crawl": _crawl,
+    "ai.process": _process,
+    "document.generateReport": _report,
+}
+
+
+def _depth(workflow: Workflow) -> str:
+    return "advanced" if workflow.task.plan.task_type in ("analysis", "report") else "basic"
+
+
+def _is_tag(spoken: str | None) -> bool:
+    try:
+        _TAG.validate_python(spoken)
+    except ValidationError:
+        return False
+    return True
+
+
+def _title(objective: str) -> str:
+    """The first line of the objective, cut after a word."""
+    line = next((line for line in map(str.strip, objective.splitlines()) if line), "")
+    line = re.sub(r"\s+", " ", line).rstrip(".:;,")
+    if len(line) <= MAX_TITLE:
+        return line
+    cut = line[: MAX_TITLE - 1]
+    return (cut.rpartition(" ")[0] or cut).rstrip(".:;,") + "…"
+
+
+def _undemanded_formats(given: Values, workflow: Workflow) -> frozenset[str]:
+    name = "expectedDocumentFormats"
+    demanded = demanded_formats(workflow.task.plan)
+    value = given.get(name)
+    asked = value if isinstance(value, list) else [value]
+    structured = {_STRUCTURED.get(kind.strip().casefold()) for kind in asked if isinstance(kind, str)} - {None}
+    return frozenset({name} if structured - set(demanded) else ())
+
+
+def _unasked_time(given: Values, workflow: Workflow) -> frozenset[str]:
     plan = workflow.task.plan
-    if action == "ai.process":
-        machine_readable = [kind for kind in plan.expected_formats if kind in ("json", "csv")]
-        return {"expectedDocumentFormats": list(machine_readable)}
-    if action.startswith("web."):
-        depth = "advanced" if plan.task_type in ("analysis", "report") else "basic"
-        recent: dict[str, JsonValue] = {"timeRange": "month"} if implies_freshness(plan) else {}
-        return {"searchDepth": depth, "language": language(workflow), **recent}
-    return {}
+    wanted: TimeRange | None = time_range((*plan.success_criteria, plan.objective))
+    return frozenset() if wanted else frozenset({"timeRange"} & given.keys())
 
 
-def implies_freshness(plan: TaskPlan) -> bool:
-    """Whether the task's criteria ask for what is new (D-02)."""
-    return any(_FRESH.search(criterion) for criterion in plan.success_criteria)
+_OVERRULED: Final[dict[str, Callable[[Values, Workflow], frozenset[str]]]] = {
+    "web.search": _unasked_time,
+    "web.scrape": _unasked_time,
+    "ai.process": _undemanded_formats,
+}

@@ -1,11 +1,12 @@
 """References to documents: `docList:<label>` and `docItem:<documentId>:<fileName>`, resolved by one function."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from poweron_events.errors import Refused
 from poweron_events.event import DocumentRef
 from poweron_events.fold.history import item_reference
-from poweron_events.fold.state import ChatMessage
+from poweron_events.fold.state import ChatMessage, Workflow
+from poweron_events.request import EarlierRounds, RoundRequested
 
 MAX_SHOWN = 5  # references named in an error
 
@@ -14,8 +15,21 @@ class UnknownReference(Refused):
     """A reference that names no document of this workflow."""
 
 
+def earlier_rounds(workflow: Workflow) -> EarlierRounds | None:
+    """What the open round knows of the rounds before it; None in the first."""
+    opening = workflow.current.opening
+    return opening.earlier if isinstance(opening, RoundRequested) else None
+
+
+def documents_at_hand(workflow: Workflow) -> dict[str, tuple[DocumentRef, ...]]:
+    """The documents of the workflow by their label: those of earlier rounds, then those of this one as they came."""
+    earlier = earlier_rounds(workflow)
+    older = {each.label: each.documents for each in reversed(earlier.documents)} if earlier else {}
+    return {**older, **labelled_documents(workflow.current.messages)}
+
+
 def labelled_documents(messages: Iterable[ChatMessage]) -> dict[str, tuple[DocumentRef, ...]]:
-    """The documents of a workflow by their label, in the order they came."""
+    """The documents that messages tell of by their label, in the order of the messages."""
     return {
         message.documents_label: message.documents
         for message in messages
@@ -23,13 +37,12 @@ def labelled_documents(messages: Iterable[ChatMessage]) -> dict[str, tuple[Docum
     }
 
 
-def resolve(references: Sequence[str], messages: Iterable[ChatMessage]) -> tuple[DocumentRef, ...]:
+def resolve(references: Sequence[str], labelled: Mapping[str, tuple[DocumentRef, ...]]) -> tuple[DocumentRef, ...]:
     """The documents that the references name, each once, in the order named (R-01).
 
     Raises:
         UnknownReference: says which reference is unknown and which there are.
     """
-    labelled = labelled_documents(messages)
     found: dict[str, DocumentRef] = {}
     for reference in references:
         for document in _named(reference, labelled):
@@ -37,7 +50,7 @@ def resolve(references: Sequence[str], messages: Iterable[ChatMessage]) -> tuple
     return tuple(found.values())
 
 
-def _named(reference: str, labelled: dict[str, tuple[DocumentRef, ...]]) -> Sequence[DocumentRef]:
+def _named(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> Sequence[DocumentRef]:
     kind, _, rest = reference.partition(":")
     if kind == "docList" and rest in labelled:
         return labelled[rest]

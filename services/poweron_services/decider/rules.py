@@ -1,10 +1,23 @@
 """The rules that decide, in code, whether the loop goes on; no model can bend them."""
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, get_args
 
-from poweron_events.event import CriterionProgress
-from poweron_events.fold.state import Workflow
+from poweron_events.errors import Refused
+from poweron_events.event import CriterionProgress, ModelCall
+from poweron_events.fold.evolve import TIME_IS_OVER
+from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import Observation
+from poweron_events.request import RoundRequested, Spent
+
+Whose = Literal["task", "workflow"]
+
+WRITING: Final = frozenset({"ai.process", "document.generateReport"})  # the actions that write a result
+CANCELLED: Final = "The round was cancelled."
+_BUDGET: Final = "The {whose}'s budget of "
+_NOTHING: Final = "Nothing may be used: "
+_BUDGETS: Final = (_NOTHING, *(_BUDGET.format(whose=whose) for whose in get_args(Whose)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,9 +26,13 @@ class Review:
 
     progress: tuple[CriterionProgress, ...] = ()
     can_improve: bool = True  # whether a further action could improve the result, as the refinement says
-    budget_left: bool = True
+    used_up: str | None = None  # which budget is, as a sentence
     cancelled: bool = False
     deadline_passed: bool = False
+
+    @property
+    def budget_left(self) -> bool:
+        return self.used_up is None
 
 
 def all_met(progress: tuple[CriterionProgress, ...]) -> bool:
@@ -26,14 +43,29 @@ def all_met(progress: tuple[CriterionProgress, ...]) -> bool:
 def why_stop(observation: Observation, review: Review, current_step: int, max_steps: int) -> str | None:
     """The reason to stop, as a sentence; None to go on. Steps count from 1."""
     reasons = (
-        (review.cancelled, "The round was cancelled."),
-        (review.deadline_passed, "The time for this round is over."),
-        (not review.budget_left, "The budget is used up."),
+        (review.cancelled, CANCELLED),
+        (review.deadline_passed, TIME_IS_OVER),
+        (not review.budget_left, review.used_up or ""),
         (observation.success and all_met(review.progress), "All success criteria are met."),
         (not review.can_improve, "No further action can improve the result."),
-        (current_step >= max_steps, f"The limit of {max_steps} steps is reached."),
+        (current_step >= max_steps, step_limit(max_steps)),
     )
     return next((reason for holds, reason in reasons if holds), None)
+
+
+def step_limit(max_steps: int) -> str:
+    """The sentence that an attempt took all its steps."""
+    return f"The limit of {max_steps} steps is reached."
+
+
+def tells_of_a_budget(reason: str) -> bool:
+    """Whether a reason is, or begins with, the sentence that a budget is used up or holds no further prompt."""
+    return reason.startswith(_BUDGETS)
+
+
+def stops_every_attempt(reason: str) -> bool:
+    """Whether an attempt stopped for what would stop another one, too."""
+    return tells_of_a_budget(reason) or reason.startswith((CANCELLED, TIME_IS_OVER))
 
 
 def should_continue(observation: Observation, review: Review, current_step: int, max_steps: int) -> bool:
@@ -41,13 +73,147 @@ def should_continue(observation: Observation, review: Review, current_step: int,
     return why_stop(observation, review, current_step, max_steps) is None
 
 
-def budget_left(workflow: Workflow) -> bool:
-    """Whether the round's accepted events have left something of its budgets (B-02)."""
+class BudgetUsedUp(Refused):
+    """A budget is used up; the sentence says which one, and how far."""
+
+
+class Budget(NamedTuple):
+    """What of a budget is used; without a limit it is never used up."""
+
+    whose: Whose
+    used: int
+    limit: int | None
+    said: Callable[[int], str]
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.limit is not None and self.used >= self.limit
+
+    @property
+    def left(self) -> int:
+        assert self.limit is not None
+        return self.limit - self.used
+
+    def left_after(self, prompt: int) -> int:
+        """What is left for the answer to a prompt of so many tokens.
+
+        Raises:
+            BudgetUsedUp: it does not even hold the prompt.
+        """
+        if self.left <= prompt:
+            left = f"{_BUDGET.format(whose=self.whose)}{self.said(self.limit or 0)} leaves {self.left:,}"
+            raise BudgetUsedUp(f"{left}, and the next prompt takes about {prompt:,}.")
+        return self.left - prompt
+
+    @property
+    def sentence(self) -> str:
+        assert self.limit is not None
+        if self.limit == 0:
+            return f"{_NOTHING}the {self.whose}'s budget is {self.said(0)}."
+        return f"{_BUDGET.format(whose=self.whose)}{self.said(self.limit)} is used up: {self.said(self.used)}."
+
+
+def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> str | None:
+    """The first budget that is used up, as a sentence; None while every one has something left (B-02, S41).
+
+    What was used follows from accepted events alone, so that it is the same after a crash and in a replay.
+
+    Args:
+        workflow: whose budgets.
+        calls: those of the work in hand, which no event tells of yet.
+        for_a_step: whether it is about another step, not only about another call of the model.
+    """
+    if not _is_limited(workflow):
+        return None
+    budgets = [*_tokens(workflow, calls), *_money_and_time(workflow, calls)]
+    if for_a_step:
+        budgets.append(_steps(workflow))
+    return next((budget.sentence for budget in budgets if budget.is_used_up), None)
+
+
+def check_budget(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> None:
+    """Refuse what a budget does not allow; arguments as in `used_up`.
+
+    Raises:
+        BudgetUsedUp: says which budget.
+    """
+    said = used_up(workflow, calls, for_a_step=for_a_step)
+    if said is not None:
+        raise BudgetUsedUp(said)
+
+
+def tightest(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Budget | None:
+    """The budget of tokens that leaves least for the next call of the model; None where there is none."""
+    if not _is_limited(workflow):
+        return None
+    limits = [budget for budget in _tokens(workflow, calls) if budget.limit is not None]
+    return min(limits, key=lambda budget: budget.left, default=None)
+
+
+def retries_used_up(workflow: Workflow) -> str | None:
+    """Why nothing is tried again, where the workflow's budget of retries over all its tasks is used up."""
+    limit, used = workflow.current.opening.budgets.workflow_retries, workflow.current.retries
+    budget = Budget("workflow", _before(workflow).retries + used, limit, _retries_in_words)
+    return budget.sentence if budget.is_used_up else None
+
+
+def _is_limited(workflow: Workflow) -> bool:
+    """Whether there is any budget: most often there is none, and nothing has to be added up."""
+    return {*workflow.current.opening.budgets.__dict__.values()} != {None}
+
+
+def _tokens(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
+    budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
+    yield Budget("workflow", spent.tokens, budgets.workflow_tokens, _tokens_in_words)
+    yield Budget("task", task.tokens, budgets.task_tokens, _tokens_in_words)
+
+
+def _money_and_time(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
+    budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
+    yield Budget("workflow", spent.cost_nano_usd, budgets.workflow_cost_nano_usd, _dollars)
+    yield Budget("task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars)
+    if workflow.current.task is not None:
+        took = workflow.head_ms - workflow.task.began_ms - workflow.task.waited_ms
+        yield Budget("task", took, budgets.task_duration_ms, _seconds)
+
+
+def _steps(workflow: Workflow) -> Budget:
     budgets, totals = workflow.current.opening.budgets, workflow.current.totals
-    task_tokens = workflow.current.task.tokens if workflow.current.task else 0
-    spent = (
-        (budgets.task_tokens, task_tokens),
-        (budgets.workflow_tokens, totals.input_tokens + totals.output_tokens),
-        (budgets.workflow_cost_nano_usd, totals.cost_nano_usd),
-    )
-    return all(limit is None or used < limit for limit, used in spent)
+    return Budget("workflow", _before(workflow).steps + totals.steps, budgets.workflow_steps, _steps_in_words)
+
+
+def _spent(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:
+    totals, before = workflow.current.totals, _before(workflow)
+    used = Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd)
+    return used + Used(before.input_tokens, before.output_tokens, before.cost_nano_usd) + Used.by(calls)
+
+
+def _before(workflow: Workflow) -> Spent:
+    """What the rounds before used."""
+    opening = workflow.current.opening
+    return opening.earlier.spent if isinstance(opening, RoundRequested) else Spent()
+
+
+def _spent_by_task(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:
+    task = workflow.current.task
+    return (task.used if task else Used()) + Used.by(calls)
+
+
+def _tokens_in_words(count: int) -> str:
+    return f"{count:,} token{'' if count == 1 else 's'}"
+
+
+def _steps_in_words(count: int) -> str:
+    return f"{count} step{'' if count == 1 else 's'}"
+
+
+def _retries_in_words(count: int) -> str:
+    return f"{count} {'retry' if count == 1 else 'retries'}"
+
+
+def _dollars(nano_usd: int) -> str:
+    return f"${nano_usd / 10**9:.6f}".rstrip("0").rstrip(".")
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:g} s"

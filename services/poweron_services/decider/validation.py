@@ -2,22 +2,31 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import JsonValue, ValidationError
+from pydantic.fields import FieldInfo
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.codec import dumps, explain
+from poweron_events.codec import dumps
 from poweron_events.errors import Refused
 from poweron_events.event import Event
+from poweron_events.explaining import explain
 from poweron_events.fold.state import Workflow
-from poweron_events.selection import ParametersSchema, SchemaField
+from poweron_events.selection import ActionSelection, ParametersSchema, SchemaField
+from poweron_services.decider.coercion import choices, coerced, field_type
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
 MAX_ANSWER = 60_000  # bytes of the event that a model's answer becomes; the envelope needs some, too
 
 
 class NotAllowed(Refused):
-    """The proposal breaks a rule; the sentence is shown to the model and kept in the log."""
+    """The proposal breaks a rule; the first line is shown to the model, the log keeps them all (S8)."""
+
+
+def shown(reason: str) -> str:
+    """What a model is told of a refusal: the first line; the rest speaks of settings and is for the log (S8)."""
+    return reason.partition("\n")[0]
 
 
 def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
@@ -27,13 +36,15 @@ def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> di
     return {
         name: spec
         for name, spec in catalog.items()
-        if (allowed is None or _matches(name, allowed)) and not _matches(name, opening.denied_methods)
+        if (allowed is None or matches(name, allowed)) and not matches(name, opening.denied_methods)
     }
 
 
-def _matches(action: str, patterns: Iterable[str]) -> bool:
+def matches(action: str, patterns: Collection[str]) -> bool:
     """Whether `method`, `method.*` or `method.name` among the patterns means the action."""
-    method = action.partition(".")[0]
+    if not patterns:
+        return False
+    method = ActionSelection.of(action).method
     return not {action, method, f"{method}.*"}.isdisjoint(patterns)
 
 
@@ -45,8 +56,20 @@ def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSp
     """
     allowed = allowed_actions(workflow, catalog)
     if action not in allowed:
-        raise NotAllowed(f"{action!r} is not an action of this task; choose one of {', '.join(sorted(allowed))}.")
+        choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ", which may use none"
+        uniform = f"{action!r} is not an action of this task{choice}."
+        raise NotAllowed(f"{uniform}\n{_why_not(action, workflow, catalog)}")
     return allowed[action]
+
+
+def _why_not(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> str:
+    """Which rule stands in the action's way, for the log."""
+    opening, task_type = workflow.current.opening, workflow.task.plan.task_type
+    if action not in catalog:
+        return "The catalog has no such action."
+    if matches(action, opening.denied_methods):
+        return f"It is denied; denied are {', '.join(opening.denied_methods)}."
+    return f"A task of type {task_type} may use {', '.join(opening.allowed_methods[task_type]) or 'nothing'}."
 
 
 def check_schema(schema: ParametersSchema | None, spec: ActionSpec) -> None:
@@ -76,13 +99,27 @@ def check_documents(references: Collection[str], spec: ActionSpec) -> None:
         raise NotAllowed(f"{spec.name} works on documents; name them in requiredInputDocuments.")
 
 
+def check_connection(connection: str | None, workflow: Workflow) -> None:
+    """Refuse a connection that did not come with the request.
+
+    Raises:
+        NotAllowed: says which there are.
+    """
+    known = workflow.current.opening.connections
+    if connection is not None and connection not in known:
+        raise NotAllowed(f"{connection!r} is no connection; known are {', '.join(known) or 'none'}.")
+
+
 def check_recordable(event: Event) -> None:
     """Refuse an answer that would not fit into its event (E-10).
 
     Raises:
         NotAllowed: says how large it is.
     """
-    size = len(dumps(event.model_dump(mode="json", by_alias=True)))
+    try:
+        size = len(dumps(event.model_dump(mode="json", by_alias=True)))
+    except (TypeError, ValueError, RecursionError) as error:  # half a character, a number beyond 64 bits
+        raise NotAllowed(f"The answer cannot be recorded: {error}.") from error
     if size > MAX_ANSWER:
         raise NotAllowed(f"The answer takes {size} bytes; keep it below {MAX_ANSWER}.")
 
@@ -90,18 +127,45 @@ def check_recordable(event: Event) -> None:
 def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[SchemaField, ...]:
     """What stage 2 is asked for: stage 1's fields and what the action cannot do without (P-03).
 
-    Without fields from stage 1 these are the action's own business parameters.
+    Without fields from stage 1 these are the action's own business parameters. Types are the action's own,
+    whatever stage 1 takes them for: else no answer could satisfy both.
     """
-    required = _required(spec)
+    own = _own_fields(spec)
     given = schema.fields if schema else ()
-    names = [name for name in spec.business_parameters if not given or name in required]
     asked = {field.name for field in given}
-    return (*given, *(SchemaField(name=name, required=name in required) for name in names if name not in asked))
+    more = [field for name, field in own.items() if (not given or field.required) and name not in asked]
+    return (*(_typed(field, own) for field in given), *more)
+
+
+def _typed(field: SchemaField, own: Mapping[str, SchemaField]) -> SchemaField:
+    parameter = own.get(field.name)
+    if parameter is None:
+        return field
+    described = field.description or parameter.description
+    return field.model_copy(update={"type": parameter.type, "description": described})
+
+
+@cache
+def _own_fields(spec: ActionSpec) -> Mapping[str, SchemaField]:
+    """What stage 2 can be asked for, as the action has it."""
+    required, parameters = _required(spec), _by_wire_name(spec)
+    return {
+        name: SchemaField(
+            name=name,
+            type=field_type(parameters[name]),
+            required=name in required,
+            description=f"one of {', '.join(allowed)}" if (allowed := choices(parameters[name])) else "",
+        )
+        for name in spec.business_parameters
+    }
+
+
+def _by_wire_name(spec: ActionSpec) -> dict[str, FieldInfo]:
+    return {field.alias or name: field for name, field in spec.parameters.model_fields.items()}
 
 
 def _required(spec: ActionSpec) -> frozenset[str]:
-    fields = spec.parameters.model_fields.items()
-    return frozenset(field.alias or name for name, field in fields if field.is_required())
+    return frozenset(name for name, field in _by_wire_name(spec).items() if field.is_required())
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +184,7 @@ def complete_parameters(
     spec: ActionSpec,
     documents: Iterable[str],
     defaults: Mapping[str, JsonValue],
+    overruled: Collection[str] = (),
 ) -> Completed:
     """The given parameters, checked, with the references and the defaults filled in.
 
@@ -129,27 +194,42 @@ def complete_parameters(
         spec: the action.
         documents: the references of stage 1, which become `documentList`.
         defaults: values for optional parameters that were not given.
+        overruled: given parameters that are dropped and noted, too, since the task does not ask for them.
 
     Raises:
         NotAllowed: a required parameter is missing, or a value does not fit.
     """
-    fields = tuple(fields)
-    names = {field.name for field in fields}
-    missing = [field.name for field in fields if field.required and given.get(field.name) in (None, "")]
-    if missing:
+    asked = {field.name: field for field in fields if field.name in spec.business_parameters}
+    types = _by_wire_name(spec)
+    said = {name: coerced(value, types[name].annotation) for name, value in given.items() if name in asked}
+    kept = {name: value for name, value in said.items() if not _is_blank(value)}
+    if missing := [name for name, field in asked.items() if field.required and name not in kept]:
         raise NotAllowed(f"{', '.join(missing)} must be given for {spec.name}.")
-    kept = {name: value for name, value in given.items() if name in names and value is not None}
+    kept = {name: value for name, value in kept.items() if name not in overruled}
     filled = {name: value for name, value in defaults.items() if name in spec.business_parameters and name not in kept}
     references: dict[str, JsonValue] = {}
     if "documentList" in spec.parameter_names:
         references["documentList"] = list(documents)
-    try:
-        model = spec.parameters.model_validate(kept | filled | references)
-    except ValidationError as error:
-        raise NotAllowed(f"The parameters do not fit {spec.name}: {explain(error)}.") from error
-    parameters = model.model_dump(mode="json", by_alias=True)
+    parameters = _checked({**kept, **filled, **references}, spec)
     return Completed(
         parameters=parameters,
         defaulted=tuple(sorted(parameters.keys() - kept.keys() - references.keys())),
         dropped=tuple(sorted(given.keys() - kept.keys())),
     )
+
+
+def _is_blank(value: JsonValue) -> bool:
+    """Whether a value says nothing, so that it counts as not given."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _checked(values: dict[str, JsonValue], spec: ActionSpec) -> dict[str, JsonValue]:
+    """The parameters as the action gets them; types are as they must be already (strict)."""
+    try:
+        model = spec.parameters.model_validate_json(dumps(values), strict=True)
+    except ValidationError as error:
+        raise NotAllowed(f"The parameters do not fit {spec.name}: {explain(error)}.") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotAllowed(f"The parameters of {spec.name} are no JSON that can be kept: {error}.") from error
+    parameters: dict[str, JsonValue] = model.model_dump(mode="json", by_alias=True)
+    return parameters

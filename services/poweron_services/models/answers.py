@@ -1,56 +1,122 @@
-"""The answers: the JSON that each stage expects back, read strictly."""
+"""The answers: what each stage expects back, read strictly where it matters and leniently where it does no harm."""
 
-from typing import Literal, TypeVar
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, TypeVar
 
-import orjson
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
-from poweron_events.codec import explain
 from poweron_events.errors import Refused
 from poweron_events.event import ActionName, CriterionProgress, Model
-from poweron_events.planning import MAX_TASKS, TaskPlan
+from poweron_events.explaining import explain
+from poweron_events.parameters import ActionParameters
+from poweron_events.planning import MAX_CRITERIA, MAX_TASKS, PlannedAction, TaskPlan
 from poweron_events.refinement import Classification
+from poweron_events.request import MAX_STEPS
 from poweron_events.selection import ParametersSchema
-
-MAX_ANSWER = 200_000  # characters; an answer that is longer is no answer
+from poweron_services.decider.validation import FORBIDDEN_FIELDS
+from poweron_services.models.json_objects import NoObject, the_object
 
 
 class Unacceptable(Refused):
     """The model's answer cannot be used; the sentence is shown to the model and kept in the log."""
 
 
-class PlanningAnswer(Model):
-    tasks: tuple[TaskPlan, ...] = Field(min_length=1, max_length=MAX_TASKS)
+def _texts(given: Any) -> Any:
+    """One text stands for a list of one."""
+    return (given,) if isinstance(given, str) else given
 
 
-class SelectionAnswer(Model):
-    action: ActionName
+def _compound(given: Any) -> Any:
+    """`{"method": …, "name": …}` stands for `method.name`; exactly one action may be named."""
+    if isinstance(given, list):
+        raise PydanticCustomError("one_action", "exactly one action is selected, not a list of them")
+    if isinstance(given, dict) and given.keys() == {"method", "name"}:
+        return f"{given['method']}.{given['name']}"
+    return given
+
+
+def _without_forbidden(given: Any) -> Any:
+    """Refuse a schema that names documents, connections or history as its keys (P-02)."""
+    named = sorted(FORBIDDEN_FIELDS & given.keys()) if isinstance(given, dict) else ()
+    if named:
+        raise PydanticCustomError("forbidden", "must not hold {named}", {"named": ", ".join(map(repr, named))})
+    return given
+
+
+def _without_nulls(value: Any) -> Any:
+    """The JSON without its nulls, since a field that is null is not given; an action's parameters stay as they are."""
+    if isinstance(value, dict):
+        kept = {key: inner for key, inner in value.items() if inner is not None}
+        return {key: inner if key == "parameters" else _without_nulls(inner) for key, inner in kept.items()}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Connection = Annotated[str | None, BeforeValidator(lambda given: None if given == "" else given)]
+
+
+class Lenient(Model):
+    """An answer in which null says the same as leaving a field out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, value: Any) -> Any:
+        return _without_nulls(value)
+
+
+class TaskAnswer(TaskPlan, Lenient):
+    """A task whose criteria the prompts of refinement and review show uncut: they are to be repeated word for word."""
+
+    success_criteria: tuple[Annotated[str, Field(max_length=700)], ...] = Field(min_length=1, max_length=MAX_CRITERIA)
+    expected_formats: tuple[Annotated[str, Field(max_length=100)], ...] = Field(default=(), max_length=20)
+
+
+class PlanningAnswer(Lenient):
+    tasks: tuple[TaskAnswer, ...] = Field(min_length=1, max_length=MAX_TASKS)
+
+
+class ActionAnswer(PlannedAction, Lenient):
+    """An action of a whole plan, within the limits of one that is selected by itself."""
+
+    action: Annotated[ActionName, BeforeValidator(_compound)]
     action_objective: str = Field(min_length=1, max_length=4_000)
-    learnings: tuple[str, ...] = Field(default=(), max_length=20)
-    required_input_documents: tuple[str, ...] = Field(default=(), max_length=100)
-    required_connection: str | None = None
+    learnings: Texts = Field(default=(), max_length=20)
+    required_input_documents: Texts = Field(default=(), max_length=100)
+    required_connection: Connection = None
+
+
+class ActionsAnswer(Model):
+    actions: tuple[ActionAnswer, ...] = Field(min_length=1, max_length=MAX_STEPS)
+
+
+class SelectionAnswer(Lenient):
+    action: Annotated[ActionName, BeforeValidator(_compound)]
+    action_objective: str = Field(min_length=1, max_length=4_000)
+    learnings: Texts = Field(default=(), max_length=20)
+    required_input_documents: Texts = Field(default=(), max_length=100)
+    required_connection: Connection = None
     parameters_context: str = Field(default="", max_length=8_000)
-    parameters_schema: ParametersSchema | None = None
+    parameters_schema: Annotated[ParametersSchema | None, BeforeValidator(_without_forbidden)] = None
 
 
-class ParametersAnswer(Model):
+class ParametersAnswer(ActionParameters):
     schema_: Literal["parameters_v1"] = Field(alias="schema")
-    parameters: dict[str, JsonValue]
 
 
-class RefinementAnswer(Model):
+class RefinementAnswer(Lenient):
     decision: Literal["continue", "stop"]
     reason: str = Field(max_length=2_000)
     hint: str | None = Field(default=None, max_length=2_000)
     classification: Classification
-    improvements: tuple[str, ...] = Field(default=(), max_length=20)
+    improvements: Texts = Field(default=(), max_length=20)
     criteria_progress: tuple[CriterionProgress, ...] = Field(default=(), max_length=20)
 
 
-class ReviewAnswer(Model):
+class ReviewAnswer(Lenient):
     status: Classification
     reason: str = Field(default="", max_length=2_000)
-    improvements: tuple[str, ...] = Field(default=(), max_length=20)
+    improvements: Texts = Field(default=(), max_length=20)
     criteria_progress: tuple[CriterionProgress, ...] = Field(default=(), max_length=20)
 
 
@@ -61,24 +127,22 @@ def parse(text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozen
     """A model's text as the answer its stage expects.
 
     Args:
-        text: what the model answered: one JSON object.
+        text: what the model answered: one JSON object, by itself or the only one of its kind within prose.
         answer: the stage's answer.
-        forbidden: keys that make the answer unacceptable; other unknown keys are ignored.
+        forbidden: keys that make the answer unacceptable, however deep; other unknown keys are ignored.
 
     Raises:
         Unacceptable: says what is wrong, so that the model can do better.
     """
-    if len(text) > MAX_ANSWER:
-        raise Unacceptable(f"The answer has {len(text)} characters; at most {MAX_ANSWER} are read.")
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise Unacceptable(f"The answer is not one JSON object: {error}") from error
-    if not isinstance(value, dict):
-        raise Unacceptable(f"The answer must be one JSON object, not {type(value).__name__}.")
-    if named := sorted(forbidden & value.keys()):
-        raise Unacceptable(f"The answer must not hold {', '.join(map(repr, named))}.")
-    try:
+        value = the_object(text, required=_required(answer), forbidden=forbidden)
         return answer.model_validate(value, extra="ignore")
+    except NoObject as error:
+        raise Unacceptable(str(error)) from error
     except (ValidationError, RecursionError) as error:
-        raise Unacceptable(f"The answer does not fit: {explain(error)}") from error
+        raise Unacceptable(f"The answer does not fit: {explain(error)}.") from error
+
+
+def _required(answer: type[Model]) -> Iterable[str]:
+    """The keys by which an object is known as this answer."""
+    return (field.alias or name for name, field in answer.model_fields.items() if field.is_required())

@@ -1,14 +1,30 @@
 """One call of a model, kept: prompt and raw answer go to the content store before any event names them."""
 
+import asyncio
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic
+from functools import partial
+from typing import Final, Generic
 
+import structlog
+
+from poweron_events.codec import writable
 from poweron_events.content import ContentStore
+from poweron_events.errors import CONTENT_STORE, Unavailable
 from poweron_events.event import ModelCall
+from poweron_events.fold.state import Workflow
+from poweron_services import telemetry
+from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
-from poweron_services.models.model import ChatModel
-from poweron_services.models.prompts import Prompt
+from poweron_services.models.model import ANOTHER_FORM, OF_OUR_OWN, ChatModel, Completion, TooLong
+from poweron_services.models.prompts import Prompt, Stage
+from poweron_services.models.unkept import lose
+from poweron_services.patience import Backoff
+
+log = structlog.get_logger()
+
+BYTES_PER_TOKEN: Final = 4  # about, in any script: what a prompt will take is known only afterwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +33,8 @@ class Called:
 
     text: str
     call: ModelCall
+    refusal: str = ""
+    """Why there is no text, where the model would not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,57 +47,109 @@ class Decided(Generic[Answer]):
 
 
 class Caller:
-    """Calls a model on behalf of one workflow."""
+    """Calls a model on behalf of workflows, as far as their budgets allow."""
 
     def __init__(self, model: ChatModel, content: ContentStore) -> None:
         self._model = model
         self._content = content
 
-    async def call(self, workflow_id: str, prompt: Prompt) -> Called:
-        """Ask the model once; raises what `ChatModel.complete` and `ContentStore.put` raise."""
-        shown = str(prompt.render()).encode()
+    async def call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall] = ()) -> Called:
+        """Ask the model once.
+
+        Args:
+            workflow: on whose behalf; its budgets are checked before.
+            prompt: what is asked.
+            calls: earlier ones of the work in hand, which no event tells of yet.
+
+        Raises:
+            BudgetUsedUp: nothing was asked.
+            Unavailable, Refused: as `ChatModel.complete` does.
+        """
+        prompt = _within_budget(workflow, prompt, calls)
+        with telemetry.model_call(prompt.stage, prompt.template.name) as told:
+            called = await self._call(workflow.id, prompt)
+            told.answered(called.call)
+            return called
+
+    async def _call(self, workflow_id: str, prompt: Prompt) -> Called:
         began = time.monotonic_ns()
-        completion = await self._model.complete(prompt)
+        asked, completion = await self._completed(prompt)
+        shown = str(asked.render()).encode()
         duration_ms = (time.monotonic_ns() - began) // 1_000_000
-        answer = completion.text.encode(errors="replace")  # half a surrogate pair fits into no event
-        prompt_ref, answer_ref = await self._content.put_all(workflow_id, [shown, answer])
-        call = ModelCall(
-            provider=completion.provider,
-            model=completion.model,
+        answer = writable(completion.text)
+        call = partial(
+            ModelCall,
+            provider=writable(completion.provider),
+            model=writable(completion.model),
             template=prompt.template.name,
             template_sha256=prompt.template.sha256,
-            prompt_ref=prompt_ref,
-            answer_ref=answer_ref,
             input_tokens=completion.input_tokens,
             output_tokens=completion.output_tokens,
             cost_nano_usd=completion.cost_nano_usd,
             duration_ms=duration_ms,
+            tries=completion.tries,
         )
-        return Called(answer.decode(), call)
+        return Called(
+            answer,
+            await self._kept(workflow_id, prompt.stage, [shown, answer.encode()], call),
+            writable(completion.refusal),
+        )
+
+    async def _kept(
+        self, workflow_id: str, stage: Stage, texts: Sequence[bytes], call: Callable[..., ModelCall]
+    ) -> ModelCall:
+        """The call with what prompt and answer were kept as.
+
+        An answer that came is paid for: a store that is away is waited for, the model is not asked again.
+        """
+        trouble, backoff = f"{CONTENT_STORE} has not answered.", Backoff()
+        try:
+            while True:
+                try:
+                    prompt_ref, answer_ref = await self._content.put_all(workflow_id, texts)
+                except Unavailable as error:
+                    trouble = str(error)
+                    log.warning(telemetry.WAITS, workflow_id=workflow_id, stage=stage, error=trouble)
+                    await backoff.pause()
+                else:
+                    return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
+        except asyncio.CancelledError:
+            lose(call(), trouble)
+            raise
+
+    async def _completed(self, prompt: Prompt) -> tuple[Prompt, Completion]:
+        """What the model answered to the prompt, or to as much of it as the model takes; every try counts."""
+        tries = 0
+        while True:
+            try:
+                completion = await self._model.complete(prompt)
+            except TooLong as error:
+                shorter = prompt.shorter()
+                if shorter is None:
+                    raise TooLong(f"{error} {prompt.if_too_long}") from error
+                tries, prompt = tries + 1, shorter
+            else:
+                return prompt, replace(completion, tries=completion.tries + tries) if tries else completion
 
     async def decide(
-        self, workflow_id: str, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
+        self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
     ) -> Decided[Answer]:
         """Ask once and read the answer; an unacceptable one is told, not raised."""
-        called = await self.call(workflow_id, prompt)
+        called = await self.call(workflow, prompt)
+        if called.refusal:
+            return Decided(None, called.refusal, called.call)
         try:
             return Decided(parse(called.text, answer, forbidden=forbidden), "", called.call)
         except Unacceptable as error:
-            return Decided(None, str(error), called.call)
-
-    async def decide_twice(self, workflow_id: str, prompt: Prompt, answer: type[Answer]) -> Decided[Answer]:
-        """Ask again after an unacceptable answer; both calls count."""
-        first = await self.decide(workflow_id, prompt, answer)
-        if first.answer is not None:
-            return first
-        second = await self.decide(workflow_id, prompt, answer)
-        return replace(second, call=together(first.call, second.call))
+            told = "" if called.call.provider in OF_OUR_OWN else f"\n{ANOTHER_FORM}"
+            return Decided(None, f"{error}{told}", called.call)
 
 
-def together(first: ModelCall, second: ModelCall) -> ModelCall:
-    """Two calls told as the second one: what they used, and their tries, count together."""
-    counted = ("input_tokens", "output_tokens", "cost_nano_usd", "duration_ms", "tries")
-    return ModelCall(
-        **second.model_dump(exclude=set(counted)),
-        **{name: getattr(first, name) + getattr(second, name) for name in counted},
-    )
+def _within_budget(workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
+    """The prompt with what the budgets leave for its answer."""
+    check_budget(workflow, calls)
+    budget = tightest(workflow, calls)
+    if budget is None:
+        return prompt
+    size = len(str(prompt.render()).encode()) // BYTES_PER_TOKEN
+    return replace(prompt, max_output_tokens=budget.left_after(size))

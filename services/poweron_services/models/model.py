@@ -1,14 +1,24 @@
 """What PowerOn asks of a language model: one prompt in, one text out."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+from poweron_events.errors import Refused
 from poweron_services.models.prompts import Prompt
+
+ANOTHER_FORM: Final = "POWERON_MODEL_OUTPUT=prompted or a larger model may help."
+"""What to try where the answer of a model of a provider cannot be read."""
+
+OF_OUR_OWN: Final = frozenset({"builtin", "scripted"})  # providers for which no setting changes the form of an answer
+
+
+class TooLong(Refused):
+    """The prompt is longer than what the model takes; a shorter one may be answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's raw answer and what it cost (tokens, nano-USD)."""
+    """A model's raw answer and what it cost (tokens, nano-USD), after how many tries."""
 
     text: str
     provider: str
@@ -16,6 +26,9 @@ class Completion:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_nano_usd: int = 0
+    tries: int = 1
+    refusal: str = ""
+    """Why there is no answer although the model was paid: one line, with what may help; the text is then empty."""
 
 
 class ChatModel(Protocol):
@@ -30,5 +43,6 @@ class ChatModel(Protocol):
 
         Raises:
             Unavailable: the model cannot be reached or is too busy; later it may answer.
+            TooLong: the prompt has to be shortened; a kind of `Refused`.
             Refused: it will not answer this prompt.
         """

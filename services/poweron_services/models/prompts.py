@@ -1,27 +1,34 @@
 """The prompts: what each stage shows to a model, as an object whose rendering is the prompt.
 
 A language model is sent the rendering; the built-in model reads the same fields. A prompt's template
-is a file beside the role or action that uses it: instructions first, then, below the line
-`=== data ===`, the data, in which nothing is an instruction.
+is a file beside the role or action that uses it: instructions first, which are the same every time,
+then, below the line `=== data ===`, the data. In the data, whatever a person, a document or a model
+wrote stands between fences; outside of them are only fixed words, numbers and names from closed sets.
+The fields hold all there is; the rendering is cut to the budgets that the template names.
 """
 
 import hashlib
 import secrets
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 import jinja2
 
 from poweron_events.event import CriterionProgress
+from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation
 from poweron_events.request import TaskType
 from poweron_events.selection import SchemaField
+from poweron_services.models.showing import FILTERS
 
 DATA_LINE = "=== data ===\n"
+MOST_HALVED = 4  # times that the budgets of history and indexes are halved for a model that takes little
 OutputFormat = Literal["markdown", "json", "csv"]
+Stage = Literal["plan", "plan_actions", "select", "parameters", "refine", "review", "process", "message"]
+"""What a model is asked for; each may have a model of its own."""
 
 _ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
@@ -29,6 +36,7 @@ _ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
     autoescape=False,  # noqa: S701 - prompts are plain text
 )
+_ENVIRONMENT.filters.update(FILTERS)
 
 
 @dataclass(frozen=True)
@@ -73,14 +81,40 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What every stage's prompt is: a template and the fields it shows."""
+    """What every stage's prompt is: a template and the fields it shows, for one call.
 
+    Untrusted text stands between lines with a delimiter that is made for this prompt and that nobody
+    can foresee, so that every rendering of it is the same text. A changed copy (`dataclasses.replace`) has
+    a delimiter of its own: what a model has seen and repeats cannot end a block of its next prompt.
+    """
+
+    stage: ClassVar[Stage]
+    if_too_long: ClassVar[str] = "Nothing more can be left out of it."
+    """What is said where the prompt is too long and cannot be cut."""
     template: Template
+    fence: str = field(init=False, default_factory=lambda: secrets.token_hex(8), compare=False, repr=False)
+    max_output_tokens: int | None = None
+    """What the budget leaves for the answer; None: as much as the model writes."""
+    share: int = 1
+    """What the template divides the budgets of history and indexes by, where a model takes no prompt that long."""
+
+    def shown(self) -> dict[str, Any]:
+        """What the template shows, by name."""
+        return {part.name: getattr(self, part.name) for part in fields(self) if part.name not in _NOT_SHOWN}
 
     def render(self, fence: str | None = None) -> Rendered:
-        """The prompt as text; untrusted text stands between lines with a delimiter made for this call."""
-        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "template"}
-        return self.template.render(values, fence or secrets.token_hex(8))
+        """The prompt as text, between lines with its own delimiter or the given one."""
+        return self.template.render(self.shown() | {"share": self.share}, fence or self.fence)
+
+    def shorter(self) -> Self | None:
+        """The prompt with less of its history and its indexes, which it says; None where nothing more may go."""
+        length = len(str(self.render()))
+        shares = (self.share * 2**halved for halved in range(1, MOST_HALVED + 1))
+        shorter = (replace(self, share=share) for share in shares if share <= 2**MOST_HALVED)
+        return next((prompt for prompt in shorter if len(str(prompt.render())) < length), None)
+
+
+_NOT_SHOWN: Final = frozenset({"template", "fence", "max_output_tokens", "share"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +126,9 @@ class DocumentLine:
     name: str
     mime_type: str
     size: int  # bytes
+
+    def __str__(self) -> str:
+        return f"{self.reference} ({self.mime_type}, {self.size} bytes, {list_reference(self.label)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +143,7 @@ class CatalogLine:
 class PlanningPrompt(Prompt):
     """Cut a request into tasks. Answer: `PlanningAnswer`."""
 
+    stage: ClassVar[Stage] = "plan"
     user_prompt: str
     language: str | None
     documents: tuple[DocumentLine, ...]
@@ -113,26 +151,44 @@ class PlanningPrompt(Prompt):
     actions: tuple[CatalogLine, ...]
     earlier: str  # what earlier rounds of the workflow did; "" in the first
     max_steps: int
+    refusal: str | None = None  # why the first answer to this very question was refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionPrompt(Prompt):
-    """Stage 1: select one action, without parameters (P-01). Answer: `SelectionAnswer`."""
+class TaskPrompt(Prompt):
+    """What whoever chooses actions is shown of the task at hand, in either mode."""
 
     user_prompt: str
     language: str | None
     objective: str
-    success_criteria: tuple[str, ...]
+    progress: tuple[CriterionProgress, ...]
     task_type: TaskType
     expected_formats: tuple[str, ...]
     catalog: tuple[CatalogLine, ...]
     documents: tuple[DocumentLine, ...]
     connections: tuple[str, ...]
-    history: tuple[ChatMessage, ...]  # newest first; of this round and earlier ones
-    history_text: str  # the same as the prompt shows it, cut to its budget
-    hint: str | None
+    history: tuple[ChatMessage, ...]  # of this round, newest first
+    earlier: str  # what earlier rounds did, newest first; "" in the first
     improvements: tuple[str, ...]
-    refusal: str | None  # why the first answer to this very question was refused
+    refusal: str | None  # why the first answer to this very question was refused, as a model may know it (S8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionsPrompt(TaskPrompt):
+    """List all actions of a task at once (A-01; deprecated, for mode Actionplan only). Answer: `ActionsAnswer`."""
+
+    stage: ClassVar[Stage] = "plan_actions"
+    max_steps: int  # at most so many actions
+    place: str  # round{r}_task{t}: what the labels of the results begin with
+    first_action: int  # the number that the first action of the plan has in its label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionPrompt(TaskPrompt):
+    """Stage 1: select one action, without parameters (P-01). Answer: `SelectionAnswer`."""
+
+    stage: ClassVar[Stage] = "select"
+    hint: str | None
     steps_left: int
 
 
@@ -140,6 +196,7 @@ class SelectionPrompt(Prompt):
 class ParametersPrompt(Prompt):
     """Stage 2: business parameters only, nothing else is shown (P-03). Answer: `ParametersAnswer`."""
 
+    stage: ClassVar[Stage] = "parameters"
     action_objective: str
     selected_action: str
     parameters_context: str
@@ -151,23 +208,27 @@ class ParametersPrompt(Prompt):
 class RefinementPrompt(Prompt):
     """Continue or stop (P-06). Answer: `RefinementAnswer`."""
 
+    stage: ClassVar[Stage] = "refine"
     objective: str
     progress: tuple[CriterionProgress, ...]
     selected_action: str
     observation: Observation
     steps_left: int
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewPrompt(Prompt):
     """Judge a task against its criteria (L-07). Answer: `ReviewAnswer`."""
 
+    stage: ClassVar[Stage] = "review"
     objective: str
     progress: tuple[CriterionProgress, ...]
     history: tuple[ChatMessage, ...]  # the steps of this task, newest first
     last_observation: Observation | None
-    stopped_because: str
+    stopped_because: str  # a sentence
     retries_left: int
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +244,8 @@ class SourceText:
 class ProcessPrompt(Prompt):
     """Answer a question from texts, or write from them (C-04). Answer: text in the asked format."""
 
+    stage: ClassVar[Stage] = "process"
+    if_too_long: ClassVar[str] = "Hand over fewer or shorter documents, or use a model that takes more."
     ai_prompt: str
     custom_instructions: str
     language: str | None
@@ -204,6 +267,7 @@ class TaskResult:
 class MessagePrompt(Prompt):
     """The final message to the user (L-08). Answer: a short text in markdown."""
 
+    stage: ClassVar[Stage] = "message"
     user_prompt: str
     language: str | None
     results: tuple[TaskResult, ...]

@@ -11,6 +11,7 @@ from poweron_events.codec import dumps
 from poweron_events.errors import Refused
 from poweron_services.models.model import Completion
 from poweron_services.models.prompts import (
+    ActionsPrompt,
     MessagePrompt,
     ParametersPrompt,
     PlanningPrompt,
@@ -25,6 +26,7 @@ _KINDS = {
     kind.__name__: kind
     for kind in (
         PlanningPrompt,
+        ActionsPrompt,
         SelectionPrompt,
         ParametersPrompt,
         RefinementPrompt,
@@ -60,9 +62,8 @@ class ScriptedModel:
             script = orjson.loads(Path(path).read_bytes())
             return cls({_KINDS[kind]: lines for kind, lines in script.items()})
         except (OSError, orjson.JSONDecodeError, KeyError, AttributeError) as error:
-            raise Refused(
-                f"The script {path!r} cannot be read: {error!r}. It must be a JSON object of lists."
-            ) from error
+            why = error.strerror if isinstance(error, OSError) else repr(error)
+            raise Refused(f"The script {path!r} cannot be read: {why}. It must be a JSON object of lists.") from error
 
     async def complete(self, prompt: Prompt) -> Completion:
         self.asked.append(prompt)

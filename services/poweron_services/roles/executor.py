@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 
-from poweron_events.codec import dumps, sha256
+from poweron_events.codec import dumps, writable
 from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import PowerOnError, Refused, Unavailable
@@ -22,7 +22,6 @@ from poweron_events.execution import (
     ActionDocument,
     ActionResult,
     ActionStarted,
-    ApprovalDenied,
     Outcome,
 )
 from poweron_events.fold.history import item_reference
@@ -30,12 +29,16 @@ from poweron_events.fold.state import Start, Workflow, change_step, result_label
 from poweron_events.observation import MAX_PREVIEWS
 from poweron_events.parameters import ParametersSet
 from poweron_events.stream import WorkflowEvent
-from poweron_services.actions.action import Action, Done, InputDocument, Order
+from poweron_services import telemetry
+from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
+from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.decider.defaults import language
-from poweron_services.decider.references import resolve
 from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
+from poweron_services.models.unkept import Unkept, time_limit
+from poweron_services.patience import answered
+from poweron_services.roles.earlier import documents_named
 from poweron_services.roles.fitting import (
     DOCUMENTS_BUDGET,
     ERROR_BUDGET,
@@ -44,7 +47,6 @@ from poweron_services.roles.fitting import (
     fitting_calls,
     fitting_text,
 )
-from poweron_services.roles.folding import Backoff
 from poweron_services.roles.observing import observe_build, text_of
 
 log = structlog.get_logger()
@@ -94,6 +96,7 @@ class Executor:
     observes: bool
     concurrency: int
     now_ms: Callable[[], int]
+    approval: Approval = NEVER
     _claims: dict[str, _Claim] = field(default_factory=dict)  # by workflow: each has one action at a time
     _places: asyncio.Semaphore = field(init=False)
 
@@ -103,6 +106,8 @@ class Executor:
     async def __call__(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)
         match workflow.phase:
+            case "ready" if self.approval.must_be_asked(workflow):
+                return [self.approval.request(workflow)]
             case "ready":
                 return await self._claim(workflow, 1, standing)
             case "approve":
@@ -119,7 +124,9 @@ class Executor:
         superseded, so is the claim, whose cause they are.
         """
         match told:
-            case [ParametersSet() as parameters] if not self._places.locked():
+            case [ParametersSet()] if self._places.locked() or self.approval.must_be_asked(workflow):
+                return []
+            case [ParametersSet() as parameters]:
                 self.forget(workflow.id)
                 await self._places.acquire()
                 return [self._claimed(change_step(workflow, "ready", parameters=parameters), 1)]
@@ -159,17 +166,8 @@ class Executor:
         )
 
     async def _deny_when_due(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
-        parameters = workflow.step.parameters
-        assert parameters is not None
-        if not await standing.wait_until(workflow.step.approval_due_ms):
-            return []
-        return [
-            ApprovalDenied(
-                **step_place(workflow),
-                parameters_sha256=sha256(dumps(parameters.parameters)),
-                reason="Nobody approved the action in time.",
-            )
-        ]
+        """Wait for a person, for days if need be: nothing is held meanwhile but the workflow itself."""
+        return [expired(workflow)] if await standing.wait_until(workflow.step.approval_due_ms) else []
 
     async def _begin(self, workflow: Workflow, claim: _Claim, standing: Standing) -> Sequence[WorkflowEvent]:
         """Run the action under a claim that was read back as accepted; its token is used up from here on."""
@@ -233,7 +231,7 @@ class Executor:
             try_=len(workflow.step.starts),
             success=outcome == "done",
             outcome=outcome,
-            error=fitting_text(_clean(error)[:MAX_ERROR], ERROR_BUDGET) if error else None,
+            error=fitting_text(writable(error)[:MAX_ERROR], ERROR_BUDGET) if error else None,
             documents=documents,
             result_label=result_label(workflow, selection.action),
             notes=_fitting_notes(notes),
@@ -247,7 +245,11 @@ class Executor:
         """The action's result as events; whatever goes wrong is told as its result."""
         calls: list[ModelCall] = []
         began = time.monotonic_ns()
-        outcome, done = await self._outcome(workflow, calls)
+        selection = workflow.step.selection
+        assert selection is not None
+        with telemetry.running(selection.action) as told:
+            outcome, done = await self._outcome(workflow, calls)
+            told.ended(outcome)
         try:
             documents, notes = await self._stored(workflow, done)
         except Exception as error:
@@ -277,27 +279,31 @@ class Executor:
         specs = {name: action.spec for name, action in self.actions.items()}
         try:
             spec = check_action(selection.action, workflow, specs)
-            if workflow.step.approval == "denied":
-                return "denied", _failed("The action was not approved.")
+            if (why_not := self.approval.why_not(workflow)) is not None:
+                return "denied", _failed(why_not)
             order = await self._order(workflow, calls)
         except NotAllowed as error:
             return "denied", _failed(str(error))
         except (PowerOnError, ValueError) as error:
             return "failed", _failed(str(error))
-        return await self._performed(workflow, self.actions[spec.name], order)
+        return await self._performed(workflow, self.actions[spec.name], order, calls)
 
-    async def _performed(self, workflow: Workflow, action: Action, order: Order) -> tuple[Outcome, Done]:
+    async def _performed(
+        self, workflow: Workflow, action: Action, order: Order, calls: list[ModelCall]
+    ) -> tuple[Outcome, Done]:
         """Run the action within its time limit, and before its claim is over."""
         start, spec = workflow.step.starts[-1], action.spec
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
+        seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
         try:
-            async with asyncio.timeout(min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000):
+            async with time_limit(seconds):
                 done = await action(order)
         except TimeoutError:
-            return interrupted, _failed(f"{spec.name} was stopped: it took longer than its limit.")
+            return interrupted, _failed(f"{spec.name} was stopped after {seconds:.3g} s, its time limit.")
         except Refused as error:
-            return "failed", _failed(str(error))
+            return "failed", _failed(str(error), error.notes if isinstance(error, Failed) else ())
         except PowerOnError as error:
+            calls.extend(error.calls if isinstance(error, Unkept) else ())
             return interrupted, _failed(str(error))
         except Exception:
             log.exception("action raised", workflow_id=workflow.id, action=spec.name)
@@ -310,8 +316,10 @@ class Executor:
         assert parameters is not None
 
         async def ask(prompt: Prompt) -> Called:
-            called = await self.caller.call(workflow.id, prompt)
+            called = await self.caller.call(workflow, prompt, calls)
             calls.append(called.call)
+            if called.refusal:
+                raise Refused(called.refusal)
             return called
 
         return Order(
@@ -325,14 +333,15 @@ class Executor:
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
         """What the action reads; a store that is away is waited for a while."""
         async with _patient(STORE_TIMEOUT):
+            named = partial(documents_named, references, workflow, self.content)
             return [
                 InputDocument(
                     reference=item_reference(found.document_id, found.document_name),
                     name=found.document_name,
                     mime_type=found.mime_type,
-                    data=await _answered(workflow.id, partial(self.content.get, workflow.id, found.content)),
+                    data=await _from_store(workflow.id, partial(self.content.get, workflow.id, found.content)),
                 )
-                for found in resolve(references, workflow.current.messages)
+                for found in await _from_store(workflow.id, named)
             ]
 
     async def _stored(self, workflow: Workflow, done: Done) -> tuple[tuple[DocumentRef, ...], tuple[str, ...]]:
@@ -358,19 +367,12 @@ class Executor:
             document_name=document.document_name,
             mime_type=document.mime_type,
             size=len(document.document_data),
-            content=await _answered(workflow.id, partial(self.content.put, workflow.id, document.document_data)),
+            content=await _from_store(workflow.id, partial(self.content.put, workflow.id, document.document_data)),
         )
 
 
-async def _answered(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """What the content store answers, asked again until it does."""
-    backoff = Backoff()
-    while True:
-        try:
-            return await ask()
-        except Unavailable as error:
-            log.warning("an action waits for the content store", workflow_id=workflow_id, error=str(error))
-            await backoff.pause()
+async def _from_store(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    return await answered(ask, "an action waits for the content store", workflow_id=workflow_id)
 
 
 @asynccontextmanager
@@ -382,16 +384,11 @@ async def _patient(seconds: float) -> AsyncGenerator[None, None]:
         raise Unavailable(f"the content store did not answer for {seconds:g} s") from error
 
 
-def _failed(error: str) -> Done:
-    return Done(ActionResult(success=False, error=error))
-
-
-def _clean(text: str) -> str:
-    """The text without what UTF-8 cannot hold."""
-    return text.encode(errors="replace").decode()
+def _failed(error: str, notes: tuple[str, ...] = ()) -> Done:
+    return Done(ActionResult(success=False, error=error), notes)
 
 
 def _fitting_notes(notes: Sequence[str]) -> tuple[str, ...]:
-    kept = fitting([_clean(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
+    kept = fitting([writable(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
     left_out = len(notes) - len(kept)
     return (*kept, f"{left_out} more notes were left out.") if left_out else kept

@@ -3,19 +3,20 @@
 Whoever cuts says what was left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TypeVar
 
 from poweron_events.codec import dumps
 from poweron_events.event import Model, ModelCall
-from poweron_services.models.call import together
 
 DOCUMENTS_BUDGET = 20_000  # bytes, as JSON
 NOTES_BUDGET = 8_000  # bytes
 TEXT_BUDGET = 24_000  # bytes
 ERROR_BUDGET = 6_000  # bytes
 MAX_CALLS = 20  # model calls told one by one
+
+MAX_IMPROVEMENT = 500  # characters
 
 Entry = TypeVar("Entry", bound=Model | str)
 
@@ -29,6 +30,11 @@ def fitting(entries: Sequence[Entry], budget: int) -> tuple[Entry, ...]:
             break
         kept.append(entry)
     return tuple(kept)
+
+
+def fitting_improvements(improvements: Iterable[str]) -> tuple[str, ...]:
+    """What a model would improve, each as far as an event tells it."""
+    return tuple(improvement[:MAX_IMPROVEMENT] for improvement in improvements)
 
 
 def fitting_text(text: str, budget: int) -> str:
@@ -46,7 +52,16 @@ def fitting_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
     """The calls, the last one standing for all that would be too many: their tokens, costs and tries count."""
     if len(calls) <= MAX_CALLS:
         return tuple(calls)
-    return (*calls[: MAX_CALLS - 1], reduce(together, calls[MAX_CALLS - 1 :]))
+    return (*calls[: MAX_CALLS - 1], reduce(_together, calls[MAX_CALLS - 1 :]))
+
+
+def _together(first: ModelCall, second: ModelCall) -> ModelCall:
+    """Two calls told as the second one: what they used, and their tries, count together."""
+    counted = ("input_tokens", "output_tokens", "cost_nano_usd", "duration_ms", "tries")
+    return ModelCall(
+        **second.model_dump(exclude=set(counted)),
+        **{name: getattr(first, name) + getattr(second, name) for name in counted},
+    )
 
 
 def _size(entry: Model | str) -> int:

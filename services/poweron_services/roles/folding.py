@@ -20,11 +20,11 @@ from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.fold.partial import PartialFold, Stub
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_services.patience import Backoff
 
 log = structlog.get_logger()
 
 TIDY_PERIOD = 5.0  # seconds between forgetting ended workflows
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds of back-off while something is away
 
 Answer = TypeVar("Answer")
 
@@ -49,22 +49,6 @@ class Snapshots(Protocol):
 
     async def positions(self) -> Mapping[int, int]:
         """The projector's next offset of every partition."""
-
-
-class Backoff:
-    """Longer and longer pauses while something is away."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_PAUSE
-
-    @property
-    def long(self) -> bool:
-        """Whether it has been away for longer than a start takes."""
-        return self._next >= LONGEST_PAUSE
-
-    async def pause(self) -> None:
-        await asyncio.sleep(self._next)
-        self._next = min(2 * self._next, LONGEST_PAUSE)
 
 
 async def insist(
@@ -149,6 +133,9 @@ class Listener(Protocol):
 
     def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
         """A record of a held workflow had no effect."""
+
+    def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
+        """A record changed a held workflow."""
 
     def released(self, workflow_ids: Iterable[str]) -> None:
         """These workflows are no longer held."""
@@ -251,6 +238,7 @@ class Holding:
             self._fold(partition, recorded, None)
 
     def _fold(self, partition: Partition, recorded: Recorded, stub: Stub | None) -> None:
+        before = partition.fold.workflows.get(recorded.envelope.workflow_id)
         verdict = partition.fold.apply(recorded, stub)
         workflow = partition.fold.workflows.get(recorded.envelope.workflow_id)
         if workflow is None:
@@ -258,6 +246,8 @@ class Holding:
         partition.pending.add(workflow.id)
         if verdict == "superseded":
             self._listener.superseded(workflow, recorded)
+        elif verdict == "accepted" and before is not None:
+            self._listener.accepted(before, workflow, recorded)
 
     async def _look_up(self, partition: Partition) -> None:
         """Ask Postgres for the workflows whose openings wait, until none does."""

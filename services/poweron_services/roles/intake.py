@@ -1,25 +1,26 @@
-"""Intake: the only writer of openings and cancellations; every request gets one answer (E-15).
+"""Intake: the only writer of openings, cancellations and a person's approvals; every request gets one answer (E-15).
 
-It keeps no fold. What a workflow stands at it takes from Postgres, once the projector has passed
+It keeps no fold. How a workflow stands it takes from Postgres, once the projector has passed
 everything that was there when the request came. While as many workflows are open as may be, openings wait
-in Kafka; a cancellation does not wait behind them.
+in Kafka; cancellations and approvals do not wait behind them.
 """
 
 import asyncio
 import mimetypes
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any
 from weakref import WeakValueDictionary
 
 import structlog
 
 from poweron_events import topics
+from poweron_events.catalog import meaningless
 from poweron_events.codec import (
     MAX_EVENT,
-    MAX_REASON,
     InvalidRequest,
     ReceivedRequest,
     Undecodable,
@@ -32,14 +33,19 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.envelope import envelop, rfc3339, source
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import DocumentRef
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
+from poweron_events.explaining import MAX_REASON
 from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.log import EventLog, Message, Record
 from poweron_events.request import (
+    Budgets,
     CancellationRequested,
     EarlierRounds,
     GivenDocument,
     InlineDocument,
     RefusalReason,
+    RequestApproval,
     RequestCancellation,
     RequestIdentity,
     RequestRefused,
@@ -50,45 +56,26 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.stream import Request
+from poweron_services import telemetry
+from poweron_services.decider.approval import joined
+from poweron_services.decider.languages import detect
+from poweron_services.roles.approving import answer, why_not
+from poweron_services.roles.earlier import looked_back
 from poweron_services.roles.lane import Lane
+from poweron_services.roles.looking import Answers, Look
+from poweron_services.roles.urgent import cancellation, is_approval, is_urgent, waits_its_turn
 
 log = structlog.get_logger()
 
 GROUP = "poweron.intake"
-CANCELLATIONS_GROUP = "poweron.intake.cancellations"
-LOOK_PERIOD = 0.02  # seconds between looks at the rows while somebody waits for what they say
+URGENT_GROUP = "poweron.intake.cancellations"  # read by their own, and approvals with them
 MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
 UNKNOWN_TYPE = "application/octet-stream"
 
-IntakeEvent = WorkflowRequested | RoundRequested | CancellationRequested | RequestRefused
+IntakeEvent = (
+    WorkflowRequested | RoundRequested | CancellationRequested | ApprovalGranted | ApprovalDenied | RequestRefused
+)
 Judge = Callable[[], Awaitable[IntakeEvent]]
-Seen = TypeVar("Seen")
-
-
-class Answers(Protocol):
-    """What intake asks of Postgres. Every method raises Unavailable while Postgres is away."""
-
-    async def answered(self, source: str, request_id: str) -> bool:
-        """Whether the request has its answer."""
-
-    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        """The projector's next offset and the stubs of those workflows that it knows, read at one moment."""
-
-    async def closing(self, workflow_id: str) -> bool:
-        """Whether the workflow's open round was stopped already and only its end is awaited."""
-
-    async def compact_history(self, workflow_id: str) -> str:
-        """What the rounds so far did, newest first, at most 8 kB."""
-
-    async def positions(self) -> Mapping[int, int]:
-        """The projector's next offset of every partition."""
-
-    async def count_open(self, most: int) -> int:
-        """How many workflows have an open round, counted no further than `most`."""
-
-
-_CANCELLATION = RequestCancellation.TYPE.encode()
 
 
 class _Refuse(Exception):
@@ -97,27 +84,6 @@ class _Refuse(Exception):
     def __init__(self, reason: RefusalReason, detail: str) -> None:
         super().__init__(detail)
         self.reason, self.detail = reason, detail
-
-
-class _Look(Generic[Seen]):
-    """A look at the rows, shared by all who ask at the same time."""
-
-    def __init__(self, ask: Callable[[], Awaitable[Seen]]) -> None:
-        self._ask = ask
-        self._next: asyncio.Task[Seen] | None = None
-        self._looked = 0.0
-
-    async def __call__(self) -> Seen:
-        """What the rows say, read after the call."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._look())
-        return await asyncio.shield(self._next)
-
-    async def _look(self) -> Seen:
-        """A look that has not begun yet, so that whoever asks meanwhile may share it."""
-        await asyncio.sleep(self._looked + LOOK_PERIOD - asyncio.get_running_loop().time())
-        self._next, self._looked = None, asyncio.get_running_loop().time()
-        return await self._ask()
 
 
 @dataclass(slots=True)
@@ -140,7 +106,10 @@ class Intake:
         now_ms: Callable[[], int],
         default_language: str | None,
         max_open: int = MAX_OPEN,
+        approve: Collection[str] = (),
+        spans: telemetry.Sink | None = None,
     ) -> None:
+        self._spans = spans
         self._log = event_log
         self._answers = answers
         self._content = content
@@ -148,18 +117,17 @@ class Intake:
         self._now_ms = now_ms
         self._default_language = default_language
         self._max_open = max_open
+        self._marks = approve
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._positions = _Look(answers.positions)
+        self._positions = Look(answers.positions)
         self._floors: dict[int, int] = {}  # by partition, how far the rows were that were relied upon
-        self._room = _Look(self._room_left)
+        self._room = Look(self._room_left)
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(Lane(self._log, GROUP, _every, self._answer, self._bury).run())
-            group.create_task(
-                Lane(self._log, CANCELLATIONS_GROUP, _is_cancellation, self._cancel_at_once, _leave).run()
-            )
+            group.create_task(Lane(self._log, GROUP, waits_its_turn, self._answer, self._bury).run())
+            group.create_task(Lane(self._log, URGENT_GROUP, is_urgent, self._answer_at_once, self._give_up).run())
 
     async def _answer(self, record: Record) -> None:
         try:
@@ -170,19 +138,33 @@ class Intake:
         except InvalidRequest as error:
             await self._settle_in_turn(_target(error), error.identity, _always(error.identity, "invalid", str(error)))
             return
+        telemetry.asked(record.time_ms, received)
         await self._judge_until_settled(received)
+
+    async def _answer_at_once(self, record: Record) -> None:
+        if not is_approval(record):
+            await self._cancel_at_once(record)
+            return
+        received = decode_request(record.value, record.headers)
+        telemetry.asked(record.time_ms, received)
+        workflow, judge = self._target_of(received)
+        await self._settle(workflow, received.identity, judge)
+
+    async def _give_up(self, record: Record, reason: str) -> None:
+        await (self._bury if is_approval(record) else _leave)(record, reason)
 
     async def _cancel_at_once(self, record: Record) -> None:
         """Pass a cancellation on out of its turn, if it can be accepted now: the openings before it may wait for long.
 
         All that is not, also a refusal, is left to its turn, which finds this answer where there is one.
         """
-        received = _cancellation(record)
+        received = cancellation(record)
         if received is None:
             return
-        request, identity = received
-        await self._rows_reach_the_end(request.workflow_id)
-        if await self._answers.answered(identity.source, identity.id):
+        telemetry.asked(record.time_ms, received)
+        request, identity = received.request, received.identity
+        assert isinstance(request, RequestCancellation)
+        if await self._is_answered(request.workflow_id, identity):
             return
         with suppress(_Refuse):
             event = await self._cancel(identity, request)
@@ -193,14 +175,18 @@ class Intake:
         log.warning("a request became a dead letter", partition=record.partition, offset=record.offset, reason=reason)
 
     async def _judge_until_settled(self, received: ReceivedRequest) -> None:
+        workflow, judge = self._target_of(received)
+        await self._settle_in_turn(workflow, received.identity, judge)
+
+    def _target_of(self, received: ReceivedRequest) -> tuple[str, Judge]:
+        """The workflow that the request is answered in, and who judges it."""
         request, identity = received.request, received.identity
         own = workflow_id(identity.source, identity.id)
         workflow = own if isinstance(request, RequestWorkflow) else request.workflow_id
         if is_uuid(workflow):
-            await self._settle_in_turn(workflow, identity, lambda: self._judge(workflow, received))
-            return
+            return workflow, lambda: self._judge(workflow, received)
         reason = f"There is no workflow {workflow!r}; an id is a UUID in lower case."
-        await self._settle_in_turn(own, identity, _always(identity, "unknown_workflow", reason))
+        return own, _always(identity, "unknown_workflow", reason)
 
     async def _settle_in_turn(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
         """Requests of one workflow one after another, in the order in which they came."""
@@ -208,15 +194,29 @@ class Intake:
             await self._settle(workflow, identity, judge)
 
     async def _settle(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
-        """Append until Postgres holds an answer to this request; an answer is final."""
-        await self._rows_reach_the_end(workflow)
-        while not await self._answers.answered(identity.source, identity.id):
-            offset = await self._append(workflow, identity, await judge())
+        """Append until Postgres holds an answer to this request; an answer is final.
+
+        What makes a request impossible may be its own answer, which another lane or process gave meanwhile:
+        so before a refusal is appended, the rows are asked again.
+        """
+        answered = await self._is_answered(workflow, identity)
+        while not answered:
+            event = await judge()
+            if isinstance(event, RequestRefused) and await self._is_answered(workflow, identity):
+                return
+            offset = await self._append(workflow, identity, event)
             await self._rows_reach(workflow, offset + 1)
+            answered = await self._answers.answered(identity.source, identity.id)
+
+    async def _is_answered(self, workflow: str, identity: RequestIdentity) -> bool:
+        """Whether the request had its answer when it was asked."""
+        await self._rows_reach_the_end(workflow)
+        return await self._answers.answered(identity.source, identity.id)
 
     async def _append(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> int:
-        value = self._encoded(workflow, identity, event)
-        (offset,) = await self._log.append(topics.EVENTS.name, [Message(workflow.encode(), value)])
+        with telemetry.answering(workflow, identity, event, self._spans) as answer:
+            value = self._encoded(workflow, identity, answer)
+            (offset,) = await self._log.append(topics.EVENTS.name, [Message(workflow.encode(), value)])
         return offset
 
     async def _rows_reach_the_end(self, workflow: str) -> None:
@@ -242,24 +242,31 @@ class Intake:
     async def _room_left(self) -> _Room:
         return _Room(self._max_open - await self._answers.count_open(self._max_open))
 
-    def _encoded(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> bytes:
-        """The event as record value; a request that is too large to become an event is refused."""
-        time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
+    def _encoded(self, workflow: str, identity: RequestIdentity, answer: telemetry.Answering) -> bytes:
+        """The answer as record value; a request that is too large to become an event is refused."""
         try:
-            return encode(envelop(event, workflow_id=workflow, source=self._source, time=time))
+            return self._written(workflow, answer)
         except Refused:
             detail = f"The prompt and the other fields take more than {MAX_EVENT} bytes together; shorten the prompt."
-            refused = RequestRefused(request=identity, reason="invalid", detail=detail)
-            return encode(envelop(refused, workflow_id=workflow, source=self._source, time=time))
+            answer.event = RequestRefused(request=identity, reason="invalid", detail=detail)
+            return self._written(workflow, answer)
+
+    def _written(self, workflow: str, answer: telemetry.Answering) -> bytes:
+        time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
+        of = answer.traceparent
+        return encode(envelop(answer.event, workflow_id=workflow, source=self._source, time=time, traceparent=of))
 
     async def _judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
         request, identity = received.request, received.identity
         try:
-            _expect_known_mode(request)
+            if isinstance(request, Terms):
+                _check_marks(request)
             if isinstance(request, RequestWorkflow):
                 return await self._open(workflow, identity, request)
             if isinstance(request, RequestRound):
                 return await self._open_round(workflow, identity, request, await self._known(workflow))
+            if isinstance(request, RequestApproval):
+                return await self._approve(identity, request)
             return await self._cancel(identity, request)
         except _Refuse as refusal:
             return RequestRefused(request=identity, reason=refusal.reason, detail=_sentence(refusal.detail))
@@ -288,7 +295,7 @@ class Intake:
     ) -> RoundRequested:
         last = len(stub.openings)
         if request.after_round > last:
-            raise _Refuse("no_such_round", f"The workflow has {last} rounds; there is no round {request.after_round}.")
+            raise _no_such_round(last, request.after_round)
         if request.after_round < last:
             raise _Refuse("round_ended", f"Round {request.after_round} was followed by round {last} already.")
         if stub.is_open:
@@ -299,8 +306,8 @@ class Intake:
             workflow_mode=request.workflow_mode,
             documents=await self._documents(workflow, last + 1, request.documents),
             request=identity,
-            earlier=EarlierRounds(last_round=last, history=await self._answers.compact_history(workflow)),
-            **self._terms(request),
+            earlier=await self._earlier(workflow, last),
+            **self._terms(request, await self._answers.opening(workflow, last)),
         )
 
     async def _cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
@@ -308,16 +315,46 @@ class Intake:
         stub = await self._known(workflow)
         last = len(stub.openings)
         if request.round > last:
-            raise _Refuse("no_such_round", f"The workflow has {last} rounds; there is no round {request.round}.")
+            raise _no_such_round(last, request.round)
         if request.round < last or not stub.is_open or await self._answers.closing(workflow):
             raise _Refuse("round_ended", f"Round {request.round} has ended or is ending already.")
         return CancellationRequested(
             round=request.round, request=identity, reason=request.reason, requester=request.requester
         )
 
-    def _terms(self, request: Terms) -> dict[str, Any]:
+    async def _earlier(self, workflow: str, last_round: int) -> EarlierRounds:
+        """What the rounds so far left behind; what does not fit is put into the content store before it is named."""
+        messages = list[ChatMessage]()
+        while page := await self._answers.messages(workflow, messages[-1].seq if messages else None):
+            messages += page
+        ended = bool(messages) and (messages[0].round, messages[0].kind) == (last_round, "round_end")
+        if not ended or messages[-1].kind != "workflow_start":
+            raise Unavailable(f"Postgres was rebuilt and does not hold all {last_round} rounds of {workflow} yet")
+        spent = await self._answers.spent(workflow, last_round)
+        return await looked_back(last_round, messages, spent, partial(self._content.put, workflow))
+
+    async def _approve(self, identity: RequestIdentity, request: RequestApproval) -> ApprovalGranted | ApprovalDenied:
+        await self._known(request.workflow_id)
+        place = (request.round, request.task, request.attempt, request.step)
+        asked = await self._answers.approval(request.workflow_id, place)
+        if (reason := why_not(request, asked, self._now_ms())) is not None:
+            raise _Refuse("invalid", reason)
+        return answer(request, identity)
+
+    def _terms(self, request: Terms, before: Opening | None = None) -> dict[str, Any]:
+        """The terms of a round, in the language of the request, the workflow, the requester or the prompt (D-01).
+
+        Budgets hold for the whole workflow: what a further round does not limit is limited as in the one `before`.
+        So do the marks of actions that a person has to approve: no round takes any of them away.
+        """
         terms: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
-        terms["user_language"] = request.user_language or request.requester.language or self._default_language
+        if before is not None:
+            own = request.budgets.model_dump(exclude_none=True)
+            terms["budgets"] = Budgets(**{**before.budgets.model_dump(), **own})
+        terms["approve"] = joined(request.approve, self._marks, before.approve if before else ())
+        of_workflow = before and before.user_language
+        said = (request.user_language, of_workflow, request.requester.language, self._default_language)
+        terms["user_language"] = next(filter(None, said), None) or detect(request.prompt)
         return terms
 
     async def _documents(
@@ -349,27 +386,6 @@ class Intake:
         )
 
 
-def _every(_: Record) -> bool:
-    return True
-
-
-def _is_cancellation(record: Record) -> bool:
-    """Whether it may be one, told without reading it: most are not."""
-    return _CANCELLATION in (record.value or b"") or record.headers.get("ce_type") == _CANCELLATION
-
-
-def _cancellation(record: Record) -> tuple[RequestCancellation, RequestIdentity] | None:
-    """The cancellation that the record is, if it is one of an id that a workflow can have."""
-    try:
-        received = decode_request(record.value, record.headers)
-    except (Undecodable, InvalidRequest):
-        return None
-    request = received.request
-    if not isinstance(request, RequestCancellation) or not is_uuid(request.workflow_id):
-        return None
-    return request, received.identity
-
-
 async def _leave(record: Record, reason: str) -> None:
     """A request that cannot be answered out of its turn is answered in it."""
     log.warning("a cancellation waits for its turn", partition=record.partition, offset=record.offset, reason=reason)
@@ -391,12 +407,16 @@ def _always(identity: RequestIdentity, reason: RefusalReason, detail: str) -> Ju
     return refuse
 
 
+def _check_marks(request: Terms) -> None:
+    """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
+    for wrong in filter(None, map(meaningless, request.approve)):
+        raise _Refuse("invalid", f"The request cannot be used: approve: {wrong}")
+
+
+def _no_such_round(last: int, named: int) -> _Refuse:
+    rounds = "1 round" if last == 1 else f"{last} rounds"
+    return _Refuse("no_such_round", f"The workflow has {rounds}; there is no round {named}.")
+
+
 def _sentence(detail: str) -> str:
     return detail[:MAX_REASON].removesuffix(".")[: MAX_REASON - 1] + "."
-
-
-def _expect_known_mode(request: Request) -> None:
-    if not isinstance(request, RequestCancellation) and request.workflow_mode != "React":
-        raise _Refuse(
-            "invalid", f"workflowMode: this release runs React only, not {request.workflow_mode}; leave it out."
-        )

@@ -13,7 +13,8 @@ import structlog
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
-from poweron_services.roles.folding import Backoff, Tasks
+from poweron_services.patience import Backoff
+from poweron_services.roles.folding import Tasks
 
 log = structlog.get_logger()
 

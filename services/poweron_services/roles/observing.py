@@ -6,6 +6,7 @@ so that result and observation are one append.
 
 from collections.abc import Sequence
 
+from poweron_events.catalog import CATALOG
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import (
@@ -18,8 +19,11 @@ from poweron_events.observation import (
     Omitted,
     Preview,
 )
+from poweron_services.decider.unread import unread_in_short
+from poweron_services.decider.validation import shown
 
 READABLE = ("text/", "application/json", "application/xml")
+PROSE = ("text/markdown", "text/plain")
 
 
 def text_of(mime_type: str, data: bytes) -> str:
@@ -29,18 +33,18 @@ def text_of(mime_type: str, data: bytes) -> str:
 
 def observe_build(workflow: Workflow, completed: ActionCompleted, texts: Sequence[str]) -> ObservationRecorded:
     """The observation of a completed action; `texts` are those of its first documents (L-04)."""
-    shown = [" ".join(text.split()) for text in texts]
+    plain = [" ".join(text.split()) for text in texts]
     previews = tuple(
         Preview(name=document.document_name, mime=document.mime_type, snippet=_cut(text, MAX_SNIPPET))
-        for document, text in zip(completed.documents, shown, strict=False)
+        for document, text in zip(completed.documents, plain, strict=False)
     )
-    facts = [completed.error] if completed.error else []
+    facts = [_told(completed, completed.error)] if completed.error else []
     facts += completed.notes
     notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:MAX_NOTES])
     omitted = Omitted(
         previews=len(completed.documents) - len(previews),
         notes=len(facts) - len(notes),
-        characters=sum(_left_out(text, MAX_SNIPPET) for text in shown)
+        characters=sum(_left_out(text, MAX_SNIPPET) for text in plain)
         + sum(_left_out(fact, MAX_NOTE) for fact in facts[:MAX_NOTES]),
     )
     observation = Observation(
@@ -62,6 +66,11 @@ def observe_build(workflow: Workflow, completed: ActionCompleted, texts: Sequenc
     )
 
 
+def _told(completed: ActionCompleted, error: str) -> str:
+    """What the loop is told of an error: of an action that was not allowed, only what a model may know (S8)."""
+    return shown(error) if completed.outcome == "denied" else error
+
+
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -80,11 +89,14 @@ def summarize(workflow: Workflow, observation: Observation) -> str:
         return _cut(f"{action} failed: {why}", MAX_SUMMARY)
     names = ", ".join(preview.name for preview in observation.previews)
     count = observation.documents_count
-    made = f"{count} document{'s' if count != 1 else ''}: {names}" if count else "no documents"
-    snippet = f" - {observation.previews[0].snippet}" if observation.previews and selection_reads(action) else ""
-    return _cut(f"{action} gave {made}{snippet}", MAX_SUMMARY)
+    lacks = unread_in_short(observation.notes)
+    made = f"{count} document{'s' if count != 1 else ''}{lacks}: {names}" if count else f"no documents{lacks}"
+    return _cut(f"{action} gave {made}{_answer(action, observation.previews)}", MAX_SUMMARY)
 
 
-def selection_reads(action: str) -> bool:
-    """Whether the beginning of the action's result says what came of it."""
-    return action.startswith("ai.")
+def _answer(action: str, previews: Sequence[Preview]) -> str:
+    """How an answer in words begins; what was read begins with its title and its sender, which say nothing."""
+    spec = CATALOG.get(action)
+    if spec is None or not spec.answers or not previews or previews[0].mime not in PROSE:
+        return ""
+    return f" - {previews[0].snippet}" if previews[0].snippet else ""

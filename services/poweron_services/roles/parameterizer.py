@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.codec import explain
 from poweron_events.event import ModelCall
+from poweron_events.explaining import explain
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.selection import ActionSelected, SchemaField
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.defaults import defaults
+from poweron_services.decider.defaults import defaults, overruled
 from poweron_services.decider.validation import NotAllowed, check_recordable, complete_parameters, fields_of
 from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
+from poweron_services.roles.prompting import refusal
+from poweron_services.roles.rejecting import MAX_REASON
 
-TEMPLATE = Template.beside(__file__, "parameterizer.v1.md")
+TEMPLATE = Template.beside(__file__, "parameterizer.v2.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Parameterizer:
             planned = workflow.task.planned[workflow.step.number - 1]
             return [_judged(workflow, planned.parameters, fields, spec, None)]
         prompt = generate_react_parameters_prompt(workflow, selection, fields)
-        decided = await self.caller.decide(workflow.id, prompt, ParametersAnswer)
+        decided = await self.caller.decide(workflow, prompt, ParametersAnswer)
         if decided.answer is None:
             return [_rejected(workflow, decided.refusal, decided.call)]
         return [_judged(workflow, decided.answer.parameters, fields, spec, decided.call)]
@@ -59,6 +61,7 @@ def _judged(
             spec=spec,
             documents=selection.required_input_documents,
             defaults=defaults(spec.name, workflow),
+            overruled=overruled(spec.name, given, workflow),
         )
         accepted = ParametersSet(
             **step_place(workflow),
@@ -78,19 +81,20 @@ def _judged(
 
 
 def _rejected(workflow: Workflow, reason: str, call: ModelCall | None) -> ParametersRejected:
-    return ParametersRejected(**step_place(workflow), try_=workflow.step.try_, reason=reason[:2_000], model_call=call)
+    return ParametersRejected(
+        **step_place(workflow), try_=workflow.step.try_, reason=reason[:MAX_REASON], model_call=call
+    )
 
 
 def generate_react_parameters_prompt(
     workflow: Workflow, selection: ActionSelected, fields: Sequence[SchemaField]
 ) -> ParametersPrompt:
     """What stage 2 shows to the model (P-03)."""
-    refusals = workflow.step.refusals
     return ParametersPrompt(
         template=TEMPLATE,
         action_objective=selection.action_objective,
         selected_action=selection.action,
         parameters_context=selection.parameters_context,
         fields=tuple(fields),
-        refusal=refusals[-1] if refusals else None,
+        refusal=refusal(workflow),
     )

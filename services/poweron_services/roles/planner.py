@@ -1,20 +1,27 @@
-"""The planner: cuts the request into tasks."""
+"""The planner: cuts the request into tasks; in Actionplan mode (deprecated) it also lists the actions of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.errors import Refused
-from poweron_events.fold.state import Workflow
-from poweron_events.planning import TasksPlanned
+from poweron_events.content import ContentStore
+from poweron_events.fold.state import Workflow, max_steps, result_place, task_place
+from poweron_events.outcome import AnswerRejected
+from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.defaults import language
-from poweron_services.models.answers import PlanningAnswer, Unacceptable
+from poweron_services.decider.plan import check_plan, in_plan, results
+from poweron_services.decider.references import UnknownReference
+from poweron_services.decider.validation import NotAllowed, check_recordable
+from poweron_services.models.answers import ActionsAnswer, PlanningAnswer, Unacceptable
 from poweron_services.models.call import Caller
-from poweron_services.models.prompts import PlanningPrompt, Template
-from poweron_services.roles.prompting import catalog_lines, document_lines, earlier_history
+from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, Template
+from poweron_services.roles.earlier import documents_named
+from poweron_services.roles.prompting import catalog_lines, document_lines, earlier_history, refusal, task_prompt
+from poweron_services.roles.rejecting import answer_rejected, rejected_for_good
 
-TEMPLATE = Template.beside(__file__, "planner.v1.md")
+TEMPLATE = Template.beside(__file__, "planner.v2.md")
+ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v1.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +29,62 @@ class Planner:
     """Asks the model for tasks, each with an objective, success criteria and a type."""
 
     caller: Caller
+    content: ContentStore
     catalog: Mapping[str, ActionSpec]
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         if workflow.phase == "plan_actions":
-            raise Refused("This release cannot plan all actions at once. Ask again with workflowMode React.")
+            return [await self.create_task_action(workflow)]
+        refused = rejected_for_good(workflow)
+        if refused is not None:
+            raise Unacceptable(f"No plan could be made. {refused}")
         prompt = generate_planning_prompt(workflow, self.catalog)
-        decided = await self.caller.decide_twice(workflow.id, prompt, PlanningAnswer)
+        decided = await self.caller.decide(workflow, prompt, PlanningAnswer)
         if decided.answer is None:
-            raise Unacceptable(f"No plan could be made. {decided.refusal}")
-        return [TasksPlanned(round=workflow.current.number, tasks=decided.answer.tasks, model_call=decided.call)]
+            return [answer_rejected(workflow, decided.refusal, decided.call)]
+        tasks = tuple(TaskPlan(**dict(task)) for task in decided.answer.tasks)
+        planned = TasksPlanned(round=workflow.current.number, tasks=tasks, model_call=decided.call)
+        try:
+            check_recordable(planned)
+        except NotAllowed as error:
+            return [answer_rejected(workflow, str(error), decided.call)]
+        return [planned]
+
+    async def create_task_action(self, workflow: Workflow) -> ActionsPlanned | AnswerRejected:
+        """The task's whole list of actions with their parameters, in one call (A-01).
+
+        Deprecated: mode React selects one action at a time, when it knows what came of the one before.
+        """
+        refused = rejected_for_good(workflow)
+        if refused is not None:
+            raise Unacceptable(f"No actions could be planned. {refused}")
+        prompt = generate_actions_prompt(workflow, self.catalog)
+        decided = await self.caller.decide(workflow, prompt, ActionsAnswer)
+        if decided.answer is None:
+            return answer_rejected(workflow, decided.refusal, decided.call)
+        try:
+            await self._check(decided.answer.actions, workflow)
+            planned = ActionsPlanned(**task_place(workflow), actions=decided.answer.actions, model_call=decided.call)
+            check_recordable(planned)
+        except NotAllowed as error:
+            return answer_rejected(workflow, str(error), decided.call)
+        return planned
+
+    async def _check(self, actions: Sequence[PlannedAction], workflow: Workflow) -> None:
+        """Refuse a plan that breaks a rule.
+
+        A reference names a document that is there, or what an earlier action of the plan will have written.
+        """
+        check_plan(actions, workflow, self.catalog)
+        written = results(actions, workflow)
+        for number, action in enumerate(actions, start=1):
+            earlier = written[: number - 1]
+            named = [reference for reference in action.required_input_documents if reference not in earlier]
+            try:
+                await documents_named(named, workflow, self.content)
+            except UnknownReference as error:
+                known = f" Earlier actions of the plan write {', '.join(earlier)}." if earlier else ""
+                raise NotAllowed(in_plan(number, error) + known) from error
 
 
 def generate_planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> PlanningPrompt:
@@ -41,9 +94,23 @@ def generate_planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpe
         template=TEMPLATE,
         user_prompt=opening.prompt,
         language=language(workflow),
-        documents=document_lines(workflow.current.messages),
+        documents=document_lines(workflow),
         connections=opening.connections,
         actions=catalog_lines(catalog),
         earlier=earlier_history(workflow),
         max_steps=opening.max_steps,
+        refusal=refusal(workflow),
+    )
+
+
+def generate_actions_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> ActionsPrompt:
+    """What the planner shows to the model in Actionplan mode (deprecated): what stage 1 shows, but for a whole list."""
+    return task_prompt(
+        ActionsPrompt,
+        workflow,
+        catalog,
+        template=ACTIONS_TEMPLATE,
+        max_steps=max_steps(workflow),
+        place=result_place(workflow),
+        first_action=workflow.task.actions + 1,
     )

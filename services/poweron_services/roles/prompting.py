@@ -1,15 +1,18 @@
-"""What prompts show of a workflow: its documents, its catalog, its history cut to a budget."""
+"""What prompts show of a workflow: its documents, its catalog, its history. Templates cut them to their budgets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.fold.history import item_reference, render, reverse_chronological
-from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_services.decider.references import labelled_documents
-from poweron_services.models.prompts import CatalogLine, DocumentLine
+from poweron_events.fold.history import item_reference, reverse_chronological
+from poweron_events.fold.state import ChatMessage, Workflow, refusals
+from poweron_services.decider.defaults import language
+from poweron_services.decider.references import documents_at_hand, earlier_rounds
+from poweron_services.decider.validation import allowed_actions, shown
+from poweron_services.models.prompts import CatalogLine, DocumentLine, TaskPrompt
+from poweron_services.roles.progress import progress
 
-HISTORY_BUDGET = 12_000  # characters
-INDEX_BUDGET = 60  # documents
+Chosen = TypeVar("Chosen", bound=TaskPrompt)
 
 
 def catalog_lines(specs: Mapping[str, ActionSpec]) -> tuple[CatalogLine, ...]:
@@ -17,9 +20,9 @@ def catalog_lines(specs: Mapping[str, ActionSpec]) -> tuple[CatalogLine, ...]:
     return tuple(CatalogLine(name, spec.parameter_names) for name, spec in sorted(specs.items()))
 
 
-def document_lines(messages: Iterable[ChatMessage]) -> tuple[DocumentLine, ...]:
-    """The index of documents, newest first, cut to its budget."""
-    lines = [
+def document_lines(workflow: Workflow) -> tuple[DocumentLine, ...]:
+    """The index of documents, those of this round first, each newest first."""
+    return tuple(
         DocumentLine(
             reference=item_reference(document.document_id, document.document_name),
             label=label,
@@ -27,10 +30,9 @@ def document_lines(messages: Iterable[ChatMessage]) -> tuple[DocumentLine, ...]:
             mime_type=document.mime_type,
             size=document.size,
         )
-        for label, documents in reversed(labelled_documents(messages).items())
+        for label, documents in reversed(documents_at_hand(workflow).items())
         for document in documents
-    ]
-    return tuple(lines[:INDEX_BUDGET])
+    )
 
 
 def history(workflow: Workflow) -> tuple[ChatMessage, ...]:
@@ -38,20 +40,34 @@ def history(workflow: Workflow) -> tuple[ChatMessage, ...]:
     return tuple(reverse_chronological(workflow.current.messages))
 
 
-def history_text(messages: Iterable[ChatMessage], earlier: str = "", budget: int = HISTORY_BUDGET) -> str:
-    """The history as a prompt shows it: newest first, cut to the budget, saying what was left out (P-09)."""
-    shown: list[str] = []
-    entries = [*map(render, messages), *([earlier] if earlier else [])]
-    for position, entry in enumerate(entries):
-        budget -= len(entry) + 1
-        if budget < 0:
-            shown.append(f"({len(entries) - position} older entries are left out.)")
-            break
-        shown.append(entry)
-    return "\n".join(shown)
-
-
 def earlier_history(workflow: Workflow) -> str:
     """The compact history of earlier rounds, as the opening of this round holds it."""
-    earlier = getattr(workflow.current.opening, "earlier", None)
+    earlier = earlier_rounds(workflow)
     return earlier.history if earlier else ""
+
+
+def refusal(workflow: Workflow) -> str | None:
+    """Why the last answer to this very question was refused, as far as a model is told (S8)."""
+    refused = refusals(workflow)
+    return shown(refused[-1]) if refused else None
+
+
+def task_prompt(kind: type[Chosen], workflow: Workflow, catalog: Mapping[str, ActionSpec], **more: Any) -> Chosen:
+    """A prompt by which actions are chosen: what both modes show of the task at hand, and `more` of its own."""
+    task, opening = workflow.task, workflow.current.opening
+    return kind(
+        user_prompt=opening.prompt,
+        language=language(workflow),
+        objective=task.plan.objective,
+        progress=progress(workflow),
+        task_type=task.plan.task_type,
+        expected_formats=task.plan.expected_formats,
+        catalog=catalog_lines(allowed_actions(workflow, catalog)),
+        documents=document_lines(workflow),
+        connections=opening.connections,
+        history=history(workflow),
+        earlier=earlier_history(workflow),
+        improvements=task.improvements,
+        refusal=refusal(workflow),
+        **more,
+    )

@@ -3,18 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from poweron_events.fold.state import Workflow, max_steps, step_place
+from poweron_events.event import ModelCall
+from poweron_events.fold.state import Used, Workflow, max_steps, step_place
 from poweron_events.observation import Observation
-from poweron_events.refinement import IterationTelemetry, RefinementDecided
+from poweron_events.refinement import Classification, IterationTelemetry, RefinementDecided
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.rules import Review, budget_left, should_continue, why_stop
+from poweron_services.decider.rules import (
+    BudgetUsedUp,
+    Review,
+    retries_used_up,
+    should_continue,
+    used_up,
+    why_stop,
+)
 from poweron_services.models.answers import RefinementAnswer
-from poweron_services.models.call import Caller, Decided
+from poweron_services.models.call import Caller
 from poweron_services.models.prompts import RefinementPrompt, Template
+from poweron_services.roles.fitting import fitting_improvements
 from poweron_services.roles.progress import progress, updated_progress
+from poweron_services.roles.prompting import refusal
+from poweron_services.roles.rejecting import MAX_REASON, answer_rejected, rejected_for_good
 
-MAX_IMPROVEMENT = 500  # characters
-TEMPLATE = Template.beside(__file__, "refiner.v1.md")
+TEMPLATE = Template.beside(__file__, "refiner.v2.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +36,19 @@ class Refiner:
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         recorded = workflow.step.observation
         assert recorded is not None
-        prompt = create_refinement_prompt(workflow, recorded.observation)
-        decided = await self.caller.decide_twice(workflow.id, prompt, RefinementAnswer)
-        return [refine_decide(workflow, recorded.observation, decided)]
+        observation = recorded.observation
+        refused = rejected_for_good(workflow)
+        if refused is not None:
+            return [refine_decide(workflow, observation, _stop(refused, "retry"), None)]
+        try:
+            prompt = create_refinement_prompt(workflow, observation)
+            decided = await self.caller.decide(workflow, prompt, RefinementAnswer)
+        except BudgetUsedUp as error:
+            classification: Classification = "success" if observation.success else "failed"
+            return [refine_decide(workflow, observation, _stop(str(error), classification), None)]
+        if decided.answer is None:
+            return [answer_rejected(workflow, decided.refusal, decided.call)]
+        return [refine_decide(workflow, observation, decided.answer, decided.call)]
 
 
 def create_refinement_prompt(workflow: Workflow, observation: Observation) -> RefinementPrompt:
@@ -41,24 +61,26 @@ def create_refinement_prompt(workflow: Workflow, observation: Observation) -> Re
         selected_action=workflow.step.selection.action,
         observation=observation,
         steps_left=max_steps(workflow) - workflow.step.number,
+        refusal=refusal(workflow),
     )
+
+
+def _stop(reason: str, classification: Classification) -> RefinementAnswer:
+    """What code decides where the model cannot."""
+    return RefinementAnswer(decision="stop", reason=reason[:MAX_REASON], classification=classification)
 
 
 def refine_decide(
-    workflow: Workflow, observation: Observation, decided: Decided[RefinementAnswer]
+    workflow: Workflow, observation: Observation, answer: RefinementAnswer, call: ModelCall | None
 ) -> RefinementDecided:
-    """The decision: the model's, unless a rule stops the loop (L-05, L-06)."""
-    answer = decided.answer or RefinementAnswer(
-        decision="stop",
-        reason=f"The model's answer could not be used. {decided.refusal}"[:2_000],
-        classification="retry",
-    )
+    """The decision: the model's, unless a rule stops the loop or there is no model to ask (L-05, L-06)."""
     after = updated_progress(workflow, answer.criteria_progress)
     ending = workflow.current.ending
+    calls = [call] if call else []
     review = Review(
         progress=after,
         can_improve=answer.decision == "continue",
-        budget_left=budget_left(workflow),
+        used_up=used_up(workflow, calls, for_a_step=True) or _no_retry(workflow, answer),
         cancelled=ending == "cancelled",
         deadline_passed=ending == "failed",
     )
@@ -71,22 +93,33 @@ def refine_decide(
         reason=stop if overruled and stop else answer.reason,
         hint=None if stop else answer.hint,
         classification=answer.classification,
-        improvements=tuple(improvement[:MAX_IMPROVEMENT] for improvement in answer.improvements),
+        improvements=fitting_improvements(answer.improvements),
         criteria_progress=after,
-        decided_by="guard" if overruled or decided.answer is None else "model",
-        iteration=_iteration(workflow, decided),
-        model_call=decided.call,
+        decided_by="guard" if overruled or call is None else "model",
+        iteration=_iteration(workflow, calls),
+        model_call=call,
     )
 
 
-def _iteration(workflow: Workflow, decided: Decided[RefinementAnswer]) -> IterationTelemetry:
-    """What this iteration cost, its accepted events and this call together (B-01)."""
+def _no_retry(workflow: Workflow, answer: RefinementAnswer) -> str | None:
+    """Why what is to be tried again is not, as a sentence: the fold would not go on."""
+    if answer.classification != "retry":
+        return None
+    limit = workflow.current.opening.max_retries
+    return retries_used_up(workflow) or (
+        f"The limit of {limit} retries is reached." if workflow.task.retries >= limit else None
+    )
+
+
+def _iteration(workflow: Workflow, calls: Sequence[ModelCall]) -> IterationTelemetry:
+    """What this iteration cost, rejected answers and this call included (B-01)."""
     step = workflow.step
-    calls = [decided.call, *(step.completed.model_calls if step.completed else ())]
-    calls += [part.model_call for part in (step.selection, step.parameters) if part and part.model_call]
+    used = step.used + Used.by(calls)
+    acted = step.completed.duration_ms if step.completed else 0
+    asked_meanwhile = Used.by(step.completed.model_calls).duration_ms if step.completed else 0
     return IterationTelemetry(
-        input_tokens=sum(call.input_tokens for call in calls),
-        output_tokens=sum(call.output_tokens for call in calls),
-        duration_ms=sum(call.duration_ms for call in calls)
-        + (step.completed.duration_ms if step.completed and not step.completed.model_calls else 0),
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cost_nano_usd=used.cost_nano_usd,
+        duration_ms=used.duration_ms + max(0, acted - asked_meanwhile),
     )

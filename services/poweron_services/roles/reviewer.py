@@ -1,36 +1,54 @@
 """The reviewer: judges a task when it stops, and writes how the round ends."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 import structlog
 
+from poweron_events.codec import writable
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.errors import PowerOnError
 from poweron_events.event import DocumentRef, ModelCall
-from poweron_events.fold.state import ChatMessage, Workflow, task_place
-from poweron_events.outcome import MAX_MESSAGE, RoundCancelled, RoundCompleted, RoundFailed, TaskReviewed, Totals
+from poweron_events.fold.charging import charged
+from poweron_events.fold.state import ChatMessage, Used, Workflow, task_place
+from poweron_events.outcome import (
+    MAX_MESSAGE,
+    AnswerRejected,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    TaskReviewed,
+    Totals,
+)
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.advice import advice
 from poweron_services.decider.defaults import language
-from poweron_services.decider.rules import all_met
+from poweron_services.decider.formats import missing_formats
+from poweron_services.decider.rules import CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up
+from poweron_services.decider.unread import unread_documents
+from poweron_services.decider.validation import shown
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskResult, Template
-from poweron_services.roles.fitting import DOCUMENTS_BUDGET, TEXT_BUDGET, fitting, fitting_text
+from poweron_services.models.unkept import Unkept, time_limit
+from poweron_services.roles.fitting import DOCUMENTS_BUDGET, TEXT_BUDGET, fitting, fitting_improvements, fitting_text
 from poweron_services.roles.progress import progress, updated_progress
-from poweron_services.roles.prompting import history
+from poweron_services.roles.prompting import history, refusal
+from poweron_services.roles.rejecting import answer_rejected, rejected_for_good
 
 log = structlog.get_logger()
 
-REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v1.md")
-MESSAGE_TEMPLATE = Template.beside(__file__, "message.v1.md")
-MAX_IMPROVEMENT = 500  # characters
+REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v2.md")
+MESSAGE_TEMPLATE = Template.beside(__file__, "message.v2.md")
+MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
+MAX_SAID = 2_000  # characters of a review's reason
 MAX_DOCUMENTS = 100  # that an ending names
+FACTS_BUDGET = 6_000  # bytes of what is said below a message
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
+MAX_DONE = 5  # steps and documents that the message of a failed round names
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
-WRITING = ("ai.process", "document.generateReport")
+_ENDS = (".", "!", "?", "…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +60,36 @@ class Reviewer:
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         if workflow.phase == "review":
-            return [await self.review_task_completion(workflow)]
+            return [await self._review(workflow)]
         return [await self._end(workflow)]
 
-    async def review_task_completion(self, workflow: Workflow) -> TaskReviewed:
-        """Judge the task: success, retry or failed (L-07)."""
-        task = workflow.task
-        place = task_place(workflow)
+    async def _review(self, workflow: Workflow) -> TaskReviewed | AnswerRejected:
+        task, refused = workflow.task, rejected_for_good(workflow)
         if task.refused is not None:
-            return TaskReviewed(
-                **place,
-                status="failed",
-                reason=f"The model's proposals were refused twice: {task.refused}"[:2_000],
-                criteria_progress=progress(workflow),
-                decided_by="guard",
-            )
-        decided = await self.caller.decide_twice(workflow.id, create_review_prompt(workflow), ReviewAnswer)
-        answer = decided.answer or _judged_by_progress(workflow, decided.refusal)
-        return TaskReviewed(
-            **place,
-            status=answer.status,
-            reason=answer.reason,
-            improvements=tuple(improvement[:MAX_IMPROVEMENT] for improvement in answer.improvements),
-            criteria_progress=updated_progress(workflow, answer.criteria_progress),
-            decided_by="guard" if decided.answer is None else "model",
-            model_call=decided.call,
-        )
+            reason = f"The model's proposals were refused twice: {shown(task.refused)}"
+            return review_task_completion(workflow, ReviewAnswer(status="failed", reason=reason[:MAX_SAID]), None)
+        if refused is not None:
+            unusable = f"The model's review could not be used. {refused}"
+            return review_task_completion(workflow, _judged_by_progress(workflow, unusable), None)
+        try:
+            decided = await self.caller.decide(workflow, create_review_prompt(workflow), ReviewAnswer)
+        except BudgetUsedUp as error:
+            return review_task_completion(workflow, _judged_by_progress(workflow, str(error)), None)
+        if decided.answer is None:
+            return answer_rejected(workflow, decided.refusal, decided.call)
+        return review_task_completion(workflow, decided.answer, decided.call)
 
     async def _end(self, workflow: Workflow) -> RoundCompleted | RoundFailed | RoundCancelled:
         round_ = workflow.current
         if round_.ending == "completed":
-            message, calls = await self._final_message(workflow, written_documents(round_.messages))
-            return RoundCompleted(**_said(workflow, message), model_calls=calls)
+            documents = written_documents(round_.messages)
+            message, calls = await self._final_message(workflow, documents)
+            formats = missing_formats(workflow, [document.document_name for document in documents])
+            said = _said(workflow, message, calls, formats, unread_documents(workflow))
+            return RoundCompleted(**said, model_calls=calls)
         reason = fitting_text(round_.reason[:MAX_REASON], REASON_BUDGET)
         if round_.ending == "cancelled":
-            message = "The round was cancelled." + (f" Reason: {round_.reason}" if round_.reason else "")
+            message = CANCELLED + (f" Reason: {round_.reason}" if round_.reason else "")
             return RoundCancelled(**_said(workflow, message), reason=reason)
         return RoundFailed(**_said(workflow, failure_message(workflow)), reason=reason or "A task could not be done.")
 
@@ -91,16 +104,18 @@ class Reviewer:
             results=await self._results(workflow),
             documents=tuple(document.document_name for document in documents),
         )
+        seconds = min(MESSAGE_TIMEOUT, workflow.current.opening.stage_timeout_ms / 1000)
         try:
-            async with asyncio.timeout(workflow.current.opening.stage_timeout_ms / 1000):
-                called = await self.caller.call(workflow.id, prompt)
+            async with time_limit(seconds):
+                called = await self.caller.call(workflow, prompt)
         except (PowerOnError, TimeoutError) as error:
             log.warning("the model wrote no final message", workflow_id=workflow.id, error=str(error))
-            return _plain_message(prompt), ()
+            why = shown(writable(str(error))) or f"It has not answered within {seconds:g} s."
+            return _plain_message(prompt, why), error.calls if isinstance(error, Unkept) else ()
         except Exception:
             log.exception("the model wrote no final message", workflow_id=workflow.id)
-            return _plain_message(prompt), ()
-        return called.text.strip() or _plain_message(prompt), (called.call,)
+            return _plain_message(prompt, "An unexpected error; the log of the service has it."), ()
+        return called.text.strip() or _plain_message(prompt, "Its answer was empty."), (called.call,)
 
     async def _results(self, workflow: Workflow) -> tuple[TaskResult, ...]:
         return tuple([await self._result(workflow, number) for number in range(1, len(workflow.current.tasks) + 1)])
@@ -136,18 +151,26 @@ class _Said(TypedDict):
     totals: Totals
 
 
-def _said(workflow: Workflow, message: str) -> _Said:
-    """The message with the newest documents that fit beside it; how many do not is said."""
+def _said(workflow: Workflow, message: str, calls: Sequence[ModelCall] = (), *facts: str) -> _Said:
+    """The message with the newest documents that fit beside it; how many do not is said. `calls` wrote it.
+
+    `facts` are paragraphs that stand below the message whatever it says, and are not cut for its sake.
+    """
     documents = written_documents(workflow.current.messages)
     kept = fitting(documents[::-1][:MAX_DOCUMENTS], DOCUMENTS_BUDGET)[::-1]
     left_out = len(documents) - len(kept)
-    more = f"\n\n{left_out} more documents were written; the steps in `poweron history` name them." if left_out else ""
-    text = fitting_text(message[: MAX_MESSAGE - len(more)], TEXT_BUDGET)
+    named = (
+        f"{left_out} more documents were written; the steps in `poweron history {workflow.id}` name them."
+        if left_out
+        else ""
+    )
+    more = fitting_text("".join(f"\n\n{fact}" for fact in (*facts, named) if fact), FACTS_BUDGET)
+    text = fitting_text(message[: MAX_MESSAGE - len(more)], TEXT_BUDGET - FACTS_BUDGET)
     return {
         "round": workflow.current.number,
         "message": text + more,
         "documents": kept,
-        "totals": workflow.current.totals,
+        "totals": charged(workflow.current.totals, Used.by(calls)),
     }
 
 
@@ -160,6 +183,20 @@ def written_documents(messages: Sequence[ChatMessage]) -> tuple[DocumentRef, ...
     return tuple(named.values())
 
 
+def review_task_completion(workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None) -> TaskReviewed:
+    """The judgement: success, retry or failed (L-07); a retry only where the workflow's budget allows one."""
+    no_retry = retries_used_up(workflow) if answer.status == "retry" else None
+    return TaskReviewed(
+        **task_place(workflow),
+        status=answer.status if no_retry is None else "failed",
+        reason=answer.reason if no_retry is None else f"{no_retry} {answer.reason}"[:MAX_SAID],
+        improvements=fitting_improvements(answer.improvements),
+        criteria_progress=updated_progress(workflow, answer.criteria_progress),
+        decided_by="guard" if call is None or no_retry else "model",
+        model_call=call,
+    )
+
+
 def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
     """What the review shows to the model."""
     task, step = workflow.task, workflow.step
@@ -170,30 +207,53 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
         progress=progress(workflow),
         history=steps,
         last_observation=step.observation.observation if step.observation else None,
-        stopped_because="the loop stopped",
+        stopped_because=_why_stopped(workflow),
         retries_left=max(0, workflow.current.opening.max_retries - task.retries),
+        refusal=refusal(workflow),
     )
 
 
-def _judged_by_progress(workflow: Workflow, refusal: str) -> ReviewAnswer:
+def _why_stopped(workflow: Workflow) -> str:
+    """The reason of the last refinement; a whole plan (Actionplan mode) ends without one."""
+    step = workflow.step
+    if workflow.task.stopped or step.observation is None:
+        return workflow.task.stopped or "No step was taken."
+    done = step.observation.observation.success
+    return "All planned actions are done." if done else "A planned action failed; those after it were not tried."
+
+
+def _judged_by_progress(workflow: Workflow, otherwise: str) -> ReviewAnswer:
+    """What code judges where the model cannot."""
     met = all_met(progress(workflow))
-    reason = "All success criteria are met." if met else f"The model's review could not be used. {refusal}"
-    return ReviewAnswer(status="success" if met else "failed", reason=reason[:2_000])
+    reason = "All success criteria are met." if met else otherwise
+    return ReviewAnswer(status="success" if met else "failed", reason=reason[:MAX_SAID])
 
 
 def failure_message(workflow: Workflow) -> str:
-    """What went wrong and what the user can do, in whole sentences and without a model."""
-    reason = workflow.current.reason.strip() or "A task could not be done"
-    steps = [message for message in workflow.current.messages if message.kind == "step" and not message.success]
-    lines = [f"The request could not be completed. {reason.rstrip('.')}."]
-    if steps:
-        lines.append(f"The last problem met was: {steps[-1].summary}")
-    lines.append(
-        "Nothing is lost: `poweron history` shows every step. Change the request or its documents and ask again."
-    )
-    return "\n".join(lines)
+    """What went wrong and what the user can do, in whole sentences and without a model: paragraphs in markdown."""
+    reason = workflow.current.reason.strip() or "A task could not be done."
+    steps = [message for message in workflow.current.messages if message.kind == "step"]
+    done, failed = [step for step in steps if step.success], [step for step in steps if not step.success]
+    written = written_documents(workflow.current.messages)
+    paragraphs = [f"The request could not be completed. {reason}{'' if reason.endswith(_ENDS) else '.'}"]
+    if failed and not _says(reason, failed[-1]):
+        paragraphs.append(f"The last problem met was: {failed[-1].summary}")
+    if done:
+        paragraphs += ["Done before that:", "\n".join(f"- {step.summary}" for step in done[-MAX_DONE:])]
+    if written:
+        names = ", ".join(document.document_name for document in written[-MAX_DONE:])
+        paragraphs.append(f"Written before that: {names}.")
+    paragraphs.append(f"Nothing is lost: `poweron history {workflow.id}` shows every step. {advice(workflow)}")
+    return "\n\n".join(paragraphs)
 
 
-def _plain_message(prompt: MessagePrompt) -> str:
+def _says(reason: str, failed: ChatMessage) -> bool:
+    """Whether the reason has the problem of a failed step already, of which the step may tell the beginning only."""
+    problem = failed.findings[0] if failed.findings else failed.summary
+    return problem.removesuffix("…").rstrip(".") in reason
+
+
+def _plain_message(prompt: MessagePrompt, why: str) -> str:
     texts = [result.text or result.summary for result in prompt.results if result.text or result.summary]
-    return "\n\n".join(texts) or "The request is completed."
+    unwritten = f"The model wrote no final message, so the results stand here as they are. {why}"
+    return "\n\n".join((*(texts or ["The request is completed."]), unwritten))

@@ -7,67 +7,47 @@ code: after a crash, a rebalance or an outage the same loop loads, folds and act
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
 import structlog
 
 from poweron_events import topics
-from poweron_events.codec import encode, sha256
+from poweron_events.codec import encode, sha256, writable
 from poweron_events.envelope import Cause, Recorded, envelop, rfc3339, source
 from poweron_events.errors import PowerOnError, Refused, Unavailable
-from poweron_events.event import Role
+from poweron_events.event import ModelCall, Role
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_events.fold.state import Phase, Workflow
-from poweron_events.fold.turn import STAGES, turn
+from poweron_events.fold.charging import model_calls
+from poweron_events.fold.state import Workflow
+from poweron_events.fold.turn import STAGES, round_due_ms, turn
 from poweron_events.log import EventLog, Follower, Message
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Stage, StageFailed
 from poweron_events.stream import WorkflowEvent
+from poweron_services import telemetry
+from poweron_services.models.unkept import Unkept, time_limit
+from poweron_services.patience import Backoff
 from poweron_services.roles.executor import Executor, Standing
-from poweron_services.roles.folding import Backoff, Holding, Partition, Snapshots, Tasks
+from poweron_services.roles.fitting import fitting_calls
+from poweron_services.roles.folding import Holding, Partition, Snapshots, Tasks
+from poweron_services.roles.work import Work, in_flight_already, retire
 
 log = structlog.get_logger()
 
 POLL_TIMEOUT = 1.0  # seconds
 DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
+STAGE_PAUSE = 30.0  # seconds at most between two tries of a stage: each may be a call that costs
 MAX_WAITING = 1_000  # pieces of work that wait for a free place before reading pauses
 MAX_ERROR = 4_000  # characters
+
+BY_INTAKE = source("intake", "")
 
 TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", ObservationRecorded: "observer"}
 """Whose events these are, also where another role's append takes them along."""
 
-AWAITING_THE_SECOND: frozenset[Phase] = frozenset({"ready", "observe"})
-"""What a workflow waits for once the first of two events that travel together has been read back."""
-
 Think = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
 """What a role that is not the executor does when it is its turn."""
-
-
-@dataclass(slots=True, eq=False)
-class _Work:
-    """Work on what a workflow waits for; in flight until its event is read back.
-
-    `earlier` is work that is not over yet: cancelled, or begun before the partition was lost and given back.
-    """
-
-    head: Cause
-    partition: Partition
-    earlier: "_Work | None" = None
-    task: asyncio.Task[None] | None = None
-    appending: bool = False
-    told: Sequence[Cause] = ()  # what is being appended
-
-    @property
-    def running(self) -> bool:
-        return self.task is not None and not self.task.done()
-
-    def covers(self, workflow: Workflow) -> bool:
-        """Whether this is the work on the workflow's head, or what the workflow waits for is on its way behind it."""
-        if workflow.phase in AWAITING_THE_SECOND:
-            return any(known.names(workflow.head) for known in (self.head, *self.told[:-1]))
-        return self.head.names(workflow.head)
 
 
 class Worker:
@@ -84,8 +64,10 @@ class Worker:
         instance: str,
         concurrency: int,
         now_ms: Callable[[], int],
+        spans: telemetry.Sink | None = None,
     ) -> None:
         self._log = event_log
+        self._spans = spans
         self._snapshots = snapshots
         self._thinkers = thinkers
         self._executor = executor
@@ -94,7 +76,7 @@ class Worker:
         self._now_ms = now_ms
         self._slots = asyncio.Semaphore(concurrency)
         self._waiting = 0
-        self._works: dict[str, _Work] = {}
+        self._works: dict[str, Work] = {}
         self._deadlines: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self._stopped: set[str] = set()
         self._follower: Follower | None = None
@@ -153,6 +135,12 @@ class Worker:
                 event_id=recorded.envelope.id,
             )
 
+    def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
+        """Tell what an event of ours ended; for intake, which folds nothing, the reviewer tells it."""
+        by = recorded.envelope.source
+        if by.endswith(f"/{self._instance}") or (by.startswith(BY_INTAKE) and "reviewer" in self._thinkers):
+            telemetry.tell_ended(before, after, recorded, self._spans)
+
     def released(self, workflow_ids: Iterable[str]) -> None:
         """Results of work in hand are still appended, the fold decides on them; new effects do not start."""
         for workflow_id in workflow_ids:
@@ -173,13 +161,13 @@ class Worker:
                 self._works[workflow.id] = work
                 return
         elif work is not None:
-            _retire(work)
+            retire(work)
             work = work if work.running or work.earlier is not None else None
         role = turn(workflow)
         if role != "executor":
             self._forget_claim(workflow.id)
         if role is not None and self._plays(role):
-            self._works[workflow.id] = new = _Work(workflow.head, partition, work)
+            self._works[workflow.id] = new = Work(workflow.head, partition, work)
             new.task = self._tasks.spawn(self._work(new, workflow, role))
 
     def _plays(self, role: Role) -> bool:
@@ -193,11 +181,12 @@ class Worker:
         if self._executor is not None:
             self._executor.forget(workflow_id)
 
-    async def _work(self, work: _Work, workflow: Workflow, role: Role) -> None:
+    async def _work(self, work: Work, workflow: Workflow, role: Role) -> None:
         """Do what it is the role's turn to do; what nobody foresaw is logged and tried again."""
+        telemetry.begin(workflow, self._spans)
         backoff = Backoff()
         try:
-            if work.earlier is not None and await _in_flight_already(work, workflow):
+            if work.earlier is not None and await in_flight_already(work, workflow):
                 return
             while True:
                 try:
@@ -212,7 +201,7 @@ class Worker:
             if not work.partition.ours and self._works.get(workflow.id) is work:
                 self._let_go(workflow.id)
 
-    async def _act(self, work: _Work, workflow: Workflow, role: Role) -> None:
+    async def _act(self, work: Work, workflow: Workflow, role: Role) -> None:
         if role == "executor":
             assert self._executor is not None
             events = await self._executor(workflow, self._standing(work.partition))
@@ -247,34 +236,37 @@ class Worker:
         finally:
             self._waiting -= 1
         try:
-            return await self._thought(workflow, think) if partition.ours else []
+            thought = self._thought if workflow.phase in STAGES else self._insisted
+            return await thought(workflow, think) if partition.ours else []
         finally:
             self._slots.release()
 
     async def _thought(self, workflow: Workflow, think: Think) -> Sequence[WorkflowEvent]:
         """What the role came to; a stage that cannot be done at all is itself an event."""
-        if workflow.phase not in STAGES:
-            return await self._insisted(workflow, think)
         stage_timeout_ms = workflow.current.opening.stage_timeout_ms
-        tries = 0
-        backoff = Backoff()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(stage_timeout_ms / 1000):  # of one try, however late it begins (E-16)
+        tries, trouble = 0, ""
+        backoff = Backoff(STAGE_PAUSE)
+        try:
+            async with time_limit(stage_timeout_ms / 1000):  # of all tries, from the first, however late that is (E-16)
                 while True:
                     tries += 1
                     try:
                         return await think(workflow)
                     except Unavailable as away:
-                        log.warning("a stage waits", workflow_id=workflow.id, stage=workflow.phase, error=str(away))
+                        trouble = str(away)
+                        log.warning(telemetry.WAITS, workflow_id=workflow.id, stage=workflow.phase, error=trouble)
                         if self._now_ms() >= workflow.head_ms + stage_timeout_ms:
-                            return [_stage_failed(workflow, str(away), tries)]
+                            return [_stage_failed(workflow, trouble, tries)]
                         await backoff.pause()
                     except PowerOnError as refused:
                         return [_stage_failed(workflow, str(refused), tries)]
                     except Exception:
                         log.exception("a stage raised", workflow_id=workflow.id, stage=workflow.phase)
                         return [_stage_failed(workflow, "An unexpected error; the log of the service has it.", tries)]
-        return [_stage_failed(workflow, "It took longer than its time limit.", tries)]
+        except Unkept as unkept:
+            return [_stage_failed(workflow, str(unkept), tries, unkept.calls)]
+        except TimeoutError:
+            return [_stage_failed(workflow, _too_long(workflow, tries, trouble), tries)]
 
     async def _insisted(self, workflow: Workflow, think: Think) -> Sequence[WorkflowEvent]:
         """The end of a round is written whatever happens: only what is away is waited for."""
@@ -287,7 +279,7 @@ class Worker:
                 await backoff.pause()
 
     async def _append(
-        self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent], work: _Work | None = None
+        self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent], work: Work | None = None
     ) -> None:
         """Append events one after the other in one go; an unknown outcome repeats the same bytes."""
         try:
@@ -317,7 +309,8 @@ class Worker:
             if isinstance(event, ActionCompleted):
                 cause = workflow.step.starts[event.try_ - 1].cause
             by = source(TRAVELLING.get(type(event), role), self._instance)
-            envelope = envelop(event, workflow_id=workflow.id, source=by, time=time, cause=cause)
+            of = telemetry.traceparent(workflow.id, event) if self._spans is not None else None
+            envelope = envelop(event, workflow_id=workflow.id, source=by, time=time, cause=cause, traceparent=of)
             value = encode(envelope)
             self._holding.written[value] = envelope
             messages.append(Message(workflow.id.encode(), value))
@@ -331,13 +324,14 @@ class Worker:
         """State that the round's time is over when our clock passes it; the fold decides on the event (E-16)."""
         if "reviewer" not in self._thinkers:
             return
-        if workflow.phase in ("closing", "draining", "ended") or workflow.frozen:
+        due_ms = round_due_ms(workflow)
+        if due_ms is None:
             self._forget_deadline(workflow.id)
-        elif workflow.id not in self._deadlines or self._deadlines[workflow.id][0] != workflow.current.number:
+        elif workflow.id not in self._deadlines or self._deadlines[workflow.id][0] != due_ms:
             self._forget_deadline(workflow.id)
-            delay = max(0, workflow.current.due_ms - self._now_ms()) / 1000
+            delay = max(0, due_ms - self._now_ms()) / 1000
             timer = asyncio.get_running_loop().call_later(delay, self._deadline_passed, partition, workflow.id)
-            self._deadlines[workflow.id] = (workflow.current.number, timer)
+            self._deadlines[workflow.id] = (due_ms, timer)
 
     def _deadline_passed(self, partition: Partition, workflow_id: str) -> None:
         workflow = partition.fold.workflows[workflow_id]  # held: a timer does not outlive the release of its workflow
@@ -360,31 +354,11 @@ class Worker:
         await self._tasks.cancel(DRAIN_TIMEOUT)
 
 
-def _retire(work: _Work) -> None:
-    """Its slot is no longer awaited: what is being appended may end, what is only thought of is cancelled."""
-    retired: _Work | None = work
-    while retired is not None:
-        if retired.task is not None and not retired.appending:
-            retired.task.cancel()
-        retired = retired.earlier
-
-
-async def _in_flight_already(work: _Work, workflow: Workflow) -> bool:
-    """Wait for earlier work to end; whether it appended what is awaited, so that it only has to be read back."""
-    earlier, appended = work.earlier, False
-    while earlier is not None:
-        if earlier.task is not None:
-            await asyncio.wait([earlier.task])
-        appended = appended or (earlier.appending and earlier.covers(workflow))
-        earlier = earlier.earlier
-    work.earlier = None
-    return appended
-
-
 def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused) -> WorkflowEvent:
     """What is said in place of an event that cannot be written: every wait ends in one that can."""
     if workflow.phase in STAGES:
-        return _stage_failed(workflow, str(error), 1)
+        calls = [call for event in events for call in model_calls(event)]
+        return _stage_failed(workflow, str(error), 1, calls)
     ending = events[0]
     if not isinstance(ending, RoundCompleted | RoundFailed | RoundCancelled):
         raise error
@@ -392,7 +366,16 @@ def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused
     return ending.model_copy(update={"message": said, "documents": (), "model_calls": ()})
 
 
-def _stage_failed(workflow: Workflow, error: str, tries: int) -> StageFailed:
+def _too_long(workflow: Workflow, tries: int, trouble: str) -> str:
+    """That the time of a stage is over, with what kept it: only that tells a person what to mend."""
+    seconds = workflow.current.opening.stage_timeout_ms / 1000
+    limit = f"within {seconds:g} s, the time limit of a stage (`stageTimeoutMs` of the request)."
+    if trouble:
+        return f"It was tried {'once' if tries == 1 else f'{tries} times'} {limit} The last trouble: {trouble}"
+    return f"It was not done {limit}" if workflow.phase == "observe" else f"The model has not answered {limit}"
+
+
+def _stage_failed(workflow: Workflow, error: str, tries: int, calls: Sequence[ModelCall] = ()) -> StageFailed:
     round_number, task, attempt, step = workflow.place
     return StageFailed(
         round=round_number,
@@ -400,6 +383,7 @@ def _stage_failed(workflow: Workflow, error: str, tries: int) -> StageFailed:
         attempt=attempt,
         step=step,
         stage=cast("Stage", workflow.phase),
-        error=error.encode(errors="replace").decode()[:MAX_ERROR],
+        error=writable(error)[:MAX_ERROR],
         tries=tries,
+        model_calls=fitting_calls(calls),
     )

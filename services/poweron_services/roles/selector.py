@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from poweron_events.catalog import ActionSpec
+from poweron_events.content import ContentStore
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow, max_steps, step_place
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.defaults import language
-from poweron_services.decider.references import UnknownReference, resolve
+from poweron_services.decider.references import UnknownReference
+from poweron_services.decider.rules import check_budget
 from poweron_services.decider.validation import (
     NotAllowed,
-    allowed_actions,
     check_action,
+    check_connection,
     check_documents,
     check_recordable,
     check_schema,
@@ -21,9 +22,11 @@ from poweron_services.decider.validation import (
 from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import SelectionPrompt, Template
-from poweron_services.roles.prompting import catalog_lines, document_lines, earlier_history, history, history_text
+from poweron_services.roles.earlier import documents_named
+from poweron_services.roles.prompting import task_prompt
+from poweron_services.roles.rejecting import MAX_REASON
 
-TEMPLATE = Template.beside(__file__, "selector.v1.md")
+TEMPLATE = Template.beside(__file__, "selector.v2.md")
 FORBIDDEN = frozenset({"parameters"})
 
 
@@ -32,52 +35,53 @@ class Selector:
     """Asks the model for one action; what breaks a rule is rejected with the reason."""
 
     caller: Caller
+    content: ContentStore
     catalog: Mapping[str, ActionSpec]
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
+        check_budget(workflow, for_a_step=True)
         if workflow.task.planned:
-            return [self._planned(workflow)]
+            return [await self._planned(workflow)]
         prompt = generate_react_plan_selection_prompt(workflow, self.catalog)
-        decided = await self.caller.decide(workflow.id, prompt, SelectionAnswer, forbidden=FORBIDDEN)
+        decided = await self.caller.decide(workflow, prompt, SelectionAnswer, forbidden=FORBIDDEN)
         if decided.answer is None:
             return [_rejected(workflow, decided.refusal, decided.call)]
         try:
-            self._check(workflow, decided.answer)
+            await self._check(workflow, decided.answer)
             selected = _selected(workflow, decided.answer, decided.call)
             check_recordable(selected)
         except (NotAllowed, UnknownReference) as error:
             return [_rejected(workflow, str(error), decided.call)]
         return [selected]
 
-    def _check(self, workflow: Workflow, answer: SelectionAnswer) -> None:
+    async def _check(self, workflow: Workflow, answer: SelectionAnswer) -> None:
         spec = check_action(answer.action, workflow, self.catalog)
         check_schema(answer.parameters_schema, spec)
         check_documents(answer.required_input_documents, spec)
-        resolve(answer.required_input_documents, workflow.current.messages)
-        known = workflow.current.opening.connections
-        if answer.required_connection is not None and answer.required_connection not in known:
-            raise NotAllowed(
-                f"{answer.required_connection!r} is no connection; known are {', '.join(known) or 'none'}."
-            )
+        await documents_named(answer.required_input_documents, workflow, self.content)
+        check_connection(answer.required_connection, workflow)
 
-    def _planned(self, workflow: Workflow) -> ActionSelected | SelectionRejected:
+    async def _planned(self, workflow: Workflow) -> ActionSelected | SelectionRejected:
         """In Actionplan mode the plan has chosen already; the same checks hold."""
         action = workflow.task.planned[workflow.step.number - 1]
         answer = SelectionAnswer(
             action=action.action,
             action_objective=action.action_objective,
+            learnings=action.learnings,
             required_input_documents=action.required_input_documents,
             required_connection=action.required_connection,
         )
         try:
-            self._check(workflow, answer)
+            await self._check(workflow, answer)
         except (NotAllowed, UnknownReference) as error:
             return _rejected(workflow, str(error), None)
         return _selected(workflow, answer, None)
 
 
 def _rejected(workflow: Workflow, reason: str, call: ModelCall | None) -> SelectionRejected:
-    return SelectionRejected(**step_place(workflow), try_=workflow.step.try_, reason=reason[:2_000], model_call=call)
+    return SelectionRejected(
+        **step_place(workflow), try_=workflow.step.try_, reason=reason[:MAX_REASON], model_call=call
+    )
 
 
 def _selected(workflow: Workflow, answer: SelectionAnswer, call: ModelCall | None) -> ActionSelected:
@@ -97,22 +101,11 @@ def _selected(workflow: Workflow, answer: SelectionAnswer, call: ModelCall | Non
 
 def generate_react_plan_selection_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> SelectionPrompt:
     """What stage 1 shows to the model (P-01)."""
-    task, opening, messages = workflow.task, workflow.current.opening, history(workflow)
-    return SelectionPrompt(
+    return task_prompt(
+        SelectionPrompt,
+        workflow,
+        catalog,
         template=TEMPLATE,
-        user_prompt=opening.prompt,
-        language=language(workflow),
-        objective=task.plan.objective,
-        success_criteria=task.plan.success_criteria,
-        task_type=task.plan.task_type,
-        expected_formats=task.plan.expected_formats,
-        catalog=catalog_lines(allowed_actions(workflow, catalog)),
-        documents=document_lines(workflow.current.messages),
-        connections=opening.connections,
-        history=messages,
-        history_text=history_text(messages, earlier_history(workflow)),
-        hint=task.hint,
-        improvements=task.improvements,
-        refusal=workflow.step.refusals[-1] if workflow.step.refusals else None,
+        hint=workflow.task.hint,
         steps_left=max_steps(workflow) - workflow.step.number + 1,
     )

@@ -29,9 +29,9 @@ def _answer(name: str, limits: Limits) -> dict[str, Any]:
     except Unreadable as error:
         return {"unreadable": str(error)}
     except MemoryError:
-        return {"unreadable": f"{name!r} needs more memory than a document may use; hand over a smaller part of it."}
+        return {"unreadable": "needs more memory than a document may use; hand over a smaller part of it."}
     except RecursionError:
-        return {"unreadable": f"{name!r} is nested too deeply to be read; hand over a simpler version of it."}
+        return {"unreadable": "is nested too deeply to be read; hand over a simpler version of it."}
 
 
 def _keep_stdout_for_the_answer() -> BinaryIO:

@@ -16,7 +16,7 @@ _HEAD = re.compile(r"\A# ?(?P<name>.*)\n\n<!-- (?P<mime>\S*)(?P<truncated> trunc
 
 
 class Unreadable(Exception):
-    """The document holds nothing that can be read; the message says why and what to do."""
+    """The document holds nothing that can be read; the message says why and what to do, after the document's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,9 @@ def _page(page: Any, number: int) -> Iterator[Part]:
         is_image = not text and bool(page.images)
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - the library documents no end of its errors
+    except Exception as error:  # the library documents no end of its errors
+        if error.args and isinstance(error.args[0], MemoryError):  # the library wraps it
+            raise error.args[0] from error
         yield Note(f"Page {number} is damaged; its text could not be read.", truncated=True)
         return
     if text:

@@ -64,20 +64,18 @@ def read(data: bytes, name: str, limits: Limits) -> ExtractedDocument:
     """Read the document here and now, in this process: only the child may call this."""
     deadline = time.monotonic() + limits.wall_seconds * PATIENCE
     kind = sniffing.sniff(data, name)
-    reader = _reader(kind, name)
+    reader = _reader(kind)
     try:
         document = collect(reader(data, limits), limits, deadline)
-    except Unreadable as error:  # readers do not know the name
-        raise Unreadable(f"{name!r} {error}") from error
-    except (MemoryError, RecursionError):
+    except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception as error:
         raise Unreadable(
-            f"{name!r} looks like {WORDS_FOR[kind]} but is damaged or incomplete, so nothing of it was read; "
+            f"looks like {WORDS_FOR[kind]} but is damaged or incomplete, so nothing of it was read; "
             f"open it in its own program, save it again and hand over the new file."
         ) from error
     if not document.sections:
-        raise Unreadable(_without_text(name, document.notes))
+        raise Unreadable(_without_text(document.notes))
     notes = (*_mismatch(kind, name), *document.notes)
     return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
 
@@ -113,28 +111,27 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
     )
 
 
-def _reader(kind: str, name: str) -> Reader:
+def _reader(kind: str) -> Reader:
     if kind == sniffing.ENCRYPTED:
         raise Unreadable(
-            f"{name!r} is protected with a password, so nothing of it can be read; "
-            f"save it without a password and hand it over again."
+            "is protected with a password, so nothing of it can be read; "
+            "save it without a password and hand it over again."
         )
     if kind not in READERS:
         raise Unreadable(
-            f"{name!r} is not a kind of document that can be read (its content looks like {kind}); "
-            f"hand over one of {READABLE}."
+            f"is not a kind of document that can be read (its content looks like {kind}); hand over one of {READABLE}."
         )
     reader: Reader = import_module(f"poweron_services.connectors.documents_child.{READERS[kind]}").read
     return reader
 
 
-def _without_text(name: str, notes: tuple[str, ...]) -> str:
+def _without_text(notes: tuple[str, ...]) -> str:
     if notes:
         return (
-            f"{name!r} holds no text that can be read: {notes[0]} "
-            f"If it was scanned, run text recognition (OCR) on it and hand over the result."
+            f"holds no text that can be read: {notes[0]} "
+            "If it was scanned, run text recognition (OCR) on it and hand over the result."
         )
-    return f"{name!r} holds no text; check that it is the file you meant."
+    return "holds no text; check that it is the file you meant."
 
 
 def _mismatch(kind: str, name: str) -> list[str]:

@@ -8,6 +8,8 @@ documents do not say it.
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
 
 from poweron_services.models.builtin import kinds, values
 from poweron_services.models.builtin.closest import Close, closest
@@ -24,6 +26,7 @@ from poweron_services.models.builtin.coverage import (
 from poweron_services.models.builtin.extremes import extremes
 from poweron_services.models.builtin.fitting import fits
 from poweron_services.models.builtin.forms import Forms
+from poweron_services.models.builtin.kinds import Kind
 from poweron_services.models.builtin.passages import Library, Passage, Place, Table, split_sentences
 from poweron_services.models.builtin.question import Question, Term, clauses, listed, understand
 from poweron_services.models.builtin.ranking import Ranking
@@ -38,6 +41,9 @@ MARGIN_OF_ALL = 0.3  # … where all of them are asked for
 SOFT = 0.25  # the weight of words that need not be said anywhere
 MANY = 12  # answers at most
 FEW_SENTENCES = 2
+FEW_VALUES = 4  # … where each says all that is asked, and may contradict the others
+EVERY_WORD = 0.99  # coverage of what says every word of the question itself
+CONTRADICTING: Final[frozenset[Kind]] = frozenset({"amount", "date", "percent", "count", "duration"})
 SHORT = 80  # characters of a sentence that may need the next one
 
 
@@ -111,7 +117,7 @@ class Reader:
         if asked is None and (extreme := extremes(self.library.tables, self.library.around, question)):
             return Finding(clause, tuple(Statement(*found) for found in extreme), complete=True)
         candidates = [one for one in self._candidates(question) if asked is None or asked.said_by(one.passage)]
-        chosen = _together(candidates, MARGIN_OF_ALL if question.wants_all else MARGIN)
+        chosen = _together(candidates, MARGIN_OF_ALL if question.wants_all else MARGIN, question)
         complete = bool(chosen) and chosen[0].coverage >= COMPLETE
         statements = _merged(chosen, question)
         return Finding(clause, tuple(self._continued(statements, chosen)), complete)
@@ -185,17 +191,37 @@ class Reader:
         return any(place.locator.casefold() == question.locator for place in self.library.around)
 
 
-def _together(candidates: list[Candidate], margin: float) -> list[Candidate]:
+def _together(candidates: list[Candidate], margin: float, question: Question) -> list[Candidate]:
     """The best candidate and those that are as good: the same fact elsewhere, other rows, other documents."""
-    if not candidates:
-        return []
-    close = [one for one in candidates if one.score >= _best_of_its_document(one, candidates).score - margin]
     chosen: list[Candidate] = []
-    for one in close:
+    for one in candidates:
         loose = sum(other.passage.kind in ("sentence", "headed", "window", "line", "row") for other in chosen)
-        if one.passage.kind in ("fact", "cell") or loose < FEW_SENTENCES:
+        if _says_it_as_well(one, question) or _says_the_number(one, candidates[0], question):
+            few = FEW_VALUES
+        elif one.score >= _best_of_its_document(one, candidates).score - margin:
+            few = FEW_SENTENCES
+        else:
+            continue
+        if one.passage.kind in ("fact", "cell") or loose < few:
             chosen.append(one)
     return sorted(_distinct(chosen)[:MANY], key=lambda one: (-round(one.score, 1), one.passage.order))
+
+
+def _says_it_as_well(candidate: Candidate, question: Question) -> bool:
+    """Whether it says a question for a value word for word: another value there contradicts, however it is put."""
+    passage = candidate.passage
+    if question.kind not in CONTRADICTING or candidate.coverage < EVERY_WORD:
+        return False
+    if passage.kind == "fact":
+        return passage.label_terms <= {one for term in question.terms for one in (term.stem, *term.same)}
+    return bool(question.bigrams) and question.bigrams <= frozenset(pairwise(passage.sequence))
+
+
+def _says_the_number(candidate: Candidate, best: Candidate, question: Question) -> bool:
+    """Whether it says a number of the question that the best does not: what holds from there on."""
+    numbers = {term.stem for term in question.terms if values.is_number(term.word)}
+    is_short = candidate.passage.kind in ("fact", "sentence", "line")
+    return is_short and bool(numbers & candidate.passage.own - best.passage.own)
 
 
 def _headers(table: Table) -> Statement:

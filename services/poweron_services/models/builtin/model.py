@@ -6,14 +6,14 @@ text for the stages of the loop, plain text where a person reads it.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, Final
 
 from poweron_events.errors import Refused
-from poweron_services.models.builtin import messaging, parameters, planning, refining, selecting
+from poweron_services.models.builtin import listing, messaging, parameters, planning, refining, selecting
 from poweron_services.models.builtin.processing import process
 from poweron_services.models.model import Completion
 from poweron_services.models.prompts import (
+    ActionsPrompt,
     MessagePrompt,
     ParametersPrompt,
     PlanningPrompt,
@@ -53,6 +53,7 @@ def answer(prompt: Prompt) -> str:
 
 _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
     PlanningPrompt: planning.plan,
+    ActionsPrompt: listing.plan_actions,
     SelectionPrompt: selecting.select,
     ParametersPrompt: parameters.fill,
     RefinementPrompt: refining.refine,
@@ -64,7 +65,7 @@ _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
 
 def _size(prompt: Prompt) -> int:
     """The characters of what the prompt shows."""
-    return sum(_characters(getattr(prompt, field.name)) for field in fields(prompt) if field.name != "template")
+    return sum(map(_characters, prompt.shown().values()))
 
 
 def _characters(value: Any) -> int:

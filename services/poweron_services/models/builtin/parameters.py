@@ -29,20 +29,21 @@ def context(**values: JsonValue) -> str:
 
 def fill(prompt: ParametersPrompt) -> str:
     """The fields of the schema that the context says something about."""
-    said = _said(prompt.parameters_context)
-    parameters = {field.name: value for field in prompt.fields if (value := _value(field, said, prompt)) is not None}
+    stated = said(prompt.parameters_context)
+    parameters = {field.name: value for field in prompt.fields if (value := _value(field, stated, prompt)) is not None}
     return orjson.dumps({"schema": "parameters_v1", "parameters": parameters}).decode()
 
 
-def _value(field: SchemaField, said: dict[str, JsonValue], prompt: ParametersPrompt) -> JsonValue:
-    if field.name in said:
-        return said[field.name]
+def _value(field: SchemaField, stated: dict[str, JsonValue], prompt: ParametersPrompt) -> JsonValue:
+    if field.name in stated:
+        return stated[field.name]
     if field.required and field.name in _FREE_TEXT:
         return prompt.parameters_context.strip() or prompt.action_objective
     return prompt.action_objective if field.required and field.type == "string" else None
 
 
-def _said(text: str) -> dict[str, JsonValue]:
+def said(text: str) -> dict[str, JsonValue]:
+    """The values that a parameters context names."""
     found: dict[str, JsonValue] = {}
     for name, written in _LINE.findall(text):
         found.setdefault(name, _decoded(written))

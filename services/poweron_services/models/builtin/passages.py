@@ -20,6 +20,7 @@ MAX_PASSAGES = 30_000
 WINDOW = 4  # lines that are read together
 MAX_WINDOW_LINE = 120  # characters; longer lines are sentences
 BESIDE = 4  # lines above and below that a line belongs to
+SENTENCE_WORDS = 4  # at least, with a full stop behind them
 MAX_BODY = 700  # characters of what stands below a heading
 MAX_STATEMENT = 600  # characters
 OPENING = 14  # passages at the start of a document, where its writer may stand
@@ -215,7 +216,7 @@ class _Reader:
             fact = self._labelled(line, beside)
             yield fact or self._line(line, beside)
             window = lines[index : index + WINDOW + 1]
-            if len(window) > 1 and not fact and max(map(len, window)) <= MAX_WINDOW_LINE:
+            if len(window) > 1 and not fact and not _is_whole(line) and max(map(len, window)) <= MAX_WINDOW_LINE:
                 yield self._passage("window", window[0], " · ".join(window[1:]), own_from=" ".join(window))
             if len(line) > sources.VERSE_LINE:
                 yield from self._said(split_sentences(line, self.language))
@@ -251,7 +252,9 @@ class _Reader:
             yield passage
 
     def _labelled(self, line: str, beside: str = "") -> Passage | None:
-        match = _LABELLED.fullmatch(line) or _DATE_LABEL.fullmatch(line) or _AMOUNT.fullmatch(line)
+        match = _LABELLED.fullmatch(line) or _DATE_LABEL.fullmatch(line)
+        if match is None and not _is_whole(line):
+            match = _AMOUNT.fullmatch(line)
         if match is None or len(match["label"].split()) > tables.LABEL_WORDS + 1 or _CODE.search(match["label"]):
             return None
         if "://" in line[: len(match["label"]) + 4] or match["label"].endswith(("#", "$")):
@@ -315,7 +318,7 @@ class _Reader:
             label_terms=frozenset(terms(_BRACKETS.sub(" ", label), self.language)),
             heading=self.heading,
             order=self.order,
-            sequence=sequence if kind == "sentence" else (),
+            sequence=sequence if kind in ("sentence", "line") else (),
         )
 
     def _under(self, heading: str) -> None:
@@ -329,6 +332,11 @@ def split_sentences(text: str, language: str) -> list[str]:
     import sentencex  # noqa: PLC0415 - other models never need it
 
     return [sentence.strip() for sentence in sentencex.segment(language, text) if sentence.strip()]
+
+
+def _is_whole(line: str) -> bool:
+    """Whether a line is a whole sentence, which names nothing that follows and needs no label."""
+    return line.endswith(".") and len(line.split()) >= SENTENCE_WORDS
 
 
 def _whole(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,24 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": 'The documents do not say: "{question}"',
         "de": "Die Dokumente sagen dazu nichts: „{question}“",
     },
+    "not_said_in_part": {
+        "en": 'What was read of the documents does not say: "{question}"',
+        "de": "Was von den Dokumenten gelesen wurde, sagt dazu nichts: „{question}“",
+    },
+    "other_language": {
+        "en": (
+            'Nothing was found for "{question}". The documents are in another language; '
+            "a question in that language may find more."
+        ),
+        "de": (
+            "Zu „{question}“ wurde nichts gefunden. Die Dokumente sind in einer anderen Sprache; "
+            "eine Frage in dieser Sprache findet vielleicht mehr."
+        ),
+    },
+    "stands_above": {
+        "en": 'For "{question}" nothing was found but what stands above.',
+        "de": "Zu „{question}“ wurde nichts gefunden außer dem, was oben steht.",
+    },
     "closest": {
         "en": "These passages are closest to it; none of them says it directly:",
         "de": "Diese Stellen kommen der Frage am nächsten; keine davon sagt es direkt:",

@@ -1,10 +1,12 @@
 """`ai.process` without a language model: questions are answered from the text, reports are put together from it."""
 
+import re
 from collections.abc import Iterable
 
 import orjson
 
-from poweron_services.models.builtin import summarising
+from poweron_services.decider.languages import detect
+from poweron_services.models.builtin import kinds, summarising, values
 from poweron_services.models.builtin.answering import Finding, Reader, Statement
 from poweron_services.models.builtin.closest import Close
 from poweron_services.models.builtin.converting import as_csv, converted
@@ -15,6 +17,7 @@ from poweron_services.models.builtin.sources import Reading
 from poweron_services.models.builtin.words import known_language, language_of
 from poweron_services.models.prompts import ProcessPrompt
 
+_ABOUT_IT = re.compile(r"\b(?:it|its|they|them|their|es|sie|er|ihn|ihm|ihr)\b", re.IGNORECASE)
 MAX_NOTES = 5  # of a document
 
 
@@ -38,25 +41,44 @@ def process(prompt: ProcessPrompt) -> str:
         written = summarising.summary(held, language, prompt.output_format)
         return _with_remarks(written, held, language) if prompt.output_format == "markdown" else written
     findings = Reader(held, spoken).findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt, ())]
-    written = _with_remarks(answer(findings, language), held, language)
+    written = _with_remarks(answer(findings, language, _refusing(prompt, held)), held, language)
     return _formatted(prompt, findings, written, remarks(held, language))
 
 
-def answer(findings: list[Finding], language: str) -> str:
-    """The findings as markdown, each statement with its place."""
-    return "\n\n".join(_paragraph(finding, language) for finding in findings)
+def answer(findings: list[Finding], language: str, refusing: str) -> str:
+    """The findings as markdown, each statement with its place; `refusing` is the phrase where there is none."""
+    phrases = ["stands_above" if _stands_in(findings[:index], one) else refusing for index, one in enumerate(findings)]
+    return "\n\n".join(_paragraph(one, language, phrase) for one, phrase in zip(findings, phrases, strict=True))
 
 
-def _paragraph(finding: Finding, language: str) -> str:
+def _stands_in(before: list[Finding], finding: Finding) -> bool:
+    """Whether a question about the one before it asks for a kind of value that the answer to that one shows."""
+    kind = kinds.kind_of(finding.question)
+    if kind not in values.TYPED or not _ABOUT_IT.search(finding.question) or not before:
+        return False
+    return any(values.holds(kind, statement.text, finding.question) for statement in before[-1].statements)
+
+
+def _paragraph(finding: Finding, language: str, refusing: str) -> str:
     if not finding.statements:
-        return _refusal(finding, language)
+        return _refusal(finding, language, refusing)
     lines = [_line(statement) for statement in finding.statements]
     return lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)
 
 
-def _refusal(finding: Finding, language: str) -> str:
+def _refusing(prompt: ProcessPrompt, held: Library) -> str:
+    """The phrase for what was not found: nothing is denied that was not read or may be said in other words."""
+    asked = detect(prompt.ai_prompt)
+    read = {detect(document.text) for document in prompt.documents}
+    if asked and not read & {asked, None}:
+        return "other_language"
+    in_part = bool(held.left_out) or any(reading.in_part for reading in held.readings)
+    return "not_said_in_part" if in_part else "not_said"
+
+
+def _refusal(finding: Finding, language: str, refusing: str) -> str:
     """That the documents do not say it, and below what comes closest, told apart from an answer."""
-    refused = say("not_said", language, question=" ".join(finding.question.split())[:500])
+    refused = say(refusing, language, question=" ".join(finding.question.split())[:500])
     if not finding.closest:
         return refused
     quotes = "\n".join(f"- “{close.quote}” — {close.place}" for close in finding.closest)

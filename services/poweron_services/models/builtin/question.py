@@ -27,8 +27,19 @@ _ASKING = (
     r"(?:what|who|whom|whose|when|where|which|how|why|is|are|was|were|does|do|did"
     r"|wer|wann|wo|wie|welche[rsnm]?|warum|wem|wen)"
 )
+_WITH = r"(?:at|by|for|from|in|on|of|to|under|until|with|an|auf|bei|bis|für|in|mit|seit|um|von|zu)"
+_PREFACE = re.compile(
+    r"^\W*(?:please\s+|bitte\s+)?"
+    r"(?:compare|look (?:at|through)|go through|read|check|use|analy[sz]e|vergleiche|lies|prüfe|nimm|analysiere)\s+"
+    r"(?:(?:all|both|two|of|the|these|those|this|earlier|previous|other"
+    r"|alle|beiden?|zwei|die|das|diese|dieses|früheren?|vorigen?|anderen?)\s+)*"
+    rf"(?:documents?|files?|dokumente?|dateien?)\s*:\s+(?={_ASKING}\b)",
+    re.IGNORECASE,
+)
+"""Tells where to look, and nothing that would tell one document from another."""
 _CLAUSES = re.compile(
-    rf"\?+\s+|\n+|;\s+|,?\s+(?:and|und|sowie|as well as)\s+(?:also\s+|auch\s+)?(?={_ASKING}\b)|,\s+(?={_ASKING}\b)",
+    rf"\?+\s+|\n+|;\s+|,?\s+(?:and|und|sowie|as well as)\s+(?:also\s+|auch\s+)?"
+    rf"(?=(?:{_WITH}\s+(?={_ASKING}\s+\w))?{_ASKING}\b)|,\s+(?={_ASKING}\b)",
     re.IGNORECASE,
 )
 _LISTED = re.compile(
@@ -149,7 +160,7 @@ class Question:
 
 def clauses(request: str) -> list[str]:
     """The questions that a request consists of."""
-    parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(request[:MAX_QUESTION])]
+    parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(_PREFACE.sub("", request[:MAX_QUESTION]))]
     return [part for part in parts if part and any(not is_small(token, "en") for token in tokens(part))][:MAX_PARTS]
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 from poweron_events.event import CriterionProgress
 from poweron_events.observation import Observation
 from poweron_events.refinement import Classification
+from poweron_services.decider.approval import tells_of_a_denial
+from poweron_services.decider.rules import WRITING, stops_every_attempt
 from poweron_services.models.answers import RefinementAnswer, ReviewAnswer
 from poweron_services.models.prompts import RefinementPrompt, ReviewPrompt
 
@@ -14,20 +16,17 @@ READ_DIRECTLY = "Answer from the documents of the request directly; ai.process r
 WRITE_PLAINLY = "Write the result with ai.process."
 HALF_WAY = 400  # thousandths of a criterion, once the documents are read
 
-_FINAL = frozenset({"ai.process", "document.generateReport"})
-_FINAL_STOPS = ("cancel", "budget", "deadline")
-
 
 def refine(prompt: RefinementPrompt) -> str:
     """Continue or stop."""
-    succeeded, final = prompt.observation.success, prompt.selected_action in _FINAL
+    succeeded, final = prompt.observation.success, prompt.selected_action in WRITING
     if succeeded and final:
         return _stop("success", "The result is written and states its sources.", _all_met(prompt.progress))
     if prompt.steps_left < 1:
         return _stop("failed", _why(prompt.observation, "No steps are left."), prompt.progress)
     if succeeded:
         return _go_on(prompt)
-    if prompt.selected_action == "ai.process":
+    if prompt.selected_action == "ai.process" or tells_of_a_denial(prompt.observation):
         return _stop("failed", _why(prompt.observation, "The request could not be answered."), prompt.progress)
     return _try_again(prompt)
 
@@ -38,12 +37,18 @@ def review(prompt: ReviewPrompt) -> str:
     met = bool(prompt.progress) and all(one.met for one in prompt.progress)
     if met or _has_result(prompt):
         return _reviewed("success", "All criteria are met.", _all_met(prompt.progress))
-    stopped = prompt.stopped_because.casefold()
-    answerable = not any(message.action == "ai.process" for message in prompt.history)
-    if prompt.retries_left and answerable and not any(word in stopped for word in _FINAL_STOPS):
+    if prompt.retries_left and _has_another_way(prompt):
         return _reviewed("retry", "The request was not answered yet.", prompt.progress, (READ_DIRECTLY,))
     reason = _why(last, prompt.stopped_because) if last else prompt.stopped_because
     return _reviewed("failed", reason or "The request could not be answered.", prompt.progress)
+
+
+def _has_another_way(prompt: ReviewPrompt) -> bool:
+    """Whether the documents may still be read directly; what a person denied is not done by a detour."""
+    if prompt.last_observation is not None and tells_of_a_denial(prompt.last_observation):
+        return False
+    answered = any(message.action == "ai.process" for message in prompt.history)
+    return not answered and not stops_every_attempt(prompt.stopped_because)
 
 
 def _go_on(prompt: RefinementPrompt) -> str:
@@ -92,7 +97,7 @@ def _reviewed(
 def _has_result(prompt: ReviewPrompt) -> bool:
     """Whether the newest step wrote a result."""
     newest = next((message for message in prompt.history if message.kind == "step"), None)
-    return newest is not None and newest.action in _FINAL and newest.success is True
+    return newest is not None and newest.action in WRITING and newest.success is True
 
 
 def _all_met(progress: tuple[CriterionProgress, ...]) -> tuple[CriterionProgress, ...]:

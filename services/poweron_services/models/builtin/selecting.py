@@ -23,6 +23,7 @@ MAX_QUERY = 400  # characters
 MAX_LEARNINGS = 5
 
 _REQUEST_LABEL = re.compile(r"round(\d+)_request")
+_EXTRACTED = re.compile(r"round(\d+)_task\d+_action\d+_extract")
 _READABLE = re.compile(r"round\d+_task\d+_action\d+_(?:extract|search|scrape|crawl)")
 _WRITTEN = re.compile(r"round(\d+)_task\d+_action\d+_process")
 
@@ -39,10 +40,15 @@ class Choice:
 
 def select(prompt: SelectionPrompt) -> str:
     """The selection of one action."""
+    return _answer(choose(prompt), prompt.improvements).model_dump_json(by_alias=True)
+
+
+def choose(prompt: SelectionPrompt) -> Choice:
+    """The one action that is next."""
     choice = _choice(prompt, _offered(prompt))
     if prompt.refusal:
         choice = replace(choice, references=_one_by_one(choice.references, prompt.documents))
-    return _answer(choice, prompt.improvements).model_dump_json(by_alias=True)
+    return choice
 
 
 def _offered(prompt: SelectionPrompt) -> set[str]:
@@ -118,7 +124,9 @@ _FIELDS = {
 
 def _unread(prompt: SelectionPrompt) -> tuple[str, ...]:
     """The lists of documents that came with a request and that nobody has tried to extract since."""
-    last = max((message.round for message in prompt.history if message.action == EXTRACT), default=0)
+    tried = [message.round for message in prompt.history if message.action == EXTRACT]
+    read = [int(found[1]) for label in _distinct(prompt.documents) if (found := _EXTRACTED.fullmatch(label))]
+    last = max((*tried, *read), default=0)
     return tuple(list_reference(label) for label in _request_labels(prompt) if int(label[5:].split("_")[0]) > last)
 
 

@@ -1,0 +1,62 @@
+"""What is wrong with data, in words that its sender can act on, be it a person, a program or a model."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+MAX_REASON = 2_000  # characters
+MAX_PROBLEMS = 5  # that are told of one error
+
+Said = Callable[[Mapping[str, Any]], str]
+"""What is wrong with a field, from the limits that it has."""
+
+
+def explain(error: ValidationError | RecursionError) -> str:
+    """A validation error as one sentence a sender can act on."""
+    if isinstance(error, RecursionError):
+        return "the data is nested too deeply"
+    problems = error.errors(include_url=False, include_input=False)[:MAX_PROBLEMS]
+    return "; ".join(map(_problem, problems))[:MAX_REASON]
+
+
+def _problem(problem: ErrorDetails) -> str:
+    named = ".".join(map(str, problem["loc"])) or "data"
+    plainly = _PLAINLY.get(problem["type"])
+    return f"{named}: {problem['msg']}" if plainly is None else f"{named} {plainly(problem.get('ctx', {}))}"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _entries(count: int) -> str:
+    return _counted(count, "entry", "entries")
+
+
+def _characters(count: int) -> str:
+    return _counted(count, "character", "characters")
+
+
+def _says(words: str) -> Said:
+    return lambda _: words
+
+
+_PLAINLY: Final[Mapping[str, Said]] = {
+    "missing": _says("is missing"),
+    "extra_forbidden": _says("is not a known field"),
+    "string_unicode": _says("must be a text in UTF-8, which some of its bytes are not"),
+    "string_type": _says("must be a text"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _says("must be a whole number")),
+    **dict.fromkeys(("bool_type", "bool_parsing"), _says("must be true or false")),
+    **dict.fromkeys(("list_type", "tuple_type"), _says("must be a list")),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), _says("must be an object")),
+    "literal_error": lambda limits: f"must be {limits['expected']}",
+    "too_short": lambda limits: f"must have at least {_entries(limits['min_length'])}",
+    "too_long": lambda limits: f"must have at most {_entries(limits['max_length'])}",
+    "string_too_short": lambda limits: f"must have at least {_characters(limits['min_length'])}",
+    "string_too_long": lambda limits: f"must have at most {_characters(limits['max_length'])}",
+    "greater_than_equal": lambda limits: f"must be at least {limits['ge']}",
+    "less_than_equal": lambda limits: f"must be at most {limits['le']}",
+}

@@ -1,0 +1,195 @@
+"""Entries: what whoever reads the rows is given, as frozen models, camelCase on the wire."""
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from poweron_events.event import DocumentRef, Model
+
+WorkflowStatus = Literal["running", "completed", "failed", "cancelled", "never_opened"]
+
+
+class WorkflowSummary(Model):
+    """One workflow of the list: what was asked first, and how it stands."""
+
+    workflow_id: str
+    status: WorkflowStatus
+    phase: str
+    frozen: bool
+    prompt: str | None
+    workflow_mode: str | None
+    max_steps: int | None
+    current_round: int
+    current_task: int
+    attempt: int
+    current_step: int
+    current_action: int
+    """How many actions the task at hand has had in all its attempts: the number in the newest result's label."""
+    message: str | None
+    """What the last round ended with; None while it runs."""
+    steps: int
+    tokens: int
+    cost_nano_usd: int
+    seq: int
+    """How many records the workflow has."""
+    opened: str
+    updated: str
+    cursor: str
+    """Names this line: the page of the list that follows it begins after it."""
+
+
+class RoundSummary(Model):
+    """One round: what was asked and how it ended."""
+
+    round: int
+    prompt: str
+    workflow_mode: str
+    max_steps: int
+    status: str
+    reason: str
+    message: str | None
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    duration_ms: int | None
+    opened: str
+
+
+class TaskEntry(Model):
+    """One task of a round."""
+
+    round: int
+    task: int
+    objective: str
+    task_type: str
+    success_criteria: tuple[str, ...]
+    status: str
+    attempts: int
+    retries: int
+    actions: int
+    tokens: int
+    criteria_progress: JsonValue
+    reason: str
+
+
+class StepEntry(Model):
+    """One iteration of the loop."""
+
+    round: int
+    task: int
+    attempt: int
+    step: int
+    status: str
+    action: str | None
+    objective: str | None
+    parameters: JsonValue
+    approval: str | None
+    approval_by: str | None
+    approval_reason: str | None
+    refusals: tuple[str, ...]
+    tries: int
+    success: bool | None
+    outcome: str | None
+    error: str | None
+    result_label: str | None
+    decision: str | None
+    decision_reason: str | None
+    classification: str | None
+    hint: str | None
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    duration_ms: int | None
+
+
+class ApprovalEntry(Model):
+    """One action that waits for a person, with everything that is decided about."""
+
+    workflow_id: str
+    round: int
+    task: int
+    attempt: int
+    step: int
+    action: str
+    objective: str
+    parameters: JsonValue
+    parameters_sha256: str
+    prompt: str
+    asked: str
+    expires: str
+
+
+class HistoryEntry(Model):
+    """One message of the history."""
+
+    seq: int
+    round: int
+    task: int
+    attempt: int
+    step: int
+    kind: str
+    action: str | None
+    status: str
+    success: bool | None
+    message: str
+    summary: str
+    documents_label: str | None
+    documents: tuple[DocumentRef, ...]
+    findings: tuple[str, ...]
+    learnings: tuple[str, ...]
+    time: str
+
+
+class EventEntry(Model):
+    """One record of a workflow, with its verdict and its payload."""
+
+    seq: int
+    type: str
+    verdict: str
+    partition: int
+    offset: int
+    time: str
+    id: str
+    causationid: str | None
+    sha256: str
+    data: JsonValue
+
+
+class DocumentEntry(DocumentRef):
+    """One document, under the label that names it."""
+
+    round: int
+    label: str
+    seq: int
+
+
+class UsageEntry(Model):
+    """One model call."""
+
+    seq: int
+    verdict: str
+    type: str
+    provider: str
+    model: str
+    template: str
+    template_sha256: str
+    prompt_ref: str | None
+    answer_ref: str | None
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+    duration_ms: int
+    tries: int
+
+
+class DeadLetterEntry(Model):
+    """One record that nobody can read."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    size: int
+    raw: bytes | None = Field(repr=False)
+    time: str

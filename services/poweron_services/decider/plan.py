@@ -1,0 +1,62 @@
+"""A whole plan, checked before its first action runs (Actionplan mode, deprecated)."""
+
+from collections.abc import Mapping, Sequence
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.fold.history import list_reference
+from poweron_events.fold.state import Workflow, max_steps, result_label
+from poweron_events.planning import PlannedAction
+from poweron_services.decider.defaults import defaults, overruled
+from poweron_services.decider.validation import (
+    NotAllowed,
+    check_action,
+    check_connection,
+    check_documents,
+    complete_parameters,
+    fields_of,
+)
+
+
+def check_plan(actions: Sequence[PlannedAction], workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> None:
+    """Refuse a plan that breaks a rule which each of its actions has to keep when it runs.
+
+    What its references name is not checked here.
+
+    Raises:
+        NotAllowed: says which action it is and what is wrong with it.
+    """
+    limit = max_steps(workflow)
+    if len(actions) > limit:
+        raise NotAllowed(f"The plan has {len(actions)} actions; this task may take {limit}.")
+    for number, action in enumerate(actions, start=1):
+        try:
+            _check(action, workflow, catalog)
+        except NotAllowed as error:
+            raise NotAllowed(in_plan(number, error)) from error
+
+
+def in_plan(number: int, error: Exception) -> str:
+    """What is wrong, and with which action of the plan."""
+    return f"Action {number} of the plan: {error}"
+
+
+def results(actions: Sequence[PlannedAction], workflow: Workflow) -> tuple[str, ...]:
+    """References to what the actions of a plan will have written: their labels are known beforehand (M-08)."""
+    return tuple(
+        list_reference(result_label(workflow, action.action, ahead=number))
+        for number, action in enumerate(actions, start=1)
+    )
+
+
+def _check(action: PlannedAction, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> None:
+    spec = check_action(action.action, workflow, catalog)
+    check_connection(action.required_connection, workflow)
+    check_documents(action.required_input_documents, spec)
+    complete_parameters(
+        action.parameters,
+        fields=fields_of(None, spec),
+        spec=spec,
+        documents=action.required_input_documents,
+        defaults=defaults(spec.name, workflow),
+        overruled=overruled(spec.name, action.parameters, workflow),
+    )

@@ -1,0 +1,8 @@
+"""Language models of providers, over pydantic-ai's direct requests: one call is one request.
+
+Importing this takes more than a second, so only who was told to use such a model does.
+"""
+
+from poweron_services.models.providers.model import Patience, ProviderModel
+
+__all__ = ["Patience", "ProviderModel"]

@@ -1,0 +1,194 @@
+"""The clients of the providers: where they are, who we are, and how much of an answer is read at most.
+
+A client library takes seconds to import, so each is imported only where its provider is named.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+import httpx2
+from pydantic import SecretStr
+from pydantic_ai.models import Model
+
+from poweron_events.errors import Refused
+from poweron_services.config import Provider, ProviderSettings, wrong_address
+
+CONNECT_TIMEOUT = 10.0  # seconds
+MAX_BODY = 4_000_000  # bytes
+NO_KEY: Final = "no-key"  # servers of one's own often want none, their client libraries always do
+OPENAI: Final = "https://api.openai.com/v1"
+ANTHROPIC: Final = "https://api.anthropic.com"
+MISTRAL: Final = "https://api.mistral.ai"
+OLLAMA: Final = "http://localhost:11434/v1"
+
+KEY_VARIABLES: Final[Mapping[str, str]] = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "mistral": "MISTRAL_API_KEY",
+    "azure": "AZURE_OPENAI_API_KEY",
+    "ollama": "OLLAMA_API_KEY",
+}
+PLACE_VARIABLES: Final[Mapping[str, str]] = {
+    "openai": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "mistral": "MISTRAL_BASE_URL",
+    "azure": "AZURE_OPENAI_ENDPOINT",
+    "ollama": "OLLAMA_BASE_URL",
+}
+
+
+class TooMuch(httpx2.TransportError):
+    """The answer is longer than what is read, or was compressed so that nobody knows how long it is."""
+
+
+def http_client(timeout: float) -> httpx2.AsyncClient:
+    """A client that never reads more of an answer than `MAX_BODY`; the proxies of the environment are used."""
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [_bound]},
+    )
+
+
+async def _bound(response: httpx2.Response) -> None:
+    if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+        raise TooMuch("compressed, though that was not asked for")
+    response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream))
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that is given up once it is too long."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MAX_BODY
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise TooMuch(f"longer than {MAX_BODY} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a provider is, who we are there, and the version of its interface where it wants one named."""
+
+    place: str
+    key: str
+    version: str | None = None
+
+
+def access(provider: Provider, known: ProviderSettings) -> Access:
+    """What the provider's variables say.
+
+    Raises:
+        Refused: a variable must be set first; the sentence names it.
+    """
+    found = _ACCESS[provider](known)
+    if (wrong := wrong_address(found.place)) is not None:
+        raise Refused(f"{PLACE_VARIABLES[provider]} {wrong}")
+    return found
+
+
+def pydantic_model(provider: Provider, name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    """The model as pydantic-ai knows it."""
+    return _MODELS[provider](name, way, client)
+
+
+def _openai_access(known: ProviderSettings) -> Access:
+    place = _text(known.openai_base_url)
+    key = _text(known.openai_api_key) or (NO_KEY if place else _key_of("openai", None))
+    return Access(place or OPENAI, key)
+
+
+def _anthropic_access(known: ProviderSettings) -> Access:
+    return Access(_text(known.anthropic_base_url) or ANTHROPIC, _key_of("anthropic", known.anthropic_api_key))
+
+
+def _mistral_access(known: ProviderSettings) -> Access:
+    return Access(_text(known.mistral_base_url) or MISTRAL, _key_of("mistral", known.mistral_api_key))
+
+
+def _azure_access(known: ProviderSettings) -> Access:
+    place, key = _text(known.azure_openai_endpoint), _key_of("azure", known.azure_openai_api_key)
+    if place is None:
+        raise Refused("A model of azure is asked for: set AZURE_OPENAI_ENDPOINT to where it is.")
+    if known.openai_api_version is None and not place.rstrip("/").endswith("/v1"):
+        raise Refused("A model of azure is asked for: set OPENAI_API_VERSION, or an AZURE_OPENAI_ENDPOINT with `/v1`.")
+    return Access(place, key, known.openai_api_version)
+
+
+def _ollama_access(known: ProviderSettings) -> Access:
+    return Access(_text(known.ollama_base_url) or OLLAMA, _text(known.ollama_api_key) or NO_KEY)
+
+
+_ACCESS: Final[Mapping[Provider, Callable[[ProviderSettings], Access]]] = {
+    "openai": _openai_access,
+    "anthropic": _anthropic_access,
+    "mistral": _mistral_access,
+    "azure": _azure_access,
+    "ollama": _ollama_access,
+}
+
+
+def _openai(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 - only its own client is imported
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
+
+    return OpenAIChatModel(name, provider=OpenAIProvider(way.place, way.key, http_client=client))
+
+
+def _anthropic(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 - only its own client is imported
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 - as above
+
+    provider = AnthropicProvider(api_key=way.key, base_url=way.place, http_client=client)
+    return AnthropicModel(name, provider=provider)
+
+
+def _mistral(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.mistral import MistralModel  # noqa: PLC0415 - only its own client is imported
+    from pydantic_ai.providers.mistral import MistralProvider  # noqa: PLC0415 - as above
+
+    return MistralModel(name, provider=MistralProvider(api_key=way.key, base_url=way.place, http_client=client))
+
+
+def _azure(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 - only its own client is imported
+    from pydantic_ai.providers.azure import AzureProvider  # noqa: PLC0415 - as above
+
+    provider = AzureProvider(azure_endpoint=way.place, api_version=way.version, api_key=way.key, http_client=client)
+    return OpenAIChatModel(name, provider=provider)
+
+
+def _ollama(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415 - only its own client is imported
+    from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415 - as above
+
+    return OllamaModel(name, provider=OllamaProvider(way.place, way.key, http_client=client))
+
+
+_MODELS: Final[Mapping[Provider, Callable[[str, Access, httpx2.AsyncClient], Model]]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "mistral": _mistral,
+    "azure": _azure,
+    "ollama": _ollama,
+}
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
+
+
+def _key_of(provider: Provider, key: SecretStr | None) -> str:
+    given = _text(key)
+    if given is None:
+        raise Refused(f"A model of {provider} is asked for: set {KEY_VARIABLES[provider]} to your key.")
+    return given

@@ -1,0 +1,171 @@
+"""What can go wrong with a provider, in our words: what it means for the prompt, and whether another try may help.
+
+Whatever a provider says about an error may hold the key that it was shown, so it is scrubbed, and foreign
+errors are never chained: their texts would reach the log.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+import orjson
+from pydantic import SecretStr
+from pydantic_ai import exceptions as ai
+
+from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_services.config import ProviderSettings
+from poweron_services.models.model import TooLong
+from poweron_services.models.providers.clients import KEY_VARIABLES, MAX_BODY, PLACE_VARIABLES, TooMuch
+
+MAX_SAID = 300  # characters of what a provider says about an error
+SHORT = 6  # characters; nothing that short is a secret
+LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|(?i:\bbearer)\s+\S+")
+REFUSING: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}  # statuses that another try does not change
+HIDDEN: Final = "[hidden]"
+NEXT_QUOTA: Final = "Top it up, or set POWERON_MODEL to a model elsewhere."
+NEXT_BUSY: Final = "Wait {}, or have the limits of the account raised."
+NEXT_TROUBLE: Final = "The provider's status page, or the log of a server of your own, may say more."
+ENDING_WITH_V1: Final = frozenset({"openai", "ollama"})  # providers whose address usually ends so
+SAYS_TOO_LONG: Final = re.compile(
+    r"prompt is too long|context (?:length|size|window)|too many (?:input )?tokens", re.IGNORECASE
+)
+
+
+class Again(Exception):
+    """A try failed and another may do better, after `wait` seconds if that is known; else it ends in `final`."""
+
+    def __init__(self, final: PowerOnError, wait: float | None = None) -> None:
+        super().__init__(str(final))
+        self.final = final
+        self.wait = wait
+
+
+@dataclass(frozen=True)
+class Scrubber:
+    """Takes secrets out of what others say."""
+
+    secrets: tuple[str, ...]
+
+    @classmethod
+    def of(cls, known: ProviderSettings) -> "Scrubber":
+        """One that knows every key, and the names and passwords within addresses."""
+        values = [value.get_secret_value() for _, value in known if isinstance(value, SecretStr)]
+        found = {part for value in values for part in _secrets_in(value) if len(part) >= SHORT}
+        return cls(tuple(sorted(found, key=len, reverse=True)))
+
+    def __call__(self, text: str) -> str:
+        for secret in self.secrets:
+            text = text.replace(secret, HIDDEN)
+        return LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+
+
+def _secrets_in(value: str) -> Iterable[str]:
+    if "://" not in value:
+        return [value]
+    try:
+        place = urlsplit(value)
+    except ValueError:
+        return [value]
+    return [part for part in (place.username, place.password, place.query) if part]
+
+
+def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> PowerOnError | Again:
+    """What an error of a request means: an error of ours, or `Again` where another try may help."""
+    named = f"{provider}:{name}"
+    if _comes_from(error, TooMuch):
+        return Refused(f"The answer of {named} was longer than {MAX_BODY} bytes, or compressed; it was not read.")
+    if _is_too_long(error):
+        return TooLong(f"The prompt, with POWERON_MODEL_MAX_TOKENS for the answer, is longer than what {named} takes.")
+    return _final(error, provider, name, scrub) or _passing(error, provider, named, scrub)
+
+
+def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refused | None:
+    """What fails again however often it is tried."""
+    match error:
+        case ai.ModelAuthenticationError():
+            return Refused(
+                f"{provider} does not let us in ({_status(error)}): "
+                f"set {KEY_VARIABLES[provider]} to a key that is valid and may use the model {name!r}."
+            )
+        case ai.ModelNotFoundError():
+            return Refused(
+                f"{provider} knows no model {name!r} (404): set POWERON_MODEL to one that it has, "
+                f"and {PLACE_VARIABLES[provider]} to where it is."
+            )
+        case ai.ModelQuotaExceededError():
+            return Refused(f"The account at {provider} has used up what it may spend{_said(error, scrub)} {NEXT_QUOTA}")
+        case ai.ModelAPIError() if isinstance(error, ai.ModelRequestRejectedError) or _status(error) in REFUSING:
+            return Refused(f"{provider}:{name} refused the request{_said(error, scrub)}")
+        case ai.UserError():
+            return Refused(
+                f"{provider}:{name} cannot be asked like this: {scrub(error.message)} "
+                "POWERON_MODEL_OUTPUT says how the form of an answer is told."
+            )
+    return None
+
+
+def _passing(error: Exception, provider: str, named: str, scrub: Scrubber) -> PowerOnError | Again:
+    """What may pass by itself."""
+    match error:
+        case ai.ModelRequestTimeout() | ai.ModelTimeoutError():
+            return Unavailable(f"{named} did not answer in time; POWERON_MODEL_TIMEOUT says how long it may take.")
+        case ai.ModelConnectionError():
+            return Again(Unavailable(f"{named} cannot be reached; {PLACE_VARIABLES[provider]} says where it is."))
+        case ai.ModelRateLimitError():
+            wait = "a minute" if error.retry_after is None else f"{error.retry_after:,.0f} s, as it asks"
+            busy = Unavailable(f"{named} is asked too often{_said(error, scrub)} {NEXT_BUSY.format(wait)}")
+            return Again(busy, error.retry_after)
+        case ai.ModelHTTPError():
+            return Again(
+                Unavailable(f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"), error.retry_after
+            )
+    unreadable = f"The answer of {named} could not be read; it is not what this provider should send."
+    return Again(Refused(f"{unreadable} {_is_it_there(provider)}"))
+
+
+def _is_it_there(provider: str) -> str:
+    """A question about the address, at which some other page may answer."""
+    variable = PLACE_VARIABLES[provider]
+    return f"Does {variable} end with `/v1`?" if provider in ENDING_WITH_V1 else f"Is {variable} right?"
+
+
+def _is_too_long(error: Exception) -> bool:
+    """Whether the prompt is too long: servers of one's own say it in words only."""
+    if isinstance(error, ai.ModelContextWindowExceededError) or _status(error) == 413:
+        return True
+    return isinstance(error, ai.ModelRequestRejectedError) and bool(SAYS_TOO_LONG.search(_message(error.body)))
+
+
+def _status(error: Exception) -> int | None:
+    return error.status_code if isinstance(error, ai.ModelHTTPError) else None
+
+
+def _said(error: ai.ModelAPIError, scrub: Scrubber) -> str:
+    """The status and what the provider says, as the end of a sentence."""
+    status = _status(error)
+    message = " ".join(scrub(_message(error.body)).split())[:MAX_SAID].rstrip(".")
+    return (f" ({status})" if status else "") + (f": {message}." if message else ".")
+
+
+def _message(body: object) -> str:
+    """The message within the body of an error, as each provider wraps it."""
+    if isinstance(body, str):
+        try:
+            body = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            return body if isinstance(body, str) and "<html" not in body.lower() else ""
+    for _ in range(3):
+        if isinstance(body, dict):
+            body = next((body[name] for name in ("error", "message", "detail") if name in body), "")
+    return body if isinstance(body, str) else ""
+
+
+def _comes_from(error: BaseException, kind: type[BaseException]) -> bool:
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, kind):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

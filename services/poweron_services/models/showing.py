@@ -1,0 +1,57 @@
+"""How a template shows what others wrote: each entry told apart, all of it within a budget of characters (P-09).
+
+An entry begins at the margin and goes on indented, so that no text can pass for two of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from poweron_events.event import CriterionProgress
+from poweron_events.fold.history import render
+from poweron_events.fold.state import ChatMessage
+from poweron_events.observation import Preview
+from poweron_events.selection import SchemaField
+
+LONGEST: Final = 1_000  # characters of one entry
+
+
+def cut(text: str, budget: int) -> str:
+    """The text, or its beginning and how much is left out."""
+    if len(text) <= budget:
+        return text
+    return f"{text[:budget]}… ({len(text) - budget} more characters are left out.)"
+
+
+def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
+    """The first of the things that fit, and how many there are besides; things come newest first."""
+    shown: list[str] = []
+    for thing in things:
+        entry = cut(_entry(thing), min(longest, budget))
+        budget -= len(entry) + 1
+        if budget < 0 and shown:
+            break
+        shown.append(entry)
+    left_out = len(things) - len(shown)
+    if left_out:
+        shown.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
+    return "\n".join(shown) or "none"
+
+
+def _entry(thing: object) -> str:
+    """A thing as its entry; a message stands as the history tells it (H-03)."""
+    match thing:
+        case ChatMessage():
+            return render(thing)
+        case CriterionProgress():
+            text = f"[{'met' if thing.met else 'not met'}, {thing.progress} of 1000] {thing.criterion}"
+        case SchemaField():
+            text = f"[{thing.type}{', required' if thing.required else ''}] {thing.name}"
+            text += f": {thing.description}" if thing.description else ""
+        case Preview():
+            text = f"{thing.name} ({thing.mime}): {thing.snippet}"
+        case _:
+            text = str(thing)
+    return "- " + "\n  ".join(text.splitlines())
+
+
+FILTERS: Final[dict[str, Any]] = {"cut": cut, "entries": entries}

@@ -1,0 +1,155 @@
+"""Structured log lines: a constant message, the varying parts as fields."""
+
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+from structlog.typing import Processor
+
+from poweron_services.telemetry.live import placed
+
+WAITS = "a stage waits"
+"""What is logged each time that a stage cannot be done now; `workflow_id`, `stage` and `error` say more."""
+
+MAX_FIELD = 2_000  # characters
+A_SECOND = 10  # lines of the same warning
+FACTS_A_SECOND = 100  # lines of the same message at a lower level
+MESSAGES = 1_000  # that are told apart
+
+
+class LogFile:
+    """A file that is opened for each line, and only once there is one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.written = False
+
+    def write(self, line: str) -> None:
+        with suppress(OSError):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(line)
+            self.written = True
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+class _Stderr:
+    """Perhaps a file on a full disk, or a pipe that nobody reads any more: a line is lost, and no work ends for it."""
+
+    def write(self, line: str) -> None:
+        with suppress(OSError):
+            sys.stderr.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
+
+
+class _Structured(logging.Handler):
+    """Hands log lines of the standard library on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        known = logging.makeLogRecord({}).__dict__
+        fields: dict[str, Any] = {name: value for name, value in record.__dict__.items() if name not in known}
+        fields.pop("message", None)
+        structlog.get_logger().log(record.levelno, record.getMessage(), exc_info=record.exc_info, **fields)
+
+
+class Thinned:
+    """Lets each message pass a few times a second: when a server is away, a thousand workflows say the same.
+
+    What tells of work that goes on passes more often, but not without end either: the events have it all.
+    The next line of a message that was held back says how many were, in `left_out`. Errors always pass.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, _: object, level: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if level not in ("debug", "info", "warning"):
+            return line
+        most = A_SECOND if level == "warning" else FACTS_A_SECOND
+        message, now = str(line.get("event")), int(time.monotonic())
+        if len(self._told) >= MESSAGES and message not in self._told:
+            self._told.clear()
+        second, told = self._told.get(message, (now, 0))
+        if second == now and told >= most:
+            self._told[message] = (now, told + 1)
+            raise structlog.DropEvent
+        self._told[message] = (now, told + 1 if second == now else 1)
+        return {**line, "left_out": told - most} if second != now and told > most else line
+
+
+class Waiting:
+    """Tells of the stages that wait, once per stage and trouble, whatever figures that has; lines pass on."""
+
+    def __init__(self, tell: Callable[[str, str, str], None]) -> None:
+        """`tell` is given the workflow's id, the stage and the trouble."""
+        self._tell = tell
+        self._told: dict[str, tuple[str, set[str]]] = {}
+
+    def __call__(self, _: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        if line.get("event") == WAITS:
+            id_, stage, trouble = (str(line.get(name, "")) for name in ("workflow_id", "stage", "error"))
+            before, told = self._told.get(id_, ("", set()))
+            if before != stage:
+                _, told = self._told[id_] = (stage, set[str]())
+            if (kind := re.sub(r"\d+", "", trouble)) not in told:
+                told.add(kind)
+                self._tell(id_, stage, trouble)
+        return line
+
+
+def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Keep every field on one line and of bounded length."""
+    return {name: _short(value) for name, value in line.items()}
+
+
+def _short(value: object) -> object:
+    return value if isinstance(value, int | float | bool | None) else str(value)[:MAX_FIELD]
+
+
+def configure(level: str = "info", file: LogFile | None = None, *watching: Processor) -> None:
+    """Write log lines of this level and above to stderr or a file, one JSON object a line.
+
+    Args:
+        level: of the lines that are written.
+        file: where to.
+        watching: shown every line before any is left out.
+    """
+    numeric = logging.getLevelNamesMapping()[level.upper()]
+    _configure(numeric, file, *watching)
+    logging.basicConfig(level=numeric, handlers=[_Structured()], force=True)
+
+
+def configure_for_library() -> None:
+    """Where a program that uses PowerOn has configured nothing: warnings to stderr, its own logging untouched."""
+    if not structlog.is_configured():
+        _configure(logging.WARNING, None)
+
+
+def _configure(level: int, file: LogFile | None, *watching: Processor) -> None:
+    structlog.configure(
+        processors=[
+            *watching,
+            Thinned(),
+            structlog.contextvars.merge_contextvars,
+            placed,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _cap,
+            structlog.processors.JSONRenderer(sort_keys=True),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(cast("Any", file or _Stderr())),
+        cache_logger_on_first_use=False,
+    )

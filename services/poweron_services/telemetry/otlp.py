@@ -1,0 +1,111 @@
+"""Spans to an OpenTelemetry collector; its libraries are loaded only where a collector is named.
+
+What else there is to say about the collector (headers, certificates, compression, sizes of batches) those
+libraries read themselves, from the usual variables `OTEL_EXPORTER_OTLP_…` and `OTEL_BSP_…`.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from typing import Final
+
+import structlog
+
+from poweron_events.errors import Refused
+from poweron_services.telemetry.spans import Context, Sink, Span
+
+log = structlog.get_logger()
+
+FLUSH_TIMEOUT = 5.0  # seconds that spans in hand get at shutdown
+SCOPE: Final = "poweron"
+
+
+@asynccontextmanager
+async def exporting(endpoint: str | None, *, resource: Mapping[str, str]) -> AsyncGenerator[Sink | None, None]:
+    """Where spans go to, if a collector is named; afterwards those in hand have been sent, or given up.
+
+    A collector that is away costs spans and log lines, nothing else: sending is another thread's work.
+
+    Raises:
+        Refused: the libraries are not installed.
+    """
+    if endpoint is None:
+        yield None
+        return
+    try:
+        sink, shutdown = _exporter(endpoint, resource)
+    except ImportError as error:
+        raise Refused(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed. "
+            "Install poweron-services[otel], or unset the variable."
+        ) from error
+    try:
+        yield sink
+    finally:
+        await _flushed(shutdown)
+
+
+async def _flushed(shutdown: Callable[[], None]) -> None:
+    """Send what is in hand; a collector that does not take it in time keeps nobody from ending."""
+    loop, sent = asyncio.get_running_loop(), asyncio.Event()
+
+    def flush() -> None:
+        shutdown()
+        with suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(sent.set)
+
+    threading.Thread(target=flush, name="flush spans", daemon=True).start()
+    try:
+        async with asyncio.timeout(FLUSH_TIMEOUT):
+            await sent.wait()
+    except TimeoutError:
+        log.warning("spans were left behind: the collector did not take them in time")
+
+
+def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callable[[], None]]:
+    """What takes spans, and what sends those in hand and ends."""
+    from opentelemetry import trace as api  # noqa: PLC0415 - takes long to import
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.trace import ReadableSpan  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope  # noqa: PLC0415 - as above
+
+    release = version("poweron-services")
+    place = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or f"{endpoint.rstrip('/')}/v1/traces"
+    processor = BatchSpanProcessor(OTLPSpanExporter(place))
+    made_by = InstrumentationScope(SCOPE, release)
+    made_in = Resource.create({"service.name": SCOPE, "service.version": release, **resource})  # OTEL_… come first
+    kinds = {
+        "internal": api.SpanKind.INTERNAL,
+        "client": api.SpanKind.CLIENT,
+        "consumer": api.SpanKind.CONSUMER,
+    }
+
+    def named(context: Context) -> api.SpanContext:
+        return api.SpanContext(
+            context.trace_id, context.span_id, is_remote=False, trace_flags=api.TraceFlags(context.flags)
+        )
+
+    def sink(span: Span) -> None:
+        attributes = dict(span.attributes) | ({"error.type": span.failed} if span.failed else {})
+        processor.on_end(
+            ReadableSpan(
+                name=span.name,
+                context=named(span.context),
+                parent=named(span.parent) if span.parent else None,
+                resource=made_in,
+                attributes=attributes,
+                links=[api.Link(named(span.link))] if span.link else [],
+                kind=kinds[span.kind],
+                instrumentation_scope=made_by,
+                status=api.Status(api.StatusCode.ERROR if span.failed else api.StatusCode.UNSET),
+                start_time=span.began_ns,
+                end_time=span.ended_ns,
+            )
+        )
+
+    return sink, processor.shutdown

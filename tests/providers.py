@@ -1,0 +1,159 @@
+"""Servers that behave like the providers of language models, for their real client libraries."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_httpserver import HTTPServer
+from werkzeug import Request, Response
+
+from poweron_services.config import Provider, ProviderSettings, Settings
+from poweron_services.models.providers import Patience, ProviderModel
+
+KEY = "canary-4e1fd0c3a9"
+AT_ONCE = Patience(tries=3, first_wait=0.001, longest_wait=5.0)
+PATHS: dict[Provider, str] = {
+    "openai": "/v1/chat/completions",
+    "azure": "/openai/v1/chat/completions",
+    "ollama": "/v1/chat/completions",
+    "mistral": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+}
+MODELS: dict[Provider, str] = {
+    "openai": "gpt-4o-mini",
+    "azure": "gpt-4o-mini",
+    "ollama": "llama3.2",
+    "mistral": "mistral-large-2411",
+    "anthropic": "claude-opus-5",
+}
+
+
+def known(server: HTTPServer, key: str = KEY) -> ProviderSettings:
+    """The providers' variables, all leading to the server."""
+    at = server.url_for("").rstrip("/")
+    return ProviderSettings(
+        openai_api_key=key,
+        openai_base_url=f"{at}/v1",
+        anthropic_api_key=key,
+        anthropic_base_url=at,
+        mistral_api_key=key,
+        mistral_base_url=at,
+        azure_openai_api_key=key,
+        azure_openai_endpoint=f"{at}/openai/v1/",
+        ollama_base_url=f"{at}/v1",
+    )
+
+
+def opened(server: HTTPServer, provider: Provider, patience: Patience = AT_ONCE, **settings: Any) -> ProviderModel:
+    return ProviderModel(provider, MODELS[provider], Settings(**settings), known(server), patience)
+
+
+# --- what they answer -----------------------------------------------------------------------------------
+
+
+def answer(provider: Provider, said: Any, asked: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The body of a good answer: through the tool, where the request gives one and an object is said, else as text."""
+    tools = asked.get("tools")
+    name = (tools[0].get("function") or tools[0])["name"] if tools and not isinstance(said, str) else None
+    text = said if isinstance(said, str) else json.dumps(said)
+    if provider == "anthropic":
+        used = {"type": "tool_use", "id": "call_1", "name": name, "input": said}
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": asked["model"],
+            "content": [used if name else {"type": "text", "text": text}],
+            "stop_reason": "tool_use" if name else "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 100, "output_tokens": 20},
+            **changes,
+        }
+    called = {"id": "call00001", "type": "function", "function": {"name": name, "arguments": text}}
+    message = {"role": "assistant", "content": None if name else text, "tool_calls": [called] if name else None}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if name else "stop"}
+    return {
+        "id": "chat_1",
+        "object": "chat.completion",
+        "created": 1_790_000_000,
+        "model": asked["model"],
+        "choices": [choice],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+        **changes,
+    }
+
+
+def error_body(provider: Provider, message: str, kind: str = "error", code: str | None = None) -> dict[str, Any]:
+    if provider == "anthropic":
+        return {"type": "error", "error": {"type": kind, "message": message}}
+    if provider == "mistral":
+        return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def as_json(body: Any, status: int = 200, **headers: str) -> Response:
+    return Response(json.dumps(body), status, {"Content-Type": "application/json", **headers})
+
+
+Reply = Callable[[dict[str, Any]], Response]
+
+
+def playing_stages(criterion: str, text: str, **changes: dict[str, Any]) -> Reply:
+    """A reply that gives each stage what it expects, which the name of its tool tells; text where there is none.
+
+    Args:
+        criterion: by which the one task is judged.
+        text: what is said where no object is asked for.
+        changes: answers of stages, by the names of their tools.
+    """
+    stages: dict[str, Any] = {
+        "answer_plan": {"tasks": [{"objective": "Find it", "successCriteria": [criterion], "taskType": "lookup"}]},
+        "answer_parameters": {"schema": "parameters_v1", "parameters": {}},
+        "answer_refine": {
+            "decision": "stop",
+            "reason": "It is found.",
+            "classification": "success",
+            "criteriaProgress": [{"criterion": criterion, "met": True, "progress": 1000}],
+        },
+        "answer_review": {"status": "success", "reason": "It is found."},
+        **changes,
+    }
+
+    def reply(asked: dict[str, Any]) -> Response:
+        tools = asked.get("tools")
+        return as_json(answer("openai", stages[tools[0]["function"]["name"]] if tools else text, asked))
+
+    return reply
+
+
+@dataclass
+class Playing:
+    """A provider that replies from a script, in order; the last reply is repeated."""
+
+    server: HTTPServer
+    provider: Provider
+    replies: list[Reply]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.server.expect_request(PATHS[self.provider], method="POST").respond_with_handler(self._reply)
+
+    def _reply(self, request: Request) -> Response:
+        self.asked.append(json.loads(request.get_data()))
+        self.headers.append(dict(request.headers))
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        return reply(self.asked[-1])
+
+
+def saying(provider: Provider, said: Any, **changes: Any) -> Reply:
+    return lambda asked: as_json(answer(provider, said, asked, **changes))
+
+
+def failing(provider: Provider, status: int, message: str, code: str | None = None, **headers: str) -> Reply:
+    return lambda _: as_json(error_body(provider, message, code=code), status, **headers)
+
+
+def sending(body: bytes | Any, status: int = 200) -> Reply:
+    return lambda _: Response(body, status, {"Content-Type": "application/json"})

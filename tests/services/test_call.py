@@ -1,0 +1,149 @@
+"""One call of a model: shortened until the model takes it, and counted also where it would not answer."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from doubles import Counting
+
+from builders import At, Told, planned, requested, step
+from poweron_events.catalog import CATALOG
+from poweron_events.content import ContentStore
+from poweron_events.fold.history import render
+from poweron_services.actions.action import Done, Order
+from poweron_services.decider.rules import BudgetUsedUp
+from poweron_services.models.answers import SelectionAnswer
+from poweron_services.models.call import Caller
+from poweron_services.models.model import Completion, TooLong
+from poweron_services.models.prompts import ProcessPrompt, Prompt, SelectionPrompt, SourceText, Template
+from poweron_services.roles.executor import Executor, Standing
+from poweron_services.roles.selector import generate_react_plan_selection_prompt
+
+WORKFLOW = Told().tell(requested(), planned()).workflow
+SELECTED = Completion('{"action": "document.extract", "actionObjective": "Read it"}', "test", "narrow", 10, 5)
+REFUSED = Completion("", "test", "narrow", 10, 5, 7, refusal="The model would not answer.")
+
+
+@dataclass
+class Narrow:
+    """A model that takes prompts of so many characters, and always answers the same."""
+
+    completion: Completion
+    takes: int = 100_000
+    asked: list[str] = field(default_factory=list)
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.asked.append(str(prompt.render()))
+        if len(self.asked[-1]) > self.takes:
+            raise TooLong("The prompt is longer than what narrow takes.")
+        return self.completion
+
+
+def selection() -> SelectionPrompt:
+    told = Told().tell(requested(max_steps=50), planned())
+    for number in range(1, 41):
+        told.tell(*step(number, decision="continue"))
+    return generate_react_plan_selection_prompt(told.workflow, CATALOG)
+
+
+def process(text: str) -> ProcessPrompt:
+    return ProcessPrompt(
+        template=Template("short", "Read.\n=== data ===\n{{ documents[0].text }}\n"),
+        ai_prompt="What is the total?",
+        custom_instructions="",
+        language=None,
+        output_format="markdown",
+        documents=(SourceText("docItem:1:a.txt", "a.txt", text),),
+    )
+
+
+@pytest.mark.req("P-09")
+async def test_what_is_too_long_is_asked_again_with_half_of_the_history_and_every_try_counts() -> None:
+    prompt, content = selection(), ContentStore.at("memory:///")
+    model = Narrow(SELECTED, takes=len(str(prompt.render())) - 100)
+    decided = await Caller(model, content).decide(WORKFLOW, prompt, SelectionAnswer)
+    assert decided.answer is not None
+    assert decided.call.tries == len(model.asked) > 1
+    assert "are left out.)" not in model.asked[0]
+    assert "are left out.)" in model.asked[-1]
+    assert render(prompt.history[0]) in model.asked[-1]  # the newest
+    assert render(prompt.history[-1]) not in model.asked[-1]  # the oldest
+    assert (await content.get(WORKFLOW.id, str(decided.call.prompt_ref))).decode() == model.asked[-1]
+
+
+@pytest.mark.req("S42")
+async def test_what_a_model_says_of_itself_can_always_be_written_down() -> None:
+    said = replace(REFUSED, provider="te\ud800st", model="nar\ud800row", refusal="I would \ud800 not.")
+    decided = await Caller(Narrow(said), ContentStore.at("memory:///")).decide(WORKFLOW, selection(), SelectionAnswer)
+    assert (decided.call.provider, decided.call.model, decided.refusal) == ("te?st", "nar?row", "I would ? not.")
+
+
+@pytest.mark.req("S41")
+async def test_a_text_of_few_long_characters_is_not_taken_for_a_short_prompt() -> None:
+    told = Told().tell(requested(budgets={"workflow_tokens": 2_000}), planned())
+    model, prompt = Narrow(SELECTED), process("\u898b" * 4_000)
+    with pytest.raises(BudgetUsedUp, match=r"leaves 1,880, and the next prompt takes about 3,00\d\.$"):
+        await Caller(model, ContentStore.at("memory:///")).call(told.workflow, prompt)
+    assert not model.asked
+
+
+async def test_where_nothing_more_may_be_left_out_the_prompt_is_refused() -> None:
+    model = Narrow(SELECTED, takes=100)
+    with pytest.raises(TooLong, match=r"^The prompt is longer than what narrow takes\. Nothing more can be left out"):
+        await Caller(model, ContentStore.at("memory:///")).call(WORKFLOW, selection())
+    assert len(model.asked) < 20
+
+
+async def test_documents_are_never_cut_behind_the_back_of_the_one_who_asked() -> None:
+    model = Narrow(SELECTED, takes=1_000)
+    with pytest.raises(TooLong, match=r"Hand over fewer or shorter documents, or use a model that takes more\.$"):
+        await Caller(model, ContentStore.at("memory:///")).call(WORKFLOW, process("word " * 1_000))
+    assert len(model.asked) == 1
+
+
+@pytest.mark.req("S1")
+def test_a_shorter_prompt_says_the_same_to_the_model_behind_a_fence_of_its_own() -> None:
+    prompt = selection()
+    shorter = prompt.shorter()
+    assert shorter is not None
+    assert shorter.fence != prompt.fence
+    assert shorter.render().instructions == prompt.render().instructions
+    assert (shorter.user_prompt, shorter.objective) == (prompt.user_prompt, prompt.objective)
+
+
+@pytest.mark.req("B-01")
+async def test_a_stage_that_the_model_would_not_answer_says_so_and_counts() -> None:
+    decided = await Caller(Narrow(REFUSED), ContentStore.at("memory:///")).decide(
+        WORKFLOW, selection(), SelectionAnswer
+    )
+    assert (decided.answer, decided.refusal) == (None, "The model would not answer.")
+    assert (decided.call.input_tokens, decided.call.output_tokens, decided.call.cost_nano_usd) == (10, 5, 7)
+
+
+@pytest.mark.req("B-01")
+async def test_an_action_that_the_model_would_not_answer_fails_with_that_reason_and_counts() -> None:
+    class Asking(Counting):
+        async def __call__(self, order: Order) -> Done:
+            await order.ask(process("A text."))
+            raise AssertionError
+
+    content = ContentStore.at("memory:///")
+    executor = Executor(
+        actions={"test.pure": Asking()},
+        caller=Caller(Narrow(REFUSED), content),
+        content=content,
+        worker="w1",
+        observes=False,
+        concurrency=1,
+        now_ms=lambda: 0,
+    )
+    told = Told().tell(requested(), planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
+    for _ in ("claimed", "run"):
+        events: Any = await executor(told.workflow, Standing(0, lambda: True, _at_once, _at_once))
+        told.tell(*events)
+    assert (events[0].success, events[0].error) == (False, "The model would not answer.")
+    assert events[0].model_calls[0].input_tokens == 10
+
+
+async def _at_once(*_: int) -> bool:
+    return True

@@ -1,0 +1,93 @@
+"""`poweron models check`: whether every configured model works, what it cost, and what to do where one does not."""
+
+from collections.abc import Generator
+from pathlib import Path
+
+import orjson
+import pytest
+from logs import logging_as_before
+from providers import KEY, Playing, failing, saying
+from pytest_httpserver import HTTPServer
+from test_providers import PLAN
+from typer.testing import CliRunner
+
+from poweron_services.cli.main import app
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, httpserver: HTTPServer) -> Generator[None, None, None]:
+    monkeypatch.setenv("POWERON_HOME", str(tmp_path))
+    monkeypatch.setenv("OPENAI_BASE_URL", httpserver.url_for("/v1"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    with logging_as_before():
+        yield
+
+
+def test_the_built_in_model_works_and_costs_nothing() -> None:
+    ended = CliRunner().invoke(app, ["models", "check"])
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    row, sentence = ended.stdout.splitlines()
+    assert row.split()[:2] == ["builtin", "works"]
+    assert row.endswith("-  all stages")
+    assert sentence == "Every model works."
+
+
+def test_each_model_is_asked_once_and_what_is_wrong_is_said_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, "openai", [saying("openai", PLAN)])
+    monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
+    monkeypatch.setenv("POWERON_MODEL_PLAN", "anthropic:claude-opus-5")
+    ended = CliRunner().invoke(app, ["models", "check"])
+    assert ended.exit_code == 1
+    assert len(playing.asked) == 1
+    rows = ended.stdout.splitlines()
+    assert rows[0].split()[:2] == ["anthropic:claude-opus-5", "fails"]
+    assert rows[0].endswith("  plan")
+    assert rows[1] == "  A model of anthropic is asked for: set ANTHROPIC_API_KEY to your key."
+    assert "$0.000027" in rows[2]
+    assert rows[3] == "Of 2 models, 1 does not work."
+
+
+@pytest.mark.req("S27")
+def test_as_json_a_key_that_was_refused_is_no_part_of_the_answer(
+    monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    Playing(httpserver, "openai", [failing("openai", 401, f"Incorrect API key provided: {KEY}")])
+    monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
+    ended = CliRunner().invoke(app, ["models", "check", "--json"])
+    assert ended.exit_code == 1
+    assert KEY not in ended.output
+    told = orjson.loads(ended.stdout)
+    assert (told["model"], told["works"], told["costNanoUsd"]) == ("openai:gpt-4o-mini", False, 0)
+    assert "set OPENAI_API_KEY to a key that is valid" in told["problem"]
+
+
+def test_a_script_that_is_not_there_is_said_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POWERON_MODEL", "scripted:/nope")
+    said = CliRunner().invoke(app, ["models", "check"]).stdout
+    assert "The script '/nope' cannot be read: No such file or directory. It must be" in said
+
+
+def test_an_answer_in_a_wrong_form_does_not_count_as_working(
+    monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    Playing(httpserver, "openai", [saying("openai", "Hello!")])
+    monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
+    ended = CliRunner().invoke(app, ["models", "check"])
+    assert ended.exit_code == 1
+    _, problem, sentence = ended.stdout.splitlines()
+    assert problem.startswith("  The answer")
+    assert problem.endswith(" POWERON_MODEL_OUTPUT=prompted or a larger model may help.")
+    assert sentence == "The model does not work."
+
+
+def test_an_answer_that_was_cut_off_is_no_matter_of_its_form(
+    monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    cut = [{"index": 0, "message": {"role": "assistant", "content": "{"}, "finish_reason": "length"}]
+    Playing(httpserver, "openai", [saying("openai", PLAN, choices=cut)])
+    monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
+    problem = CliRunner().invoke(app, ["models", "check"]).stdout.splitlines()[1]
+    assert problem.endswith(" was cut off after 20 tokens. A larger POWERON_MODEL_MAX_TOKENS leaves more room.")

@@ -1,0 +1,163 @@
+"""What intake does while no more may be opened: what passes, what waits, and what it takes in hand."""
+
+import pytest
+from intaking import (
+    SOURCE,
+    Rows,
+    approve,
+    cancel,
+    committed,
+    events,
+    looked,
+    overtaken_once,
+    passed_by_the_cancellations,
+    request,
+    running,
+    told,
+)
+
+from poweron_events import topics, workflow_id
+from poweron_events.execution import ApprovalGranted
+from poweron_events.fold.partial import Stub
+from poweron_events.log.memory import MemoryLog
+from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
+from poweron_projections.snapshots import Approval
+from poweron_services.roles.intake import GROUP
+from poweron_services.roles.lane import InHand
+
+
+@pytest.mark.req("E-09")
+async def test_no_more_workflows_are_opened_than_may_be_open(log: MemoryLog, rows: Rows) -> None:
+    for number in range(100):
+        await request(log, f"{number}")
+    async with running(log, rows, max_open=10):
+        await told(log, 10)
+        await looked(rows, rows.looks + 1)
+        assert len(await events(log)) == 10
+        rows.ended = 5
+        await told(log, 15)
+        assert len(await events(log)) == 15
+        rows.ended = 100
+        await committed(log, 100)
+    assert {event.request.id for event in await events(log)} == {f"{number}" for number in range(100)}
+
+
+@pytest.mark.req("E-15")
+async def test_a_cancellation_does_not_wait_behind_openings_that_find_no_room(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "running")
+    running_ = workflow_id(SOURCE, "running")
+    rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
+    for number in range(200):
+        await request(log, f"{number}")
+    await cancel(log, "stop", running_)
+    async with running(log, rows, max_open=1):
+        await told(log, 1)
+        await told(log, 1, CancellationRequested)
+        assert len(await events(log)) == 2
+        rows.ended = 201
+        await committed(log, 202)
+    assert len(await events(log)) == 202
+
+
+@pytest.mark.req("E-15")
+async def test_an_approval_does_not_wait_behind_openings_that_find_no_room(log: MemoryLog, rows: Rows) -> None:
+    waiting = workflow_id(SOURCE, "waiting")
+    rows.stubs = {waiting: Stub(waiting, (0,), is_open=True, seq=5, last=4)}
+    rows.asked = Approval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
+    for number in range(200):
+        await request(log, f"{number}")
+    await approve(log, "yes", waiting, requester=Requester(name="Ada"), reason="Go on.")
+    await approve(log, "no", waiting, parameters_sha256="1" * 64)
+    async with running(log, rows, max_open=0):
+        await told(log, 1, ApprovalGranted)
+        await told(log, 1, RequestRefused)
+        granted, refused = sorted(await events(log), key=lambda event: type(event).__name__)
+        assert (granted.requester.name, granted.reason, granted.request.id) == ("Ada", "Go on.", "yes")
+        assert (refused.reason, refused.request.id) == ("invalid", "no")
+        rows.ended = 300
+        await committed(log, 202)
+    assert len(await events(log)) == 202
+
+
+@pytest.mark.req("E-07")
+@pytest.mark.req("E-15")
+async def test_nothing_is_judged_by_rows_that_were_made_anew_and_are_behind(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "running")
+    running_ = workflow_id(SOURCE, "running")
+    async with running(log, rows):
+        await committed(log, 1)
+        rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
+        rows.replaced = 2
+        await cancel(log, "stop", running_)
+        await committed(log, 2)
+    assert not any(isinstance(event, RequestRefused) for event in await events(log))
+
+
+@pytest.mark.req("E-15")
+async def test_a_cancellation_that_cannot_be_accepted_at_once_is_answered_in_its_turn(
+    log: MemoryLog, rows: Rows
+) -> None:
+    rows.ended = -1
+    await request(log, "waiting")
+    await cancel(log, "stop", workflow_id(SOURCE, "waiting"))
+    async with running(log, rows, max_open=1):
+        await passed_by_the_cancellations(log, 2)
+        assert await events(log) == []
+        rows.ended = 1
+        await committed(log, 2)
+    first, second = await events(log)
+    assert isinstance(first, WorkflowRequested)
+    assert second.reason == "unknown_workflow"  # for these rows never come to hold it
+
+
+@pytest.mark.req("E-15")
+async def test_a_cancellation_that_two_lanes_have_in_hand_gets_one_answer(log: MemoryLog, rows: Rows) -> None:
+    """The slower one judges by rows in which the round is stopped, by the answer of the quicker one."""
+    running_ = workflow_id(SOURCE, "running")
+    rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
+    rows.look_up = overtaken_once(log, rows.look_up)
+    await cancel(log, "stop", running_)
+    async with running(log, rows):
+        await committed(log, 1)
+    assert [type(event) for event in await events(log)] == [CancellationRequested]
+
+
+@pytest.mark.req("E-15")
+async def test_an_approval_that_is_in_hand_twice_gets_one_answer(log: MemoryLog, rows: Rows) -> None:
+    waiting = workflow_id(SOURCE, "waiting")
+    rows.stubs = {waiting: Stub(waiting, (0,), is_open=True, seq=5, last=4)}
+    rows.asked = Approval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
+    rows.look_up = overtaken_once(log, rows.look_up)
+    for _ in range(2):
+        await approve(log, "yes", waiting)
+    async with running(log, rows):
+        await passed_by_the_cancellations(log, 2)
+    assert [type(event) for event in await events(log)] == [ApprovalGranted]
+
+
+@pytest.mark.req("E-09")
+async def test_no_more_requests_are_in_memory_than_one_poll_brings(log: MemoryLog, rows: Rows) -> None:
+    rows.ended = -1
+    async with running(log, rows, max_open=1):
+        for batch in range(20):
+            for number in range(100):
+                await request(log, f"{batch}-{number}")
+            await passed_by_the_cancellations(log, 100 * (batch + 1))
+        assert in_hand(log) <= 200
+
+
+def in_hand(log: MemoryLog) -> int:
+    """How many requests have been taken from the log and are not answered."""
+    (follower,) = log._groups[topics.REQUESTS.name, GROUP]
+    return follower._positions[log.partition_of(topics.REQUESTS.name, b"k")]
+
+
+def test_offsets_that_nobody_delivers_hold_no_commit_back() -> None:
+    partition = InHand(next=0)
+    for offset in (7, 8, 12):  # 0 to 6 were deleted, 9 to 11 are markers of transactions
+        partition.take(offset)
+    done = []
+    for offset in (8, 7, 12):
+        partition.offsets.discard(offset)
+        done.append(partition.done)
+    assert done == [7, 12, 13]

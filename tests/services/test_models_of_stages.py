@@ -1,0 +1,106 @@
+"""Which model is asked at which stage, and that nothing is imported for a model that nobody asked for."""
+
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from typing import cast
+
+import orjson
+import pytest
+from doubles import script
+
+from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
+from poweron_events.log.memory import MemoryLog
+from poweron_events.request import RequestWorkflow
+from poweron_projections.connection import Pool
+from poweron_services.asking import ask
+from poweron_services.config import Settings
+from poweron_services.connections import Connections
+from poweron_services.following import Told
+from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.prompts import ParametersPrompt, Template
+from poweron_services.models.scripted import ScriptedModel
+from poweron_services.models.staged import StagedModel
+from poweron_services.wiring import build_model, open_model
+
+
+def parameters() -> ParametersPrompt:
+    return ParametersPrompt(
+        template=Template("empty", "=== data ===\n"),
+        action_objective="Find the total",
+        selected_action="ai.process",
+        parameters_context="",
+        fields=(),
+        refusal=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ({"model": "openai:small"}, ["Loading openai:small…"]),
+        ({"model_plan": "mistral:large", "model_review": "openai:small"}, ["Loading mistral:large and openai:small…"]),
+        ({"model": "scripted:nowhere.json"}, []),
+    ],
+)
+async def test_whoever_asks_is_told_that_clients_of_providers_are_loaded(
+    models: dict[str, str], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "MISTRAL_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    connections = Connections(Settings(**models), MemoryLog(), cast("Pool", None), ContentStore.at("memory:///"))
+    told: list[str] = []
+    with pytest.raises(Refused):  # there is no key, and no script
+        await ask(
+            connections,
+            RequestWorkflow(prompt="?"),
+            [],
+            serving=True,
+            told=Told(heard=lambda _: None, requested=lambda _: None, progress=told.append),
+        )
+    assert told == said
+
+
+def test_with_the_built_in_model_no_client_library_is_imported() -> None:
+    program = (
+        "import sys; from poweron_services.config import Settings; from poweron_services.wiring import build_model; "
+        "build_model(Settings()); print(sorted({'pydantic_ai', 'openai', 'httpx2', 'stamina'} & sys.modules.keys()))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
+
+
+async def test_one_stage_may_have_a_model_of_its_own(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "script.json"
+    path.write_bytes(orjson.dumps({kind.__name__: lines for kind, lines in script().items()}))
+    monkeypatch.setenv("POWERON_MODEL_PARAMETERS", f"scripted:{path}")
+    async with open_model(Settings()) as model:
+        assert isinstance(model, StagedModel)
+        assert {stage for stage, each in model.models.items() if isinstance(each, ScriptedModel)} == {"parameters"}
+        assert len({id(each) for each in model.models.values() if isinstance(each, BuiltinModel)}) == 1
+        assert (await model.complete(parameters())).provider == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("openai:gpt-4o", "A model of openai is asked for: set OPENAI_API_KEY to your key."),
+        ("anthropic:claude-opus-5", "A model of anthropic is asked for: set ANTHROPIC_API_KEY to your key."),
+        ("mistral:mistral-large-2411", "A model of mistral is asked for: set MISTRAL_API_KEY to your key."),
+        ("azure:gpt-4o", "A model of azure is asked for: set AZURE_OPENAI_API_KEY to your key."),
+    ],
+)
+def test_a_key_that_is_missing_is_named(model: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "")
+    with pytest.raises(Refused) as refused:
+        build_model(Settings(model=model))
+    assert str(refused.value) == sentence
+
+
+async def test_connections_are_closed_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary-key")
+    async with AsyncExitStack() as opened:
+        model = build_model(Settings(model="openai:gpt-4o"), opened)
+    assert model._http.is_closed

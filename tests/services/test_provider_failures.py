@@ -1,0 +1,332 @@
+"""Whatever a provider does instead of answering becomes a sentence of ours; over the real client libraries."""
+
+import gzip
+import json
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+from providers import AT_ONCE, KEY, Playing, answer, as_json, failing, known, opened, saying, sending
+from pydantic import SecretStr
+from pytest_httpserver import HTTPServer
+from structlog.testing import capture_logs
+from test_providers import PLAN, message, planning
+from werkzeug import Response
+
+from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_services.config import Provider, Settings
+from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
+from poweron_services.models.model import Completion, TooLong
+from poweron_services.models.providers import Patience, ProviderModel
+
+MAIN: list[Provider] = ["openai", "anthropic", "mistral"]
+KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "mistral": "MISTRAL_API_KEY"}
+every = pytest.mark.parametrize("provider", MAIN)
+
+
+async def completed(server: HTTPServer, provider: Provider, **settings: Any) -> Completion:
+    async with aclosing(opened(server, provider, **settings)) as model:
+        return await model.complete(planning())
+
+
+async def refused(server: HTTPServer, provider: Provider, kind: type[PowerOnError] = Refused, **settings: Any) -> str:
+    with pytest.raises(kind) as raised:
+        await completed(server, provider, **settings)
+    assert type(raised.value) is kind
+    return str(raised.value)
+
+
+# --- what may pass ---------------------------------------------------------------------------------------
+
+
+@every
+async def test_who_does_not_answer_in_time_is_not_there(provider: Provider, httpserver: HTTPServer) -> None:
+    over = threading.Event()
+    playing = Playing(httpserver, provider, [lambda _: (over.wait(10), Response(status=500))[1]])
+    try:
+        sentence = await refused(httpserver, provider, Unavailable, model_timeout=1.5)
+    finally:
+        over.set()
+    assert "did not answer in time; POWERON_MODEL_TIMEOUT says" in sentence
+    assert len(playing.asked) == 1
+
+
+@every
+async def test_who_is_asked_too_often_is_asked_again_when_it_says(provider: Provider, httpserver: HTTPServer) -> None:
+    busy = failing(provider, 429, "Slow down", **{"Retry-After": "1"})
+    playing = Playing(httpserver, provider, [busy, saying(provider, PLAN)])
+    began = time.monotonic()
+    completion = await completed(httpserver, provider)
+    assert time.monotonic() - began >= 1
+    assert (completion.tries, len(playing.asked)) == (2, 2)
+    assert parse(completion.text, PlanningAnswer)
+
+
+async def test_nobody_waits_for_an_hour_within_one_call(httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, "openai", [failing("openai", 429, "Slow down", **{"Retry-After": "3600"})])
+    sentence = await refused(httpserver, "openai", Unavailable)
+    assert sentence == (
+        "openai:gpt-4o-mini is asked too often (429): Slow down. "
+        "Wait 3,600 s, as it asks, or have the limits of the account raised."
+    )
+    assert len(playing.asked) == 1
+
+
+@every
+@pytest.mark.parametrize("status", [500, 503])
+async def test_trouble_of_the_provider_is_tried_again_and_then_told(
+    provider: Provider, status: int, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [failing(provider, status, "Out of order")])
+    assert f"has trouble of its own ({status}): Out of order. The provider's status page," in await refused(
+        httpserver, provider, Unavailable
+    )
+    assert len(playing.asked) == AT_ONCE.tries  # the client libraries try nothing on their own
+
+
+async def test_trouble_that_passes_costs_tries_only(httpserver: HTTPServer) -> None:
+    Playing(httpserver, "openai", [failing("openai", 502, "Oops"), sending(b"<html>"), saying("openai", PLAN)])
+    assert (await completed(httpserver, "openai")).tries == 3
+
+
+@every
+async def test_who_cannot_be_reached_is_not_there(provider: Provider) -> None:
+    nobody = HTTPServer()
+    nobody.start()
+    settings = known(nobody)
+    nobody.stop()
+    once = Patience(tries=1)
+    async with aclosing(ProviderModel(provider, "x", Settings(), settings, once)) as model:
+        with pytest.raises(Unavailable, match=rf"^{provider}:x cannot be reached; {provider.upper()}_BASE_URL says"):
+            await model.complete(planning())
+
+
+# --- what does not pass ----------------------------------------------------------------------------------
+
+
+@every
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_wrong_key_is_refused_with_the_variable_to_set(
+    provider: Provider, status: int, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [failing(provider, status, f"Incorrect API key provided: {KEY}")])
+    sentence = await refused(httpserver, provider)
+    assert f"{provider} does not let us in ({status}): set {KEYS[provider]} to a key that is valid" in sentence
+    assert len(playing.asked) == 1
+
+
+@every
+async def test_a_model_that_is_unknown_is_refused(provider: Provider, httpserver: HTTPServer) -> None:
+    Playing(httpserver, provider, [failing(provider, 404, "No such model", code="model_not_found")])
+    assert f"{provider} knows no model" in await refused(httpserver, provider)
+
+
+@every
+async def test_what_the_provider_refuses_is_told_as_it_says_it(provider: Provider, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, provider, [failing(provider, 400, "top_p is out of range")])
+    assert "refused the request (400): top_p is out of range." in await refused(httpserver, provider)
+    assert len(playing.asked) == 1
+
+
+async def test_an_empty_account_is_not_asked_again(httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, "openai", [failing("openai", 429, "Pay first", code="insufficient_quota")])
+    assert "has used up what it may spend (429): Pay first. Top it up, or set POWERON_MODEL" in await refused(
+        httpserver, "openai"
+    )
+    assert len(playing.asked) == 1
+
+
+TOO_LONG: dict[Provider, tuple[str, str]] = {
+    "openai": ("This model's maximum context length is 8192 tokens.", "context_length_exceeded"),
+    "anthropic": ("prompt is too long: 250000 tokens > 200000 maximum", ""),
+    "ollama": ("the request exceeds the available context size (4096 tokens)", ""),
+    "mistral": ("Prompt contains 40000 tokens, too large for model", "3051"),
+}
+
+
+@pytest.mark.req("P-09")
+@pytest.mark.parametrize("provider", TOO_LONG)
+async def test_a_prompt_that_is_too_long_is_told_apart(provider: Provider, httpserver: HTTPServer) -> None:
+    said, code = TOO_LONG[provider]
+    Playing(httpserver, provider, [failing(provider, 400, said, code=code)])
+    assert "is longer than what" in await refused(httpserver, provider, TooLong)
+
+
+# --- answers that are none -------------------------------------------------------------------------------
+
+NESTED = "[" * 10_000 + "]" * 10_000
+UNREADABLE = {
+    "broken JSON": b'{"id": "chat_1", "choices": [{',
+    "no JSON": b"<html>Bad gateway</html>",
+    "invalid UTF-8": b'{"id": "\xff\xfe\xc3"}',
+    "nesting of 10,000": NESTED.encode(),
+    "nothing": b"",
+    "null": b"null",
+    "another object": b"{}",
+    "wrong types": b'{"id": 7, "model": {}, "choices": "all", "content": 3, "usage": []}',
+}
+
+
+@pytest.mark.req("S42")
+@every
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_a_body_that_cannot_be_read_is_a_refusal(provider: Provider, name: str, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, provider, [sending(UNREADABLE[name])])
+    async with aclosing(opened(httpserver, provider, Patience(tries=2, first_wait=0.001))) as model:
+        with pytest.raises(Refused) as raised:
+            await model.complete(planning())
+    assert "could not be read; it is not what this provider should send." in str(raised.value)
+    assert ("Does OPENAI_BASE_URL end with `/v1`?" in str(raised.value)) is (provider == "openai")
+    assert len(playing.asked) == 2
+
+
+@pytest.mark.req("S42")
+@every
+async def test_an_answer_of_many_megabytes_is_a_refusal_and_is_not_read_to_its_end(
+    provider: Provider, httpserver: HTTPServer
+) -> None:
+    sent = 0
+
+    def endless(asked: dict[str, Any]) -> Iterator[bytes]:
+        nonlocal sent
+        body = json.dumps(answer(provider, "x" * 40_000_000, asked)).encode()
+        for start in range(0, len(body), 100_000):
+            sent = start
+            yield body[start : start + 100_000]
+
+    playing = Playing(httpserver, provider, [lambda asked: sending(endless(asked))(asked)])
+    assert "was longer than 4000000 bytes" in await refused(httpserver, provider)
+    assert len(playing.asked) == 1
+    assert sent < 30_000_000  # what the sockets hold beside what was read
+
+
+@pytest.mark.req("S42")
+async def test_an_answer_that_would_swell_is_a_refusal(httpserver: HTTPServer) -> None:
+    bomb = gzip.compress(b" " * 50_000_000)
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    playing = Playing(httpserver, "openai", [lambda _: Response(bomb, 200, headers)])
+    assert "or compressed; it was not read." in await refused(httpserver, "openai")
+    assert playing.headers[0]["Accept-Encoding"] == "identity"
+
+
+def _stopped(provider: Provider, reason: str, **said: Any) -> dict[str, Any]:
+    """The changes of an answer that ended for a reason."""
+    if provider == "anthropic":
+        return {"stop_reason": reason, "content": []}
+    return {"choices": [{"index": 0, "message": {"role": "assistant", "content": "", **said}, "finish_reason": reason}]}
+
+
+OTHERWISE = "Other words, or another model, may help."
+FORM = "POWERON_MODEL_OUTPUT=prompted or a larger model may help."
+CUT_OFF = "was cut off after 20 tokens. A larger POWERON_MODEL_MAX_TOKENS leaves more room."
+NONE = {
+    "a refusal of OpenAI": (
+        "openai",
+        _stopped("openai", "stop", refusal="I cannot."),
+        f"would not answer: I cannot. {OTHERWISE}",
+    ),
+    "a filter of OpenAI": ("openai", _stopped("openai", "content_filter"), f"would not answer. {OTHERWISE}"),
+    "a refusal of Anthropic": ("anthropic", _stopped("anthropic", "refusal"), f"would not answer. {OTHERWISE}"),
+    "nothing of OpenAI": ("openai", _stopped("openai", "stop"), f"answered with nothing. {FORM}"),
+    "nothing of Anthropic": ("anthropic", _stopped("anthropic", "end_turn"), f"answered with nothing. {FORM}"),
+    "nothing of Mistral": ("mistral", _stopped("mistral", "stop"), f"answered with nothing. {FORM}"),
+    "cut off by OpenAI": ("openai", _stopped("openai", "length", content='{"ta'), CUT_OFF),
+    "cut off by Anthropic": ("anthropic", _stopped("anthropic", "max_tokens"), CUT_OFF),
+    "cut off by Mistral": ("mistral", _stopped("mistral", "length", content='{"ta'), CUT_OFF),
+}
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("name", NONE)
+async def test_an_answer_that_is_none_says_why_and_what_it_cost(name: str, httpserver: HTTPServer) -> None:
+    provider, changes, reason = NONE[name]
+    Playing(httpserver, provider, [saying(provider, "", **changes)])
+    completion = await completed(httpserver, provider)
+    assert completion.refusal.endswith(reason)
+    assert (completion.text, completion.input_tokens, completion.output_tokens) == ("", 100, 20)
+
+
+async def test_an_answer_that_a_budget_cut_off_does_not_blame_a_setting(httpserver: HTTPServer) -> None:
+    Playing(httpserver, "openai", [saying("openai", "", **_stopped("openai", "length"))])
+    async with aclosing(opened(httpserver, "openai")) as model:
+        completion = await model.complete(planning(max_output_tokens=700))
+    assert completion.refusal.endswith("was cut off after 20 tokens. A larger budget leaves more room.")
+
+
+@pytest.mark.req("S42")
+@pytest.mark.parametrize(
+    ("provider", "said"),
+    [
+        *[
+            (provider, said)
+            for provider in MAIN
+            for said in (NESTED, f'{{"tasks": {NESTED}}}', "x" * 300_000, "no JSON")
+        ],
+        ("openai", "\ud800"),
+        ("anthropic", "\ud800"),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_was_received_and_counts(
+    provider: Provider, said: str, httpserver: HTTPServer
+) -> None:
+    Playing(httpserver, provider, [lambda asked: as_json(answer(provider, said, asked))])
+    completion = await completed(httpserver, provider)
+    assert (completion.input_tokens, completion.output_tokens, completion.tries) == (100, 20, 1)
+    with pytest.raises(Unacceptable):
+        parse(completion.text, PlanningAnswer)
+
+
+async def test_counts_of_tokens_that_cannot_be_are_not_believed(httpserver: HTTPServer) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 2**60, "total_tokens": 0}
+    Playing(httpserver, "openai", [saying("openai", "Done.", usage=usage)])
+    async with aclosing(opened(httpserver, "openai")) as model:
+        completion = await model.complete(message())
+    assert completion.text == "Done."
+    assert (completion.input_tokens, completion.output_tokens) == (100, 2**31 - 1)
+
+
+async def test_a_cost_made_of_tokens_that_cannot_be_is_not_believed_either(httpserver: HTTPServer) -> None:
+    usage = {"input_tokens": 100, "output_tokens": 2**60}
+    Playing(httpserver, "anthropic", [saying("anthropic", "Done.", usage=usage)])
+    async with aclosing(opened(httpserver, "anthropic")) as model:
+        assert (await model.complete(message())).cost_nano_usd == 10**13  # the most that an event can tell
+
+
+# --- secrets ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("S27")
+@every
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500, 200])
+async def test_a_key_that_the_provider_repeats_is_told_to_nobody(
+    provider: Provider, status: int, httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    said = f"Your key is {KEY}, sent as Bearer {KEY} or sk-canary-masked***4e1f"
+    Playing(httpserver, provider, [failing(provider, status, said)])
+    with capture_logs() as logs, pytest.raises(PowerOnError) as raised:
+        await completed(httpserver, provider)
+    shown = "".join(traceback.format_exception(raised.value)) + repr(raised.value)
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith("werkzeug")]
+    assert "canary" not in shown
+    assert "canary" not in str(logs)
+    assert "canary" not in str(ours)
+
+
+@pytest.mark.req("S27")
+@pytest.mark.parametrize("who", ["user:canary-password", "canary-token", "canary%2Dtoken:"])
+async def test_a_key_that_no_header_can_hold_and_whoever_an_address_names_are_told_to_nobody(
+    who: str, httpserver: HTTPServer
+) -> None:
+    at = httpserver.url_for("/v1").replace("://", f"://{who}@")
+    Playing(httpserver, "openai", [failing("openai", 400, f"Not at {at}")])
+    for changes in ({"openai_base_url": at}, {"openai_api_key": "canary\nkey"}, {"openai_api_key": "canary\u20ac"}):
+        settings = known(httpserver).model_copy(update={name: SecretStr(value) for name, value in changes.items()})
+        async with aclosing(ProviderModel("openai", "x", Settings(), settings, AT_ONCE)) as model:
+            with pytest.raises(PowerOnError) as raised:
+                await model.complete(planning())
+        assert "canary" not in "".join(traceback.format_exception(raised.value))

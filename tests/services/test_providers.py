@@ -1,0 +1,211 @@
+"""Real models: what is sent to each provider, and what becomes of its answers; over their own client libraries."""
+
+import gc
+import json
+import subprocess
+import sys
+from contextlib import aclosing
+from typing import Any, get_args
+
+import httpx2
+import pytest
+from providers import MODELS, Playing, opened, saying
+from pytest_httpserver import HTTPServer
+
+from poweron_events.errors import Refused
+from poweron_services.config import MODEL_STAGES, Provider, ProviderSettings, Settings
+from poweron_services.models import prompts
+from poweron_services.models.answers import PlanningAnswer, parse
+from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, ProcessPrompt, Prompt, Stage
+from poweron_services.models.providers.model import ANSWERS, ProviderModel
+from poweron_services.roles.planner import TEMPLATE
+from poweron_services.roles.reviewer import MESSAGE_TEMPLATE
+
+EVERY: list[Provider] = list(get_args(Provider))
+PLAN = {"tasks": [{"objective": "Find it", "successCriteria": ["It is found"], "taskType": "lookup"}]}
+
+
+def planning(**changes: Any) -> PlanningPrompt:
+    return PlanningPrompt(
+        template=TEMPLATE,
+        user_prompt="What is the total?",
+        language=None,
+        documents=(),
+        connections=(),
+        actions=(),
+        earlier="",
+        max_steps=5,
+        **changes,
+    )
+
+
+def message() -> MessagePrompt:
+    return MessagePrompt(template=MESSAGE_TEMPLATE, user_prompt="?", language=None, results=(), documents=())
+
+
+@pytest.mark.parametrize("provider", EVERY)
+async def test_a_stage_gets_its_answer_with_what_it_cost(provider: Provider, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, PLAN)])
+    async with aclosing(opened(httpserver, provider)) as model:
+        completion = await model.complete(planning())
+    assert parse(completion.text, PlanningAnswer).tasks[0].objective == "Find it"
+    assert (completion.provider, completion.model) == (provider, MODELS[provider])
+    assert (completion.input_tokens, completion.output_tokens, completion.tries) == (100, 20, 1)
+    assert len(playing.asked) == 1
+
+
+@pytest.mark.req("B-01")
+async def test_a_price_that_is_known_is_told_in_billionths_of_a_dollar(httpserver: HTTPServer) -> None:
+    Playing(httpserver, "openai", [saying("openai", PLAN)])
+    async with aclosing(opened(httpserver, "openai")) as model:
+        completion = await model.complete(planning())
+    assert completion.cost_nano_usd == 100 * 150 + 20 * 600  # 0.15 and 0.60 dollars per million tokens
+
+
+async def test_a_price_that_nobody_knows_is_none(httpserver: HTTPServer) -> None:
+    Playing(httpserver, "ollama", [saying("ollama", PLAN)])
+    async with aclosing(opened(httpserver, "ollama")) as model:
+        assert (await model.complete(planning())).cost_nano_usd == 0
+
+
+@pytest.mark.req("S1")
+@pytest.mark.parametrize("provider", EVERY)
+async def test_instructions_are_the_system_part_and_data_what_the_user_says(
+    provider: Provider, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, "Done.")])
+    prompt = message()
+    async with aclosing(opened(httpserver, provider)) as model:
+        completion = await model.complete(prompt)
+    (asked,) = playing.asked
+    system, said = _parts(asked)
+    assert (system, said) == (prompt.render().instructions, prompt.render().data)
+    assert completion.text == "Done."
+    assert not asked.get("tools")
+    assert "response_format" not in asked
+
+
+def _parts(asked: dict[str, Any]) -> tuple[str, str]:
+    """System part and user part, however the provider is told them."""
+    messages = [(each["role"], _plain(each["content"])) for each in asked["messages"]]
+    if "system" in asked:
+        messages.insert(0, ("system", _plain(asked["system"])))
+    assert [role for role, _ in messages[-2:]] == ["system", "user"]
+    return "\n".join(said for role, said in messages if role == "system"), messages[-1][1]
+
+
+def _plain(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+TOLD = [
+    *[(provider, output) for provider in ("openai", "anthropic") for output in ("native", "tool", "prompted")],
+    ("mistral", "tool"),
+    ("mistral", "prompted"),
+]
+
+
+@pytest.mark.parametrize(("provider", "output"), TOLD)
+async def test_the_form_of_the_answer_is_told_natively_as_a_tool_or_in_words(
+    provider: Provider, output: str, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, PLAN if output == "tool" else json.dumps(PLAN))])
+    async with aclosing(opened(httpserver, provider, model_output=output)) as model:
+        completion = await model.complete(planning())
+    assert parse(completion.text, PlanningAnswer)
+    (asked,) = playing.asked
+    told = {
+        "native": json.dumps([asked.get("response_format"), asked.get("output_config"), asked.get("output_format")]),
+        "tool": json.dumps(asked.get("tools")),
+        "prompted": _parts(asked)[0],
+    }
+    assert [name for name, where in told.items() if "additionalProperties" in where] == [output]
+
+
+async def test_a_form_that_the_model_does_not_know_is_refused_with_what_to_set(httpserver: HTTPServer) -> None:
+    async with aclosing(opened(httpserver, "mistral", model_output="native")) as model:
+        with pytest.raises(Refused, match=r"is not supported by this model\. POWERON_MODEL_OUTPUT says how"):
+            await model.complete(planning())
+
+
+@pytest.mark.req("S41")
+@pytest.mark.parametrize("provider", EVERY)
+@pytest.mark.parametrize(("left", "sent"), [(None, 16_000), (700, 700), (1_000_000, 16_000)])
+async def test_no_more_tokens_are_allowed_than_a_budget_leaves(
+    provider: Provider, left: int | None, sent: int, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, PLAN)])
+    async with aclosing(opened(httpserver, provider)) as model:
+        await model.complete(planning(max_output_tokens=left))
+    (asked,) = playing.asked
+    assert (asked.get("max_tokens"), asked.get("max_completion_tokens")) in [(sent, None), (None, sent)]
+
+
+async def test_two_calls_of_the_tool_are_two_answers_of_which_none_counts(httpserver: HTTPServer) -> None:
+    called = {"type": "function", "function": {"name": "answer_plan", "arguments": json.dumps(PLAN)}}
+    said = {"role": "assistant", "content": None, "tool_calls": [{**called, "id": "a"}, {**called, "id": "b"}]}
+    choices = [{"index": 0, "message": said, "finish_reason": "tool_calls"}]
+    Playing(httpserver, "openai", [saying("openai", PLAN, choices=choices)])
+    async with aclosing(opened(httpserver, "openai")) as model:
+        assert json.loads((await model.complete(planning())).text) == [PLAN, PLAN]
+
+
+def test_every_prompt_has_a_form_of_answer_or_is_answered_with_text() -> None:
+    kinds = {kind for kind in vars(prompts).values() if isinstance(kind, type) and issubclass(kind, Prompt)}
+    asked = {kind for kind in kinds if not kind.__subclasses__()}
+    assert asked - {ProcessPrompt, MessagePrompt} == set(ANSWERS)
+
+
+def test_every_stage_may_have_a_model_of_its_own() -> None:
+    assert get_args(Stage) == MODEL_STAGES
+
+
+def test_only_the_client_of_the_provider_that_is_named_is_imported() -> None:
+    program = (
+        "import sys\n"
+        "from poweron_services.config import ProviderSettings, Settings\n"
+        "from poweron_services.models.providers import ProviderModel\n"
+        "ProviderModel('openai', 'x', Settings(), ProviderSettings(openai_api_key='key'))\n"
+        "print(sorted({'openai', 'anthropic', 'mistralai'} & set(sys.modules)))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "['openai']\n"
+
+
+PLACES = [
+    "notaurl",
+    "localhost:8000/v1",
+    "http://",
+    "http://[",
+    "ftp://localhost/v1",
+    "http://local\x01host/v1",
+]
+
+
+@pytest.mark.parametrize("port", ["0", "abc", "99999"])
+def test_a_place_with_a_wrong_port_is_refused_for_its_port(port: str) -> None:
+    known = ProviderSettings(openai_base_url=f"http://localhost:{port}/v1")
+    with pytest.raises(Refused, match="OPENAI_BASE_URL is a URL with a wrong port: set it to one whose port is a"):
+        ProviderModel("openai", "x", Settings(), known)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("provider", ["openai", "ollama"])
+def test_a_place_that_is_no_url_is_refused_before_anything_is_opened(provider: Provider, place: str) -> None:
+    known = ProviderSettings(openai_api_key="key", openai_base_url=place, ollama_base_url=place)
+    begins = rf"^{provider.upper()}_BASE_URL is not a URL: set it to one that begins with `http://` or"
+    with pytest.raises(Refused, match=begins):
+        ProviderModel(provider, "x", Settings(), known)
+
+
+def test_a_model_whose_key_is_missing_leaves_no_client_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_before = clients()
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(Refused, match="set ANTHROPIC_API_KEY") as raised:
+        ProviderModel("anthropic", "x", Settings(), ProviderSettings(anthropic_api_key=None))
+    assert raised.tb  # which holds everything that was opened on the way
+    assert clients() == opened_before
+
+
+def clients() -> int:
+    """How many clients are open."""
+    return sum(isinstance(each, httpx2.AsyncClient) and not each.is_closed for each in gc.get_objects())

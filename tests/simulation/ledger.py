@@ -1,0 +1,78 @@
+"""What accepted events add up to: tokens, rejected answers, approvals; and what must not be among them."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from poweron_events.envelope import Recorded, idempotency_key
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
+from poweron_events.fold.charging import model_calls
+from poweron_events.fold.state import Used, Workflow
+from poweron_events.outcome import AnswerRejected
+from poweron_events.selection import ActionSelected
+
+MOST_REJECTED = 2  # answers to one stage at one place
+Step = tuple[str, int, int, int, int]
+"""Workflow, round, task, attempt and step."""
+
+
+class Ledger:
+    """Takes in every accepted event, in the order of the log; `seen` counts what is to be seen often enough."""
+
+    def __init__(self, flag: Callable[..., None]) -> None:
+        self.approved: set[str] = set()
+        self.seen: Counter[str] = Counter()
+        self._rejected: Counter[tuple[str, Step]] = Counter()
+        self._spent: Counter[tuple[str, int, int]] = Counter()
+        self._flag = flag
+
+    def take(self, recorded: Recorded, workflow: Workflow) -> None:
+        """Take in an event that was accepted, and the workflow after it."""
+        match event := recorded.envelope.event:
+            case AnswerRejected():
+                self._reject(event.stage, step_of(recorded))
+            case ApprovalGranted():
+                self.seen["action approved"] += 1
+                self.approved.add(key_of(recorded))
+            case ApprovalDenied():
+                self.seen["action denied" if event.request else "approval expired"] += 1
+            case ActionSelected(required_input_documents=[reference, *_]):
+                self.seen["earlier document named"] += not reference.startswith(f"docItem:r{event.round}")
+        self._charge(recorded, workflow)
+        said = getattr(event, "reason", None) or getattr(event, "error", None) or ""
+        self.seen["budget used up"] += "budget" in said
+        if "names no document" in said:
+            self._flag("UNKNOWN_DOCUMENT", workflow.id, workflow.place, said)
+
+    def _reject(self, stage: str, step: Step) -> None:
+        self.seen[f"answer rejected: {stage}"] += 1
+        self._rejected[stage, step] += 1
+        if self._rejected[stage, step] > MOST_REJECTED:
+            self._flag("REJECTED_TOO_OFTEN", stage, step)
+
+    def _charge(self, recorded: Recorded, workflow: Workflow) -> None:
+        """What was used up before must not have been asked for."""
+        tokens = Used.by(model_calls(recorded.envelope.event)).tokens
+        if not tokens:
+            return
+        budgets, (id_, number, task, *_) = workflow.current.opening.budgets, step_of(recorded)
+        limits = {(id_, 0, 0): budgets.workflow_tokens}  # over all rounds
+        if task:
+            limits[id_, number, task] = budgets.task_tokens
+        for whose, limit in limits.items():
+            spent = self._spent[whose]
+            if limit is not None and spent >= limit:
+                self._flag("OVER_BUDGET", type(recorded.envelope.event).__name__, number, "spent", whose, spent, limit)
+            self._spent[whose] += tokens
+
+
+def step_of(recorded: Recorded) -> Step:
+    """Where an event happened, zeros where it names no place."""
+    event = recorded.envelope.event
+    number, task, attempt, step = (getattr(event, name, 0) for name in ("round", "task", "attempt", "step"))
+    return recorded.envelope.workflow_id, number, task, attempt, step
+
+
+def key_of(recorded: Recorded) -> str:
+    """The idempotency key of the step that an event is about."""
+    workflow_id, *place = step_of(recorded)
+    return idempotency_key(workflow_id, tuple(place))

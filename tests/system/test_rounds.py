@@ -1,0 +1,116 @@
+"""Follow-ups on the real servers: a round is answered from what the rounds before it left behind."""
+
+from pathlib import Path
+
+import pytest
+from commands import NOBODY, Shell, ended, told
+from processes import ONE_STEP
+
+from poweron_projections.verify import verify
+from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.prompts import (
+    MessagePrompt,
+    ParametersPrompt,
+    PlanningPrompt,
+    ProcessPrompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    SelectionPrompt,
+)
+from poweron_services.models.scripted import ScriptedModel
+from poweron_services.wiring import Connections
+
+pytestmark = [pytest.mark.system]
+
+ESTIMATE = Path(__file__).parents[2] / "docs" / "examples" / "estimate.pdf"
+KINDS = (
+    PlanningPrompt,
+    SelectionPrompt,
+    ParametersPrompt,
+    ProcessPrompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    MessagePrompt,
+)
+
+
+@pytest.mark.req("M-07")
+@pytest.mark.req("R-01")
+@pytest.mark.req("L-01")
+class TestWithTheBuiltinModel:
+    @pytest.fixture
+    def model(self) -> BuiltinModel:
+        return BuiltinModel()
+
+    async def test_a_follow_up_is_answered_from_what_was_read_in_the_round_before(
+        self, shell: Shell, service: Connections
+    ) -> None:
+        asked = await shell("ask", "What is the grand total?", "--document", ESTIMATE, "--no-serve", "--json")
+        workflow = asked.lines[0]["workflowId"]
+        asked = await shell("ask", "When was the vehicle ready?", "--workflow", workflow, "--no-serve", "--json")
+
+        (answer,) = asked.lines
+        assert (asked.code, answer["workflowId"], answer["round"]) == (0, workflow, 2)
+        assert ("March 21, 2025" in answer["message"], answer["steps"]) == (True, 1)  # nothing is read again
+        assert "requested   round 2, 0 documents" in asked.err
+        assert "round 1," not in asked.err  # what was told before is not told again
+        chosen = [
+            each["data"] for each in (await shell("events", workflow, "--json")).lines if "selected" in each["type"]
+        ]
+        assert chosen[-1]["requiredInputDocuments"] == ["docList:round1_task1_action1_extract"]
+        (listed,) = (await shell("workflows", "--json")).lines
+        assert (listed["currentRound"], listed["status"]) == (2, "completed")
+        assert (await verify(service.log, service.pool)).differences == []
+
+
+class TestWithAScript:
+    @pytest.fixture
+    def model(self) -> ScriptedModel:
+        first, *_ = ONE_STEP["SelectionPrompt"]
+        named = ["docItem:r1d1:letter.txt", "docList:round1_task1_action1_process", "docList:round2_request"]
+        lines = {**ONE_STEP, "SelectionPrompt": [first, {**first, "requiredInputDocuments": named}]}
+        return ScriptedModel({kind: lines[kind.__name__] for kind in KINDS})
+
+    @pytest.mark.req("R-01")
+    @pytest.mark.req("H-01")
+    async def test_a_round_reads_documents_and_results_of_the_round_before_beside_its_own(
+        self, shell: Shell, service: Connections, model: ScriptedModel, tmp_path: Path
+    ) -> None:
+        (tmp_path / "letter.txt").write_text("The exhibition opens on May 4.")
+        (tmp_path / "note.txt").write_text("It opens an hour later.")
+        asked = await shell("ask", "Write it.", "--document", "letter.txt", "--no-serve", "--json", "--language", "de")
+        workflow = asked.lines[0]["workflowId"]
+        again = await shell(
+            "ask", "Write it again.", "--document", "note.txt", "--workflow", workflow, "--no-serve", "--json"
+        )
+
+        assert again.code == 0, again.err
+        *_, process = [prompt for prompt in model.asked if isinstance(prompt, ProcessPrompt)]
+        assert [text.name for text in process.documents] == ["letter.txt", "answer", "note.txt"]
+        assert "May 4" in process.documents[0].text
+        assert process.documents[1].text == "It is written."
+        assert process.language == "de"
+        *_, selection = [prompt for prompt in model.asked if isinstance(prompt, SelectionPrompt)]
+        assert [line.label for line in selection.documents] == [
+            "round2_request",
+            "round1_task1_action1_process",
+            "round1_request",
+        ]
+        assert selection.earlier.startswith("[round 1, success] It is written.")
+        assert "docItem:r1d1:letter.txt" in selection.earlier
+        shown = (await shell("documents", workflow, "--json")).lines
+        assert [each["documentId"] for each in shown] == ["r1d1", "r1t1a1d1", "r2d1", "r2t1a1d1"]
+
+
+async def test_who_cannot_follow_up_is_told_why_and_what_to_do(shell: Shell, service: Connections, model) -> None:
+    unknown = await shell("ask", "?", "--workflow", NOBODY, "--no-serve")
+    assert (unknown.code, unknown.err.startswith(f"There is no workflow {NOBODY}. `poweron workflows`")) == (1, True)
+    model.gate.clear()
+    asking = await shell.start("ask", "Write it.", "--no-serve")
+    workflow = (await told(asking, "Workflow ")).split()[1]
+    await told(asking, " " * 14 + "requested")
+    early = await shell("ask", "And?", "--workflow", workflow, "--no-serve")
+    model.gate.set()
+    assert early.code == 1
+    assert early.err.startswith(f"Round 1 of workflow {workflow} is still running. `poweron watch {workflow}` follows")
+    assert (await ended(asking)).code == 0

@@ -1,6 +1,7 @@
 """A Kafka and a Postgres of a test's own, so that nobody else is hurt."""
 
-from collections.abc import AsyncGenerator, Generator
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,3 +69,20 @@ def own_servers(home: Path, base: Path) -> Generator[OwnServers, None, None]:
         (home / "servers" / "software").symlink_to(fetched)
     with embedded_servers(home) as servers:
         yield OwnServers(home, servers)
+
+
+def frozen(server: psutil.Process) -> Callable[[], None]:
+    """Freeze a server and its children; returns what lets them go on.
+
+    The server stops first and goes on last: it reaps children that have ended, and then there is nobody to signal.
+    """
+    server.send_signal(signal.SIGSTOP)
+    children = server.children(recursive=True)
+    for each in children:
+        each.send_signal(signal.SIGSTOP)
+
+    def thaw() -> None:
+        for each in (*children, server):
+            each.send_signal(signal.SIGCONT)
+
+    return thaw

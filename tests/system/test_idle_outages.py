@@ -1,7 +1,6 @@
 """While Kafka or Postgres is away, a process with its hands full waits: it neither burns the processor nor floods the log."""
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from own import OwnServers, own_servers
+from own import OwnServers, frozen, own_servers
 from processes import ONE_STEP, script, serving
 from servers import Pair
 
@@ -66,19 +65,6 @@ def _cpu(process: psutil.Process) -> float:
 
 def _lines(log: Path) -> int:
     return log.read_bytes().count(b"\n")
-
-
-def frozen(server: psutil.Process) -> Callable[[], None]:
-    """Freeze the server; returns what lets it go on."""
-    group = [server, *server.children(recursive=True)]
-    for each in group:
-        each.send_signal(signal.SIGSTOP)
-
-    def thaw() -> None:
-        for each in group:
-            each.send_signal(signal.SIGCONT)
-
-    return thaw
 
 
 def killed(server: psutil.Process) -> Callable[[], None]:

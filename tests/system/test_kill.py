@@ -48,19 +48,19 @@ async def _request(connections: Connections, request: RequestWorkflow) -> str:
 async def _followed(
     connections: Connections, workflow_id: str, at_turn: Killing
 ) -> list[tuple[Verdict, WorkflowEvent | None]]:
-    """All records of the workflow to the end of its round; `at_turn` is called once for every turn."""
+    """All records of the workflow to the end of its round; `at_turn` is called once for every turn that they show."""
     partition = connections.log.partition_of(topics.EVENTS.name, workflow_id.encode())
     workflow, seen, turns = Workflow(workflow_id), [], set()
     async with asyncio.timeout(DEADLINE), aclosing(connections.log.tail(topics.EVENTS.name, partition, 0)) as tail:
         async for records in tail:
-            for record in records:
-                workflow, verdict = evolve(workflow, read_record(record))
-                seen.append((verdict, read_record(record).envelope.event))
+            for recorded in map(read_record, records):
+                workflow, verdict = evolve(workflow, recorded)
+                seen.append((verdict, recorded.envelope.event))
+                if workflow.is_open and (workflow.place, workflow.phase) not in turns:
+                    turns.add((workflow.place, workflow.phase))
+                    at_turn(workflow)
             if workflow.phase == "ended":
                 return seen
-            if workflow.is_open and (workflow.place, workflow.phase) not in turns:
-                turns.add((workflow.place, workflow.phase))
-                at_turn(workflow)
     raise AssertionError("the log has an end")
 
 
@@ -139,19 +139,18 @@ async def test_the_processes_of_all_roles_are_killed_at_every_turn(
 
 @pytest.mark.req("E-06")
 @pytest.mark.req("B-01")
-async def test_a_process_killed_while_it_asks_a_model_repeats_that_call_only_and_each_answer_counts_once(
+async def test_a_process_killed_at_each_question_repeats_that_call_only_and_each_answer_counts_once(
     connections: Connections, environment: dict[str, str], tmp_path: Path, httpserver: HTTPServer
 ) -> None:
     """The calls of a round are plan, select, parameters, process (inside the action), refine, review and message."""
-    inside_the_action = 4
     started: list[Processes] = []
 
-    def kill_and_reply(asked: dict[str, Any]) -> Response:
-        if len(playing.asked) == inside_the_action:
+    def kill_at_first_and_reply(asked: dict[str, Any]) -> Response:
+        if len(playing.asked) % 2:
             started[0].replace(["all"])
         return REPLY(asked)
 
-    playing = Playing(httpserver, "openai", [kill_and_reply])
+    playing = Playing(httpserver, "openai", [kill_at_first_and_reply])
     environment |= {
         "POWERON_MODEL": "openai:test",
         "OPENAI_BASE_URL": httpserver.url_for("/v1"),
@@ -164,7 +163,7 @@ async def test_a_process_killed_while_it_asks_a_model_repeats_that_call_only_and
         workflow_id = await _request(connections, request)
         seen = await _followed(connections, workflow_id, lambda _: None)
         assert await _completed_once(connections, workflow_id, seen) == SAID
-    assert len(playing.asked) == 7 + 1
+    assert len(playing.asked) == 7 * 2
     calls = [call for _, event in seen if event is not None for call in model_calls(event)]
     assert [(call.input_tokens, call.output_tokens) for call in calls] == [(100, 20)] * 7
     row = await reader.workflow(connections.pool, workflow_id)

@@ -1,14 +1,13 @@
 """Kafka and Postgres go away, killed or frozen, and come back: what was begun ends, and what came meanwhile is done."""
 
 import asyncio
-import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from pathlib import Path
 
 import psutil
 import pytest
-from own import OwnServers, own_servers
+from own import OwnServers, frozen, own_servers
 from servers import Pair
 from surviving import Survival, all_at_work, until, witnesses
 
@@ -39,13 +38,9 @@ async def kill(own: OwnServers, which: Callable[[OwnServers], psutil.Process], a
 
 async def freeze(own: OwnServers, which: Callable[[OwnServers], psutil.Process], away: float) -> None:
     """Connections stand, and nobody answers."""
-    leader = which(own)
-    frozen = [leader, *leader.children(recursive=True)]
-    for process in frozen:
-        process.send_signal(signal.SIGSTOP)
+    thaw = frozen(which(own))
     await asyncio.sleep(away)
-    for process in frozen:
-        process.send_signal(signal.SIGCONT)
+    thaw()
 
 
 Outage = Callable[[OwnServers, Callable[[OwnServers], psutil.Process], float], Awaitable[None]]

@@ -10,7 +10,7 @@ The fields hold all there is; the rendering is cut to the budgets that the templ
 import hashlib
 import secrets
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self
 
@@ -100,7 +100,7 @@ class Prompt:
 
     def shown(self) -> dict[str, Any]:
         """What the template shows, by name."""
-        return {part.name: getattr(self, part.name) for part in fields(self) if part.name not in _NOT_SHOWN}
+        return {name: getattr(self, name) for name in _shown(type(self))}  # type: ignore[arg-type] # classes do have a hash
 
     def render(self, fence: str | None = None) -> Rendered:
         """The prompt as text, between lines with its own delimiter or the given one."""
@@ -115,6 +115,11 @@ class Prompt:
 
 
 _NOT_SHOWN: Final = frozenset({"template", "fence", "max_output_tokens", "share"})
+
+
+@cache
+def _shown(kind: type[Prompt]) -> tuple[str, ...]:
+    return tuple(part.name for part in fields(kind) if part.name not in _NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,13 @@ def cut(text: str, budget: int) -> str:
 
 def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
     """The first of the things that fit, and how many there are besides; things come newest first."""
+    if not things:
+        return "none"
     shown: list[str] = []
     for thing in things:
-        entry = cut(_entry(thing), min(longest, budget))
+        entry = _entry(thing)
+        if len(entry) > longest or len(entry) > budget:
+            entry = cut(entry, min(longest, budget))
         budget -= len(entry) + 1
         if budget < 0 and shown:
             break
@@ -34,12 +38,14 @@ def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> st
     left_out = len(things) - len(shown)
     if left_out:
         shown.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
-    return "\n".join(shown) or "none"
+    return "\n".join(shown)
 
 
 def _entry(thing: object) -> str:
     """A thing as its entry; a message stands as the history tells it (H-03)."""
     match thing:
+        case str():
+            text = thing
         case ChatMessage():
             return render(thing)
         case CriterionProgress():

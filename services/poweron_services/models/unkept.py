@@ -1,10 +1,9 @@
 """A time limit that knows, once it is over, of the answers that came and could not be kept until then."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import TracebackType
 
 from poweron_events.errors import Unavailable
 from poweron_events.event import ModelCall
@@ -29,25 +28,32 @@ class Unkept(Unavailable):
         self.calls = tuple(each.call for each in lost)
 
 
-@asynccontextmanager
-async def time_limit(seconds: float) -> AsyncGenerator[None, None]:
-    """Limit what asks models.
+class TimeLimit:
+    """Limits what asks models, as an asynchronous context.
 
     Raises:
         Unkept: the time is over, and an answer was in hand.
         TimeoutError: the time is over.
     """
-    lost = list[Lost]()
-    token = _LOST.set(lost)
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        if lost:
-            raise Unkept(lost) from error
-        raise
-    finally:
-        _LOST.reset(token)
+
+    def __init__(self, seconds: float) -> None:
+        self._timeout = asyncio.timeout(seconds)
+        self._lost = list[Lost]()
+
+    async def __aenter__(self) -> None:
+        self._token = _LOST.set(self._lost)
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _LOST.reset(self._token)
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as over:
+            if self._lost:
+                raise Unkept(self._lost) from over
+            raise
 
 
 def lose(call: ModelCall, trouble: str) -> None:

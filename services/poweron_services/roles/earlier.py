@@ -90,6 +90,8 @@ async def documents_named(
         UnknownReference: says which reference is unknown and which there are.
         Unavailable: the content store cannot be reached.
     """
+    if not references:
+        return ()
     at_hand = documents_at_hand(workflow)
     try:
         return resolve(references, at_hand)

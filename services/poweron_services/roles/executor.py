@@ -36,7 +36,7 @@ from poweron_services.decider.defaults import language
 from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
-from poweron_services.models.unkept import Unkept, time_limit
+from poweron_services.models.unkept import TimeLimit, Unkept
 from poweron_services.patience import answered
 from poweron_services.roles.earlier import documents_named
 from poweron_services.roles.fitting import (
@@ -296,7 +296,7 @@ class Executor:
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
         try:
-            async with time_limit(seconds):
+            async with TimeLimit(seconds):
                 done = await action(order)
         except TimeoutError:
             return interrupted, _failed(f"{spec.name} was stopped after {seconds:.3g} s, its time limit.")

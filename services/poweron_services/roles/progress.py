@@ -10,7 +10,7 @@ def progress(workflow: Workflow) -> tuple[CriterionProgress, ...]:
     """How far the task's criteria are met so far."""
     known = {criterion.criterion: criterion for criterion in workflow.task.progress}
     return tuple(
-        known.get(criterion, CriterionProgress(criterion=criterion, met=False))
+        known.get(criterion) or CriterionProgress(criterion=criterion, met=False)
         for criterion in workflow.task.plan.success_criteria
     )
 

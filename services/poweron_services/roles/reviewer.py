@@ -31,7 +31,7 @@ from poweron_services.decider.validation import shown
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskResult, Template
-from poweron_services.models.unkept import Unkept, time_limit
+from poweron_services.models.unkept import TimeLimit, Unkept
 from poweron_services.roles.fitting import DOCUMENTS_BUDGET, TEXT_BUDGET, fitting, fitting_improvements, fitting_text
 from poweron_services.roles.progress import progress, updated_progress
 from poweron_services.roles.prompting import history, refusal
@@ -106,7 +106,7 @@ class Reviewer:
         )
         seconds = min(MESSAGE_TIMEOUT, workflow.current.opening.stage_timeout_ms / 1000)
         try:
-            async with time_limit(seconds):
+            async with TimeLimit(seconds):
                 called = await self.caller.call(workflow, prompt)
         except (PowerOnError, TimeoutError) as error:
             log.warning("the model wrote no final message", workflow_id=workflow.id, error=str(error))

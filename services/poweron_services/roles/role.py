@@ -26,7 +26,7 @@ from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Stage, StageFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
-from poweron_services.models.unkept import Unkept, time_limit
+from poweron_services.models.unkept import TimeLimit, Unkept
 from poweron_services.patience import Backoff
 from poweron_services.roles.executor import Executor, Standing
 from poweron_services.roles.fitting import fitting_calls
@@ -247,7 +247,7 @@ class Worker:
         tries, trouble = 0, ""
         backoff = Backoff(STAGE_PAUSE)
         try:
-            async with time_limit(stage_timeout_ms / 1000):  # of all tries, from the first, however late that is (E-16)
+            async with TimeLimit(stage_timeout_ms / 1000):  # of all tries, from the first, however late that is (E-16)
                 while True:
                     tries += 1
                     try:

@@ -6,7 +6,7 @@ The place is a context variable, set where a role begins its work, so that nothi
 import asyncio
 import time
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -114,22 +114,14 @@ class Telling:
     """What is known of a call or an action by the time it is over."""
 
     name: str
+    kind: Kind
     attributes: dict[str, Value]
+    call: ModelCall | None = None
     failed: str | None = None
 
     def answered(self, call: ModelCall) -> None:
         """The model has answered."""
-        self.attributes |= {
-            gen_ai.PROVIDER: call.provider,
-            gen_ai.RESPONSE_MODEL: call.model,
-            gen_ai.INPUT_TOKENS: call.input_tokens,
-            gen_ai.OUTPUT_TOKENS: call.output_tokens,
-            "poweron.cost_nano_usd": call.cost_nano_usd,
-            "poweron.duration_ms": call.duration_ms,
-            "poweron.tries": call.tries,
-            "poweron.prompt_ref": call.prompt_ref or "",
-            "poweron.answer_ref": call.answer_ref or "",
-        }
+        self.call = call
         log.debug(
             "a model answered",
             template=call.template,
@@ -155,7 +147,7 @@ def model_call(stage: str, template: str) -> AbstractContextManager[Telling]:
         "poweron.stage": stage,
         "poweron.template": template,
     }
-    return _told(Telling(gen_ai.CHAT, attributes), "client")
+    return _told(Telling(gen_ai.CHAT, "client", attributes))
 
 
 def running(action: str) -> AbstractContextManager[Telling]:
@@ -165,16 +157,16 @@ def running(action: str) -> AbstractContextManager[Telling]:
         gen_ai.TOOL_NAME: action,
         gen_ai.TOOL_TYPE: gen_ai.FUNCTION,
     }
-    return _told(Telling(f"{gen_ai.EXECUTE_TOOL} {action}", attributes), "internal")
+    return _told(Telling(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
+
+
+def _told(telling: Telling) -> AbstractContextManager[Telling]:
+    under = _UNDER.get()
+    return nullcontext(telling) if under is None else _told_as_span(telling, *under)
 
 
 @contextmanager
-def _told(telling: Telling, kind: Kind) -> Generator[Telling, None, None]:
-    under = _UNDER.get()
-    if under is None:
-        yield telling
-        return
-    sink, parent = under
+def _told_as_span(telling: Telling, sink: Sink, parent: Context) -> Generator[Telling, None, None]:
     context, began = parent.child(), time.time_ns()
     token = _UNDER.set((sink, context))
     try:
@@ -191,8 +183,24 @@ def _told(telling: Telling, kind: Kind) -> Generator[Telling, None, None]:
                 parent=parent,
                 began_ns=began,
                 ended_ns=time.time_ns(),
-                kind=kind,
-                attributes=telling.attributes,
+                kind=telling.kind,
+                attributes=telling.attributes | _of_call(telling.call),
                 failed=telling.failed,
             )
         )
+
+
+def _of_call(call: ModelCall | None) -> dict[str, Value]:
+    if call is None:
+        return {}
+    return {
+        gen_ai.PROVIDER: call.provider,
+        gen_ai.RESPONSE_MODEL: call.model,
+        gen_ai.INPUT_TOKENS: call.input_tokens,
+        gen_ai.OUTPUT_TOKENS: call.output_tokens,
+        "poweron.cost_nano_usd": call.cost_nano_usd,
+        "poweron.duration_ms": call.duration_ms,
+        "poweron.tries": call.tries,
+        "poweron.prompt_ref": call.prompt_ref or "",
+        "poweron.answer_ref": call.answer_ref or "",
+    }

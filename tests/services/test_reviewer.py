@@ -107,6 +107,19 @@ async def test_a_retry_that_the_workflows_budget_does_not_allow_is_a_failure() -
     assert event.reason == "Nothing may be used: the workflow's budget is 0 retries. Page 2 is missing."
 
 
+@pytest.mark.req("L-07")
+@pytest.mark.parametrize(
+    ("limit", "said_so"), [(0, "The limit of 0 retries is reached."), (1, "The limit of 1 retry is reached.")]
+)
+async def test_a_retry_that_the_tasks_limit_does_not_allow_is_a_failure(limit: int, said_so: str) -> None:
+    told = Told().tell(requested(max_retries=limit), planned(), *step())
+    for attempt in range(2, 2 + limit):
+        told.tell(At(attempt=attempt - 1).reviewed(status="retry"), *step(attempt=attempt))
+    event = await said(told, review=[{"status": "retry", "reason": "Page 2 is missing."}])
+    assert (event.status, event.decided_by) == ("failed", "guard")
+    assert event.reason == f"{said_so} Page 2 is missing."
+
+
 @pytest.mark.req("P-06")
 def test_the_review_sees_the_steps_of_its_task_between_fences() -> None:
     data = create_review_prompt(stopped().workflow).render(fence="F").data
@@ -228,7 +241,7 @@ BUDGET = "Ask again with a larger budget (`--max-tokens`)."
         (failed_after(*step(), DeadlinePassed(round=1, due_ms=0)), "Ask again for less at once."),
         (Told().tell(requested(), At(0, 0, 0).failed("plan", "Too late. The content store did not answer: -")), STORE),
         (at_a_limit(step_limit(1)), "Ask again with more steps (`--max-steps`)."),
-        (at_a_limit("The limit of 1 retries is reached."), AGAIN),
+        (at_a_limit("The limit of 1 retry is reached."), AGAIN),
     ],
 )
 async def test_the_advice_after_a_failed_round_fits_its_reason(told: Told, advised: str) -> None:

@@ -151,10 +151,14 @@ def tightest(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Budget | No
 
 
 def retries_used_up(workflow: Workflow) -> str | None:
-    """Why nothing is tried again, where the workflow's budget of retries over all its tasks is used up."""
-    limit, used = workflow.current.opening.budgets.workflow_retries, workflow.current.retries
-    budget = Budget("workflow", _before(workflow).retries + used, limit, _retries_in_words)
-    return budget.sentence if budget.is_used_up else None
+    """Why nothing is tried again: the workflow's budget of retries over all its tasks, or the limit of each task."""
+    opening, used = workflow.current.opening, workflow.current.retries
+    budget = Budget("workflow", _before(workflow).retries + used, opening.budgets.workflow_retries, _retries_in_words)
+    if budget.is_used_up:
+        return budget.sentence
+    limit, task = opening.max_retries, workflow.current.task
+    reached = task is not None and task.retries >= limit
+    return f"The limit of {_retries_in_words(limit)} is reached." if reached else None
 
 
 def _is_limited(workflow: Workflow) -> bool:

@@ -77,10 +77,11 @@ def refine_decide(
     after = updated_progress(workflow, answer.criteria_progress)
     ending = workflow.current.ending
     calls = [call] if call else []
+    no_retry = retries_used_up(workflow) if answer.classification == "retry" else None
     review = Review(
         progress=after,
         can_improve=answer.decision == "continue",
-        used_up=used_up(workflow, calls, for_a_step=True) or _no_retry(workflow, answer),
+        used_up=used_up(workflow, calls, for_a_step=True) or no_retry,
         cancelled=ending == "cancelled",
         deadline_passed=ending == "failed",
     )
@@ -98,16 +99,6 @@ def refine_decide(
         decided_by="guard" if overruled or call is None else "model",
         iteration=_iteration(workflow, calls),
         model_call=call,
-    )
-
-
-def _no_retry(workflow: Workflow, answer: RefinementAnswer) -> str | None:
-    """Why what is to be tried again is not, as a sentence: the fold would not go on."""
-    if answer.classification != "retry":
-        return None
-    limit = workflow.current.opening.max_retries
-    return retries_used_up(workflow) or (
-        f"The limit of {limit} retries is reached." if workflow.task.retries >= limit else None
     )
 
 

@@ -184,7 +184,7 @@ def written_documents(messages: Sequence[ChatMessage]) -> tuple[DocumentRef, ...
 
 
 def review_task_completion(workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None) -> TaskReviewed:
-    """The judgement: success, retry or failed (L-07); a retry only where the workflow's budget allows one."""
+    """The judgement: success, retry or failed (L-07); a retry only where limit and budget allow one."""
     no_retry = retries_used_up(workflow) if answer.status == "retry" else None
     return TaskReviewed(
         **task_place(workflow),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import orjson
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from processes import Processes
 
@@ -28,7 +29,7 @@ from poweron_events.outcome import RoundCompleted
 from poweron_events.request import RequestRefused
 from poweron_projections import reader
 from poweron_projections.verify import verify
-from poweron_services.wiring import ROLES, Connections
+from poweron_services.wiring import FOLDING, ROLES, Connections, group_of
 
 SOURCE = "/tests/survival"
 TIME = "2026-11-21T00:00:00.000Z"
@@ -174,6 +175,22 @@ class Survival:
         finally:
             await admin.close()
 
+    async def settled(self, processes: int) -> None:
+        """Wait until so many processes of all roles share the partitions, so that none moves any more.
+
+        A claim that is written while its partition moves waits for its deadline (E-08): no test could wait for that.
+        """
+        settings = self._connections.settings
+        admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
+        await admin.start()
+        try:
+            async with asyncio.timeout(DEADLINE):
+                group = f"{settings.kafka_prefix}{group_of(FOLDING)}"
+                while await _members(admin, group) != processes:  # noqa: ASYNC110 - Kafka tells members only
+                    await asyncio.sleep(PERIOD)
+        finally:
+            await admin.close()
+
     # --- following ----------------------------------------------------------------------------------------
 
     @asynccontextmanager
@@ -305,6 +322,16 @@ def _pid(worker: str) -> int:
     return int(worker.rsplit("-", 2)[1])
 
 
+async def _members(admin: AIOKafkaAdminClient, group: str) -> int:
+    """How many consumers share the partitions of the group; 0 while that is being agreed upon."""
+    try:
+        (response,) = await admin.describe_consumer_groups([group])
+    except GroupCoordinatorNotAvailableError:  # a new broker has none yet
+        return 0
+    ((_, _, state, _, _, members, *_),) = response.groups
+    return len(members) if state == "Stable" else 0
+
+
 async def insisted(ask: Callable[[], Awaitable[object]]) -> None:
     """Do it, again and again while a server is away."""
     async with asyncio.timeout(DEADLINE):
@@ -319,6 +346,7 @@ async def insisted(ask: Callable[[], Awaitable[object]]) -> None:
 
 async def all_at_work(survival: Survival, processes: Witnesses) -> None:
     """Wait until Kafka has given some of the partitions to each process."""
+    await survival.settled(len(processes.pids()))
     while not processes.pids() <= {pid for pid, _ in survival.effects()}:
         asked = await survival.request()
         await until(lambda asked=asked: survival.ended(asked), "a workflow ends")

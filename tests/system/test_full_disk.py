@@ -81,6 +81,7 @@ async def test_contents_and_log_lines_that_find_no_room_are_waited_for(
     survival: Survival, connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with witnesses(environment, tmp_path, ["one", "two"]) as processes:
+        await survival.settled(2)
         held = [await survival.request(each, gate="gate", size=LARGE) for each in ("pure", "idempotent")]
         await until(lambda: all(survival.running(id_) for id_ in held), "actions are at work")
         make_full(processes)
@@ -107,6 +108,7 @@ async def test_kafka_postgres_and_contents_on_a_full_disk_lose_nothing(
     environment = own.environment(disk.folder / "home")
     async with own.survival(tmp_path) as survival:
         with witnesses(environment, tmp_path, ["one", "two"]) as processes:
+            await survival.settled(2)
             held = [await survival.request(each, gate="gate", size=LARGE) for each in ("pure", "idempotent")]
             await until(lambda: all(survival.running(id_) for id_ in held), "actions are at work")
             broker = own.kafka()

@@ -66,6 +66,7 @@ async def work_goes_on(survival: Survival, own: OwnServers, outage: Outage, whic
 @pytest.mark.req("E-06")
 async def test_kafka_and_postgres_go_and_come_back(survival: Survival, own: OwnServers, tmp_path: Path) -> None:
     with witnesses(own.environment(tmp_path / "home"), tmp_path, ["one", "two"]) as processes:
+        await survival.settled(2)
         once = await survival.request("once", gate="never")
         await until(lambda: survival.running(once), "the action is at work")
         processes.replace([processes.name_of(survival.running(once)[0])])

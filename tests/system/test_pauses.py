@@ -29,6 +29,7 @@ async def test_a_zombie_at_every_turn_harms_nothing(
     survival: Survival, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with witnesses(environment, tmp_path, ["one", "two"]) as processes:
+        await survival.settled(2)
         paused = await survival.request("pure", thinks=THINKS, gate="gate")
         for kind in BEFORE_THE_ACTION:
             await pause_until_another_takes_over(processes, partial(survival.thinking, kind), kind)
@@ -49,6 +50,7 @@ async def test_an_action_that_may_happen_once_is_not_begun_again_beside_a_zombie
     survival: Survival, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with witnesses(environment, tmp_path, ["one", "two"]) as processes:
+        await survival.settled(2)
         once = await survival.request("once", gate="never")
         await until(lambda: survival.running(once), "the action is at work")
         name = processes.name_of(survival.running(once)[0])

@@ -24,6 +24,7 @@ async def test_overlapping_roles_a_rebalance_and_doubled_requests_give_each_effe
     survival: Survival, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with witnesses(environment, tmp_path, OVERLAPPING) as processes:
+        await survival.settled(2)
         classes = ["pure", "idempotent", "once"] * 6
         quick = [await survival.request(each, times=3) for each in classes]
         held = [await survival.request("pure", gate="gate", times=2) for _ in range(12)]
@@ -45,6 +46,7 @@ async def test_all_offsets_are_lost_the_rows_are_emptied_and_projectors_are_kill
     survival: Survival, connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with witnesses(environment, tmp_path, ["one", "two", "projector:rows"]) as processes:
+        await survival.settled(2)
         begun = [await survival.request("idempotent", gate="gate") for _ in range(6)]
         await until(lambda: all(survival.running(id_) for id_ in begun), "all are at work")
         for name in ("one", "two", "projector:rows"):

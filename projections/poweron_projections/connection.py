@@ -155,6 +155,7 @@ _LATER = (
     exceptions.UndefinedTableError,
     exceptions.InvalidSchemaNameError,
     exceptions.InvalidCachedStatementError,
+    exceptions.IdleInTransactionSessionTimeoutError,
     exceptions.InternalClientError,
     OSError,
     TimeoutError,

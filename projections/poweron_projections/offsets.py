@@ -28,13 +28,20 @@ UPDATE offsets
 """
 
 
+MOST_IDLE_MS = 10_000  # that Postgres waits for the next statement of a transaction which locks rows
+
+
 async def stay(connection: Connection) -> None:
     """Let no rebuild put other tables in place of these until the transaction ends.
 
     Otherwise rows could go to the tables of before and their offset to those of after, and be lost. To be called
     first in a transaction: what is seen is settled by the statement that follows.
+
+    A process that is frozen within the transaction holds up the others for a while only: Postgres ends it.
     """
-    await connection.execute("LOCK TABLE offsets IN ROW EXCLUSIVE MODE")
+    await connection.execute(
+        f"SET LOCAL idle_in_transaction_session_timeout = {MOST_IDLE_MS}; LOCK TABLE offsets IN ROW EXCLUSIVE MODE"
+    )
 
 
 async def read(connection: Connection, topic: str) -> dict[int, int]:

@@ -42,6 +42,7 @@ class Rows:
     async def load(self, connection: Connection, topic: str, partitions: Sequence[int]) -> Mapping[int, int]:
         """Begin where the rows end: the next offset of each partition."""
         async with connection.transaction():  # whoever drops or exchanges the tables waits until both are done
+            await offsets.stay(connection)
             await offsets.begin(connection, topic, partitions)
             found = await offsets.read(connection, topic)
         self.offsets[topic] = {partition: found[partition] for partition in partitions}

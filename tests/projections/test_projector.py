@@ -135,6 +135,23 @@ async def test_of_two_projectors_that_project_the_same_one_is_refused(log: Memor
 
 
 @pytest.mark.req("E-11")
+async def test_a_projector_frozen_within_its_transaction_holds_up_the_others_for_a_while_only(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offsets, "MOST_IDLE_MS", 300)
+    await log.append(EVENTS, typical(steps=1).messages)
+    frozen, other = await loaded(log, pool), await loaded(log, pool)
+    all_records = await records(log)
+    transaction = snapshot(pool, readonly=False)
+    await frozen._rows.write(await transaction.__aenter__(), EVENTS, all_records)
+    async with asyncio.timeout(10):
+        await other.project(all_records)
+    with pytest.raises(Unavailable):
+        await transaction.__aexit__(None, None, None)
+    assert (await verify(log, pool)).differences == []
+
+
+@pytest.mark.req("E-11")
 async def test_projectors_that_race_all_the_way_project_everything_once(log: MemoryLog, pool: Pool) -> None:
     for number in range(20):
         await log.append(EVENTS, typical(str(number), steps=1).messages)

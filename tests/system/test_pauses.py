@@ -30,7 +30,7 @@ async def test_a_zombie_at_every_turn_harms_nothing(
 ) -> None:
     with witnesses(environment, tmp_path, ["one", "two"]) as processes:
         await survival.settled(2)
-        paused = await survival.request("pure", thinks=THINKS, gate="gate")
+        paused = await survival.request("brief", thinks=THINKS, gate="gate")  # a zombie's claim waits for its deadline
         for kind in BEFORE_THE_ACTION:
             await pause_until_another_takes_over(processes, partial(survival.thinking, kind), kind)
             await survival.request("once", times=2)

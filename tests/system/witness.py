@@ -41,6 +41,7 @@ PERIOD = 0.02  # seconds between looks at a gate
 STORE_TIMEOUT = 3.0  # seconds that an action's result waits for the content store: tests have less time than users
 CLASSES: dict[str, tuple[EffectClass, int]] = {
     "pure": ("pure", 120_000),
+    "brief": ("pure", 10_000),
     "idempotent": ("idempotent", 120_000),
     "once": ("at_most_once", 1_000),
 }

@@ -157,7 +157,7 @@ class SimulatedConnection:
             yield found
 
     async def execute(self, statement: str, *arguments: Any) -> str:
-        if statement.startswith("LOCK TABLE"):
+        if "LOCK TABLE" in statement:
             await self._pool.reach()  # settles nothing that is seen
             return "LOCK TABLE"
         tables = await self._tables()

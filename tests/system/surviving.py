@@ -161,33 +161,30 @@ class Survival:
 
     async def forget_offsets(self) -> None:
         """All that the groups of the roles remember; Kafka forgets it once their members count as dead."""
-        settings = self._connections.settings
-        admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
-        await admin.start()
-        try:
-            found = {name for name, _ in await admin.list_consumer_groups()}
-            groups = {name for name in found if name.startswith(f"{settings.kafka_prefix}poweron.")}
+        prefix = f"{self._connections.settings.kafka_prefix}poweron."
+        async with self._admin() as admin, asyncio.timeout(DEADLINE):
+            groups = {name for name, _ in await admin.list_consumer_groups() if name.startswith(prefix)}
             assert len(groups) >= 3  # of intake, projector and the others
-            async with asyncio.timeout(DEADLINE):
-                while groups:
-                    deleted = await admin._send_request(DeleteGroupsRequest(sorted(groups)))
-                    groups -= {name for name, error in deleted.results if error in DELETED}
-        finally:
-            await admin.close()
+            while groups:
+                deleted = await admin._send_request(DeleteGroupsRequest(sorted(groups)))
+                groups -= {name for name, error in deleted.results if error in DELETED}
 
     async def settled(self, processes: int) -> None:
         """Wait until so many processes of all roles share the partitions, so that none moves any more.
 
         A claim that is written while its partition moves waits for its deadline (E-08): no test could wait for that.
         """
-        settings = self._connections.settings
-        admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
+        group = f"{self._connections.settings.kafka_prefix}{group_of(FOLDING)}"
+        async with self._admin() as admin, asyncio.timeout(DEADLINE):
+            while await _members(admin, group) != processes:  # noqa: ASYNC110 - Kafka tells members only
+                await asyncio.sleep(PERIOD)
+
+    @asynccontextmanager
+    async def _admin(self) -> AsyncGenerator[AIOKafkaAdminClient, None]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=self._connections.settings.kafka)
         await admin.start()
         try:
-            async with asyncio.timeout(DEADLINE):
-                group = f"{settings.kafka_prefix}{group_of(FOLDING)}"
-                while await _members(admin, group) != processes:  # noqa: ASYNC110 - Kafka tells members only
-                    await asyncio.sleep(PERIOD)
+            yield admin
         finally:
             await admin.close()
 

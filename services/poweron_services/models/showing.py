@@ -24,13 +24,9 @@ def cut(text: str, budget: int) -> str:
 
 def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
     """The first of the things that fit, and how many there are besides; things come newest first."""
-    if not things:
-        return "none"
     shown: list[str] = []
     for thing in things:
-        entry = _entry(thing)
-        if len(entry) > longest or len(entry) > budget:
-            entry = cut(entry, min(longest, budget))
+        entry = cut(_entry(thing), min(longest, budget))
         budget -= len(entry) + 1
         if budget < 0 and shown:
             break
@@ -38,7 +34,7 @@ def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> st
     left_out = len(things) - len(shown)
     if left_out:
         shown.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
-    return "\n".join(shown)
+    return "\n".join(shown) or "none"
 
 
 def _entry(thing: object) -> str:

@@ -32,7 +32,7 @@ from poweron_services import wiring
 from poweron_services.actions.action import Action, Done, Order, document
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.models.call import Caller
-from poweron_services.models.model import ChatModel
+from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,
@@ -45,7 +45,7 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.role import Think, Worker
+from poweron_services.runtime.worker import Think, Worker
 from poweron_services.telemetry import Sink
 
 EVENTS = topics.EVENTS.name

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from poweron_events.codec import dumps
 from poweron_services.models.call import BYTES_PER_TOKEN
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
     ParametersPrompt,

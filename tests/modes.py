@@ -19,7 +19,7 @@ from poweron_events.parameters import ParametersSet
 from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected
 from poweron_services.models.builtin import BuiltinModel
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ActionsPrompt, Prompt, RefinementPrompt, SelectionPrompt
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"

@@ -5,8 +5,8 @@ What stands in `__all__` is the public face. Beside it: `poweron_events.log.kafk
 """
 
 from poweron_events import topics
-from poweron_events.asking import Heard, ask
 from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.client import Heard, ask
 from poweron_events.codec import (
     InvalidRequest,
     ReceivedRequest,

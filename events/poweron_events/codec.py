@@ -20,11 +20,11 @@ from poweron_events import topics
 from poweron_events.envelope import CONTENT_TYPE, SPECVERSION, Cause, Envelope, Recorded
 from poweron_events.errors import Refused
 from poweron_events.event import Event
-from poweron_events.explaining import explain
 from poweron_events.log import Record
 from poweron_events.request import RequestIdentity
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
 from poweron_events.upcasting import upcast
+from poweron_events.validation_messages import explain
 
 MAX_EVENT = 64_000  # bytes; longer lists and texts travel by reference
 UUID_LENGTH = 36  # characters

@@ -10,8 +10,8 @@ from pydantic import Field, ValidationError
 
 from poweron_events.codec import Undecodable, dumps
 from poweron_events.event import Base64, FreeText, Model
-from poweron_events.explaining import MAX_REASON, explain
 from poweron_events.log import Message, Record
+from poweron_events.validation_messages import MAX_REASON, explain
 
 MAX_RAW = 700_000  # bytes before base64: a dead letter is a record too
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from poweron_events.codec import Undecodable
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
 from poweron_events.log import Record
-from poweron_projections.table import Table, text
+from poweron_projections.table_spec import Table, text
 
 
 class DeadLetterRow(NamedTuple):

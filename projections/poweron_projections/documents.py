@@ -7,7 +7,7 @@ from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import Workflow, request_label
 from poweron_events.request import RoundRequested, WorkflowRequested
-from poweron_projections.table import Table, Uuid, text
+from poweron_projections.table_spec import Table, Uuid, text
 
 
 class DocumentRow(NamedTuple):

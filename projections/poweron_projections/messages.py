@@ -6,7 +6,7 @@ The text of a message is made by `fold.history`, which the prompts use too.
 from typing import NamedTuple
 
 from poweron_events.fold.state import ChatMessage
-from poweron_projections.table import Json, Table, Uuid, json, optional_text, text
+from poweron_projections.table_spec import Json, Table, Uuid, json, optional_text, text
 
 
 class MessageRow(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from poweron_events.errors import Conflict
 from poweron_projections.connection import Connection
-from poweron_projections.table import Table, columns_of
+from poweron_projections.table_spec import Table, columns_of
 
 
 class OffsetRow(NamedTuple):

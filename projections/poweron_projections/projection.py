@@ -25,7 +25,7 @@ from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import REQUESTS, request_rows
 from poweron_projections.steps import STEPS, step_row, step_status
-from poweron_projections.table import Row, Table
+from poweron_projections.table_spec import Row, Table
 from poweron_projections.tasks import TASKS, TaskCourse, task_course, task_row
 from poweron_projections.usage import USAGE, usage_rows
 from poweron_projections.workflows import ROUNDS, WORKFLOWS, WorkflowRow, round_row, workflow_row

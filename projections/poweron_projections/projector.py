@@ -13,9 +13,9 @@ from typing import Any, Final
 from poweron_events import topics
 from poweron_events.errors import Conflict, PowerOnError, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_projections.batches import Pieces
 from poweron_projections.connection import Pool, acquire, snapshot
 from poweron_projections.migrations import migrate
-from poweron_projections.pieces import Pieces
 from poweron_projections.rows import BATCH_BYTES, Rows
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
-from poweron_projections.table import Table, Uuid, text
+from poweron_projections.table_spec import Table, Uuid, text
 
 RecordVerdict = Verdict | Literal["undecodable"]
 

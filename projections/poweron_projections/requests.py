@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
 from poweron_events.request import RequestIdentity, RequestRefused
-from poweron_projections.table import Table, Uuid, text
+from poweron_projections.table_spec import Table, Uuid, text
 
 
 class RequestRow(NamedTuple):

@@ -18,7 +18,7 @@ from poweron_events.request import RefusalReason
 from poweron_projections import offsets
 from poweron_projections.connection import Connection, Found, Pool, acquire, snapshot
 from poweron_projections.projection import Batch, View, project
-from poweron_projections.table import text
+from poweron_projections.table_spec import text
 from poweron_projections.workflows import WorkflowRow
 
 EVENTS: Final = topics.EVENTS.name

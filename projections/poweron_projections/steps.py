@@ -12,13 +12,13 @@ from poweron_events.execution import (
     ApprovalGranted,
     ApprovalRequested,
 )
-from poweron_events.fold.charging import model_calls
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected, SelectionRejected
-from poweron_projections.table import Json, Table, Uuid, json, optional_text, text
+from poweron_projections.table_spec import Json, Table, Uuid, json, optional_text, text
 
 
 class StepRow(NamedTuple):

@@ -9,7 +9,7 @@ from poweron_projections.offsets import OFFSETS
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import REQUESTS
 from poweron_projections.steps import STEPS
-from poweron_projections.table import Table
+from poweron_projections.table_spec import Table
 from poweron_projections.tasks import TASKS
 from poweron_projections.usage import USAGE
 from poweron_projections.workflows import ROUNDS, WORKFLOWS

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.fold.charging import model_calls
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.outcome import TaskReviewed
-from poweron_projections.table import Json, Table, Uuid, json, text
+from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 
 class TaskRow(NamedTuple):

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.fold.charging import model_calls
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Verdict
-from poweron_projections.table import Table, Uuid, text
+from poweron_projections.table_spec import Table, Uuid, text
 
 
 class UsageRow(NamedTuple):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Workflow
-from poweron_projections.table import Table, Uuid, text
+from poweron_projections.table_spec import Table, Uuid, text
 
 
 class WorkflowRow(NamedTuple):

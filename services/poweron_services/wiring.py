@@ -23,22 +23,22 @@ from poweron_projections.connection import Pool
 from poweron_services import telemetry
 from poweron_services.actions.action import Action
 from poweron_services.actions.registry import actions
+from poweron_services.client.connect import Connections, connect
 from poweron_services.config import Provider, ProviderSettings, Settings
-from poweron_services.connections import Connections, connect
 from poweron_services.decider.approval import Approval
+from poweron_services.intake.intake import Intake
 from poweron_services.models.call import Caller
-from poweron_services.models.model import ChatModel
+from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import Stage
 from poweron_services.models.staged import StagedModel
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.intake import Intake
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner
 from poweron_services.roles.refiner import Refiner
 from poweron_services.roles.reviewer import Reviewer
-from poweron_services.roles.role import Think, Worker
 from poweron_services.roles.selector import Selector
+from poweron_services.runtime.worker import Think, Worker
 
 __all__ = [
     "FOLDING",

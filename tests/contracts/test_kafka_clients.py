@@ -11,7 +11,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
-from poweron_events.log import Message, closing
+from poweron_events.log import Message, kafka_shutdown
 from poweron_events.log import kafka as kafka_log
 from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
 from poweron_events.log.kafka_follower import KafkaFollower
@@ -95,9 +95,9 @@ class _Silent:
 async def test_closing_while_the_broker_is_away_ends_and_leaves_nothing_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(closing, "STOP_TIMEOUT", 0.01)
+    monkeypatch.setattr(kafka_shutdown, "STOP_TIMEOUT", 0.01)
     client = _Silent()
-    await closing.closed(client)
+    await kafka_shutdown.closed(client)
     assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
 
 

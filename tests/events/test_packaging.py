@@ -13,7 +13,7 @@ README = Path(__file__).parents[2] / "events" / "README.md"
 
 
 CONTRACTS = (
-    "asking",
+    "client",
     "catalog",
     "codec",
     "dead_letter",

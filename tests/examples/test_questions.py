@@ -3,7 +3,7 @@
 import pytest
 from questions import MORE_QUESTIONS, MORE_UNANSWERABLE, QUESTIONS, UNANSWERABLE, Ask
 
-from poweron_services.connectors.documents import extract
+from poweron_services.connectors.document_reader import extract
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.prompts import ProcessPrompt, SourceText, Template
 

@@ -4,19 +4,19 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from intaking import Rows
+from intake_world import Rows
 from structlog.testing import capture_logs
 
 from poweron_events.log.memory import MemoryLog
-from poweron_services import patience
-from poweron_services.roles import role
+from poweron_services import retry
+from poweron_services.runtime import worker
 
 
 @pytest.fixture
 def logged(monkeypatch: pytest.MonkeyPatch) -> Generator[list[Any], None, None]:
     """Short waits; what is logged is kept, not shown."""
-    monkeypatch.setattr(role, "DRAIN_TIMEOUT", 0.05)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(worker, "DRAIN_TIMEOUT", 0.05)
+    monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.05)
     with capture_logs() as entries:
         yield entries
 

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from builders import At, Told, planned, requested
 from poweron_events.errors import Refused
 from poweron_services.bench import instant
+from poweron_services.bench.data_directory import homes
 from poweron_services.bench.figures import LINES, Figures, lines, percentile, value, why_void
-from poweron_services.bench.place import homes
 from poweron_services.bench.processes import Meter
-from poweron_services.cli import measuring
+from poweron_services.cli import bench_command
 from poweron_services.cli.main import Measured, app
 from poweron_services.models.answers import (
     Answer,
@@ -38,7 +38,7 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
-from poweron_services.roles.observing import observe_build
+from poweron_services.roles.observation_builder import observe_build
 
 GOOD = Figures(
     iterations_per_second=1_200.0,
@@ -146,7 +146,7 @@ def test_every_line_shows_figures_that_there_are() -> None:
 
 
 def test_each_part_can_be_chosen() -> None:
-    assert tuple(Measured) == measuring.PARTS
+    assert tuple(Measured) == bench_command.PARTS
 
 
 # --- the model and the action ------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, figures: Figures, *opt
         await asyncio.sleep(0)
         return figures
 
-    monkeypatch.setattr(measuring, "measure", measured)
+    monkeypatch.setattr(bench_command, "measure", measured)
     done = CliRunner(env={"POWERON_HOME": str(tmp_path)}).invoke(app, ["bench", *options])
     return done.exit_code, done.output
 

@@ -10,7 +10,7 @@ from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import ChatMessage
 from poweron_services.models.answers import ActionAnswer, ActionsAnswer, parse
 from poweron_services.models.prompts import ActionsPrompt, DocumentLine
-from poweron_services.roles.prompting import catalog_lines
+from poweron_services.roles.prompt_context import catalog_lines
 
 REQUESTED = DocumentLine("docItem:d1:letter.pdf", "round1_request", "letter.pdf", "application/pdf", 900)
 ANSWERED = DocumentLine("docItem:d3:answer.md", "round1_task1_action2_process", "answer.md", "text/markdown", 50)

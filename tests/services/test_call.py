@@ -14,7 +14,7 @@ from poweron_services.actions.action import Done, Order
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
-from poweron_services.models.model import Completion, TooLong
+from poweron_services.models.chat_model import Completion, TooLong
 from poweron_services.models.prompts import ProcessPrompt, Prompt, SelectionPrompt, SourceText, Template
 from poweron_services.roles.executor import Executor, Standing
 from poweron_services.roles.selector import generate_react_plan_selection_prompt

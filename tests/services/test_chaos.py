@@ -15,13 +15,13 @@ from poweron_events.event import CriterionProgress
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_services.actions.action import Order
-from poweron_services.chaos.errands import ErrandModel, ErrandParameters, Journal, errand_actions
 from poweron_services.chaos.evidence import Answers, Asked, Claim, Evidence, RoundTold, Shown, Step, Told, Witness
 from poweron_services.chaos.faults import KINDS, LASTING, SENTENCES, Kind, plan
 from poweron_services.chaos.load import MAX_STEPS, Load, letters
-from poweron_services.chaos.picture import tallies
+from poweron_services.chaos.recovery import Strike, Watch
+from poweron_services.chaos.scenarios import ErrandModel, ErrandParameters, Journal, errand_actions
+from poweron_services.chaos.status import tallies
 from poweron_services.chaos.verdict import judge
-from poweron_services.chaos.watching import Strike, Watch
 from poweron_services.models.prompts import ParametersPrompt, RefinementPrompt, SelectionPrompt, Template
 
 WORKFLOW = "0f3c5a10-0000-5000-8000-000000000001"

@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from builders import CALL, Told, cancellation, planned, requested
-from poweron_events.asking import Heard
+from poweron_events.client import Heard
 from poweron_events.codec import read_record
 from poweron_events.errors import Refused, Unavailable, Unserved
 from poweron_events.event import DocumentRef
@@ -27,11 +27,11 @@ from poweron_events.planning import TasksPlanned
 from poweron_events.stream import WorkflowEvent
 from poweron_events.topics import EVENTS, PARTITIONS, partition_of
 from poweron_services import telemetry
-from poweron_services.cli import files, printing
-from poweron_services.cli.asking import Asked, summary
-from poweron_services.cli.ending import sentences
+from poweron_services.cli import files, output
+from poweron_services.cli.ask_command import Asked, summary
+from poweron_services.cli.error_messages import sentences
 from poweron_services.cli.main import app
-from poweron_services.following import Outcome
+from poweron_services.client.follow import Outcome
 
 COMMANDS = [
     *(
@@ -310,7 +310,7 @@ main()
     [
         ("typer", ""),  # nobody knows yet what is to be printed
         ("pydantic", ""),  # to read the arguments
-        ("poweron_services.cli.asking", '{"error": "Stopped before anything was asked for."}\n'),
+        ("poweron_services.cli.ask_command", '{"error": "Stopped before anything was asked for."}\n'),
     ],
 )
 def test_ctrl_c_before_a_command_has_begun_is_said_in_a_sentence(imported: str, printed: str) -> None:
@@ -368,21 +368,21 @@ def test_the_log_of_a_command_has_what_was_unexpected_on_one_line(tmp_path: Path
 @pytest.mark.req("S23")
 def test_control_and_bidi_characters_do_not_reach_the_terminal() -> None:
     hostile = "a\x1b]0;owned\x07\x9b2J\r\x00\u202egnp.exe\u2066\u2028\x7f"
-    shown = printing.printable(hostile)
+    shown = output.printable(hostile)
     assert shown == r"a\x1b]0;owned\x07\x9b2J\r\x00\u202egnp.exe\u2066\u2028\x7f"
-    assert printing.printable("äß 表 🙂 é\n\t") == "äß 表 🙂 é\n\t"
+    assert output.printable("äß 表 🙂 é\n\t") == "äß 表 🙂 é\n\t"
 
 
 @pytest.mark.req("S23")
 def test_a_line_of_untrusted_text_stays_one_line() -> None:
-    assert printing.one_line("a\nb\r\n c\u2029d", 7) == "a b c d"
-    assert printing.one_line("x" * 8, 7) == "xxxxxx…"
+    assert output.one_line("a\nb\r\n c\u2029d", 7) == "a b c d"
+    assert output.one_line("x" * 8, 7) == "xxxxxx…"
 
 
 def _beside(text: str, **options: object) -> list[str]:
     console = Console(width=60, color_system=None, **options)  # type: ignore[arg-type] # what Console takes
     with console.capture() as captured:
-        printing.print_beside(console, Text("margin    "), text)
+        output.print_beside(console, Text("margin    "), text)
     return captured.get().splitlines()
 
 
@@ -401,7 +401,7 @@ def test_elsewhere_text_is_one_line_without_escape_codes() -> None:
 def _row(text: str, **options: object) -> list[str]:
     console = Console(width=30, color_system=None, **options)  # type: ignore[arg-type] # what Console takes
     with console.capture() as captured:
-        printing.print_row(console, Text("margin    "), text)
+        output.print_row(console, Text("margin    "), text)
     return captured.get().splitlines()
 
 

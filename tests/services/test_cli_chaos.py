@@ -11,10 +11,10 @@ import pytest
 from logs import logging_as_before
 from typer.testing import CliRunner
 
-from poweron_services.chaos import running
+from poweron_services.chaos import experiment
 from poweron_services.chaos.evidence import Evidence, Told
-from poweron_services.chaos.picture import Picture, Tally
-from poweron_services.chaos.running import Audience, Outcome
+from poweron_services.chaos.experiment import Audience, Outcome
+from poweron_services.chaos.status import Picture, Tally
 from poweron_services.cli.main import app
 
 TALLIES = [
@@ -61,7 +61,7 @@ def test_a_further_signal_does_not_cost_the_report(
         await asyncio.sleep(0)
         return outcome()
 
-    monkeypatch.setattr(running, "run", run)
+    monkeypatch.setattr(experiment, "run", run)
     ended = CliRunner().invoke(app, ["chaos"])
     assert ended.exit_code == 130
     assert "Clean so far: no violation after 3 faults." in ended.stdout
@@ -80,7 +80,7 @@ def test_a_signal_before_anything_was_struck_ends_at_once_and_lets_what_was_star
             put_away.append("servers")
         raise AssertionError
 
-    monkeypatch.setattr(running, "run", run)
+    monkeypatch.setattr(experiment, "run", run)
     ended = CliRunner().invoke(app, ["chaos"])
     assert (ended.exit_code, ended.stdout, put_away) == (130, "", ["servers"])
     assert ended.stderr.endswith("\nStopped before anything was struck.\n")
@@ -90,7 +90,7 @@ def test_no_row_of_a_table_ends_in_blanks_where_nobody_looks_at_a_terminal(monke
     async def run(**_: object) -> Outcome:
         return outcome()
 
-    monkeypatch.setattr(running, "run", run)
+    monkeypatch.setattr(experiment, "run", run)
     lines = CliRunner().invoke(app, ["chaos"]).stdout.splitlines()
     assert lines[0].endswith("median  longest")
     assert "faults                  3" in lines

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from poweron_events.errors import PowerOnError, Refused, Unavailable
-from poweron_services.embedded import down, folders, jars, kafka, ports, postgres, status
+from poweron_services.embedded import down, folders, jars, kafka_server, ports, postgres_server, status
 from poweron_services.embedded.folders import Folders, aside, expect_space, prepare
-from poweron_services.embedded.kafka import Kafka
+from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.pair_state import State, load, save
 from poweron_services.embedded.ports import free_port, is_free, living_brokers
-from poweron_services.embedded.process import Program, comes_up, start_apart, true_within, working_in
+from poweron_services.embedded.server_process import Program, comes_up, start_apart, true_within, working_in
 from poweron_services.embedded.start_cache import StartCache
-from poweron_services.embedded.state import State, load, save
 from poweron_services.embedded.users import join, living, locked
 
 HOLD_LOCK = (
@@ -261,7 +261,7 @@ async def test_waiting_for_a_server_ends_when_its_process_does(tmp_path: Path) -
 
 
 async def test_data_that_a_hidden_broker_has_locked_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka, "DYING_DEADLINE", 0.1)
+    monkeypatch.setattr(kafka_server, "DYING_DEADLINE", 0.1)
     ready = prepare(home)
     (ready.kafka / "data").mkdir()
     (ready.kafka / "data" / ".lock").touch()
@@ -321,26 +321,26 @@ async def test_a_jar_with_another_hash_is_refused_and_not_kept(tmp_path: Path, m
 
 
 def test_a_socket_goes_to_a_short_private_folder_where_ours_is_too_long(tmp_path: Path) -> None:
-    assert postgres.short_folder(Folders(Path("/home/me/.local/share/poweron")), None) is None
-    short = postgres.short_folder(Folders(tmp_path / ("long" * 30)), None)
+    assert postgres_server.short_folder(Folders(Path("/home/me/.local/share/poweron")), None) is None
+    short = postgres_server.short_folder(Folders(tmp_path / ("long" * 30)), None)
     assert short is not None
     assert short.stat().st_mode & 0o777 == 0o700
-    assert postgres.short_folder(Folders(tmp_path / ("long" * 30)), str(short)) == short
-    postgres.forget_short_folder(str(short))
+    assert postgres_server.short_folder(Folders(tmp_path / ("long" * 30)), str(short)) == short
+    postgres_server.forget_short_folder(str(short))
     assert not short.exists()
 
 
 def test_a_socket_goes_to_a_short_folder_where_ours_has_a_comma_that_would_end_its_name() -> None:
-    short = postgres.short_folder(Folders(Path("/data/a,b")), None)
+    short = postgres_server.short_folder(Folders(Path("/data/a,b")), None)
     assert short is not None
-    postgres.forget_short_folder(str(short))
+    postgres_server.forget_short_folder(str(short))
 
 
 def test_a_remembered_short_folder_that_others_can_enter_is_not_used_again(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    short = postgres.short_folder(Folders(tmp_path / ("long" * 30)), str(tmp_path))
+    short = postgres_server.short_folder(Folders(tmp_path / ("long" * 30)), str(tmp_path))
     assert short != tmp_path
-    postgres.forget_short_folder(str(short))
+    postgres_server.forget_short_folder(str(short))
 
 
 def test_the_start_cache_is_recorded_once_and_then_used(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import sys
 import pytest
 
 import poweron_services
-from poweron_services import asking
+from poweron_services import standalone
 
 
 @pytest.mark.req("L-01")
 def test_the_entry_point_is_found_in_the_package() -> None:
-    assert poweron_services.execute_unified_workflow is asking.execute_unified_workflow
+    assert poweron_services.execute_unified_workflow is standalone.execute_unified_workflow
     with pytest.raises(AttributeError, match="has no attribute 'something_else'"):
         _ = poweron_services.something_else
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from poweron_services.connectors.documents import extract, parse_markdown
+from poweron_services.connectors.document_reader import extract, parse_markdown
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 NAMES = [

@@ -14,13 +14,13 @@ from papers import EXAMPLES, example, pdf_of
 from reportlab.lib.pdfencrypt import StandardEncryption
 
 from poweron_events.errors import Refused
-from poweron_services.connectors.documents import (
+from poweron_services.connectors.document_reader import (
     Limits,
     Section,
     UnreadableDocument,
     extract,
 )
-from poweron_services.connectors.documents_child.reading import collect
+from poweron_services.connectors.documents_child.readers import collect
 
 
 def docx_with(*extra: tuple[str, bytes], replace: dict[str, bytes] | None = None) -> bytes:

@@ -4,7 +4,19 @@ import asyncio
 from typing import Any
 
 import pytest
-from intaking import SOURCE, TIME, Rows, away_once, committed, dead_letters, events, looked, request, running, values
+from intake_world import (
+    SOURCE,
+    TIME,
+    Rows,
+    away_once,
+    committed,
+    dead_letters,
+    events,
+    looked,
+    request,
+    running,
+    values,
+)
 
 from builders import requested, typical
 from poweron_events import RequestRound, encode_request, topics, workflow_id

@@ -1,7 +1,7 @@
 """What intake does while no more may be opened: what passes, what waits, and what it takes in hand."""
 
 import pytest
-from intaking import (
+from intake_world import (
     SOURCE,
     Rows,
     approve,
@@ -22,8 +22,8 @@ from poweron_events.fold.partial import Stub
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
 from poweron_projections.snapshots import Approval
-from poweron_services.roles.intake import GROUP
-from poweron_services.roles.lane import InHand
+from poweron_services.intake.intake import GROUP
+from poweron_services.intake.request_queue import InHand
 
 
 @pytest.mark.req("E-09")

@@ -10,7 +10,7 @@ from doubles import CRITERION, TASK, Counting, World, script
 from logs import logging_as_before
 
 from poweron_events.execution import ActionCompleted, ActionResult
-from poweron_events.fold.charging import model_calls
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.outcome import RoundCompleted, TaskReviewed
 from poweron_events.parameters import ParametersSet

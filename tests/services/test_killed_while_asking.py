@@ -10,11 +10,11 @@ from minds import Honest, completion
 from modes import MODES
 
 from poweron_events.event import DocumentRef
-from poweron_events.fold.charging import model_calls
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Used
 from poweron_events.request import workflow_id
 from poweron_services.actions.registry import actions
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 
 pytestmark = pytest.mark.usefixtures("logged")

@@ -8,7 +8,7 @@ from doubles import ROLES, Counting, World, soon
 from structlog.testing import capture_logs
 
 from poweron_events.content import MAX_KEYS
-from poweron_services.roles import folding
+from poweron_services.runtime import partitions
 
 WORKFLOWS = 1_000
 AT_ONCE = 100
@@ -42,7 +42,7 @@ def _held(process: Any) -> dict[str, int]:
 @pytest.mark.req("E-07")
 @pytest.mark.timeout(120)
 async def test_a_worker_forgets_a_thousand_ended_workflows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "TIDY_PERIOD", 0.1)
+    monkeypatch.setattr(partitions, "TIDY_PERIOD", 0.1)
     world = World([Counting()])
     with capture_logs():
         async with world.process(ROLES, concurrency=32) as process:

@@ -13,6 +13,7 @@ from poweron_events.execution import ActionResult
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.request import Spent, workflow_id
 from poweron_services.actions.action import Done, document
+from poweron_services.intake.earlier_rounds import looked_back
 from poweron_services.models.prompts import (
     ActionsPrompt,
     PlanningPrompt,
@@ -21,7 +22,6 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
-from poweron_services.roles.earlier import looked_back
 
 pytestmark = pytest.mark.usefixtures("logged")
 

@@ -14,14 +14,14 @@ from poweron_events.errors import Refused
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import RequestWorkflow
 from poweron_projections.connection import Pool
-from poweron_services.asking import ask
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Told
 from poweron_services.config import Settings
-from poweron_services.connections import Connections
-from poweron_services.following import Told
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.models.staged import StagedModel
+from poweron_services.standalone import run_request
 from poweron_services.wiring import build_model, open_model
 
 
@@ -52,7 +52,7 @@ async def test_whoever_asks_is_told_that_clients_of_providers_are_loaded(
     connections = Connections(Settings(**models), MemoryLog(), cast("Pool", None), ContentStore.at("memory:///"))
     told: list[str] = []
     with pytest.raises(Refused):  # there is no key, and no script
-        await ask(
+        await run_request(
             connections,
             RequestWorkflow(prompt="?"),
             [],

@@ -16,7 +16,7 @@ from poweron_events.codec import dumps
 from poweron_events.event import DocumentRef
 from poweron_events.request import Budgets, workflow_id
 from poweron_services.actions.registry import actions
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 
 pytestmark = pytest.mark.usefixtures("logged")

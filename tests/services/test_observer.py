@@ -6,8 +6,8 @@ from builders import At, Told, document, planned, requested
 from poweron_events.content import ContentStore
 from poweron_events.execution import ActionCompleted
 from poweron_events.observation import Omitted
+from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.observer import Observer
-from poweron_services.roles.observing import observe_build
 
 
 def told(completed: ActionCompleted) -> Told:

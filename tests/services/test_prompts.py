@@ -25,9 +25,9 @@ from poweron_services.models import prompts
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import CatalogLine, DocumentLine, Prompt, SourceText, TaskResult
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.models.showing import cut, entries
+from poweron_services.models.template_filters import cut, entries
 from poweron_services.roles import parameterizer, planner, refiner, reviewer, selector
-from poweron_services.roles.observing import observe_build
+from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.selector import Selector, generate_react_plan_selection_prompt
 
 MOST = 40_000  # characters of any prompt of the loop, whatever came before

@@ -20,7 +20,7 @@ from werkzeug import Response
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.config import Provider, Settings
 from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
-from poweron_services.models.model import Completion, TooLong
+from poweron_services.models.chat_model import Completion, TooLong
 from poweron_services.models.providers import Patience, ProviderModel
 
 MAIN: list[Provider] = ["openai", "anthropic", "mistral"]

@@ -17,7 +17,7 @@ from poweron_services.config import MODEL_STAGES, Provider, ProviderSettings, Se
 from poweron_services.models import prompts
 from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, ProcessPrompt, Prompt, Stage
-from poweron_services.models.providers.model import ANSWERS, ProviderModel
+from poweron_services.models.providers.provider_model import ANSWERS, ProviderModel
 from poweron_services.roles.planner import TEMPLATE
 from poweron_services.roles.reviewer import MESSAGE_TEMPLATE
 

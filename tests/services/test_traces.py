@@ -166,7 +166,7 @@ async def test_what_was_begun_before_a_kill_has_the_same_spans_after_it() -> Non
 
 
 async def test_what_a_process_could_not_write_before_it_stopped_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poweron_services.roles.role.DRAIN_TIMEOUT", 0.1)
+    monkeypatch.setattr("poweron_services.runtime.worker.DRAIN_TIMEOUT", 0.1)
     world, spans, lost = World([Counting()]), list[Span](), asyncio.Event()
     id_ = await world.ask()
 

@@ -12,10 +12,10 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.state import Workflow
 from poweron_events.request import workflow_id
 from poweron_services import telemetry
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.roles import role
+from poweron_services.runtime import worker
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -365,7 +365,7 @@ async def test_an_observation_that_was_lost_with_its_writer_is_made_by_the_next(
 
 @pytest.mark.req("E-09")
 async def test_reading_pauses_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(role, "MAX_WAITING", 2)
+    monkeypatch.setattr(worker, "MAX_WAITING", 2)
     gate, paused = asyncio.Event(), list[frozenset[int]]()
 
     world = World([Counting()])
@@ -417,7 +417,7 @@ async def test_a_record_that_nobody_can_read_is_passed_by() -> None:
 
 @pytest.mark.req("E-09")
 async def test_at_shutdown_a_running_action_gets_a_moment_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(role, "DRAIN_TIMEOUT", 10.0)
+    monkeypatch.setattr(worker, "DRAIN_TIMEOUT", 10.0)
     action = Counting(gate=asyncio.Event())
     world = World([action])
     process = world.start()

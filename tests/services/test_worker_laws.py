@@ -13,8 +13,9 @@ from structlog.testing import capture_logs
 
 from builders import cancellation
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_services import patience
-from poweron_services.roles import executor, role
+from poweron_services import retry
+from poweron_services.roles import executor
+from poweron_services.runtime import worker
 
 RUNS = 100
 WORKFLOWS = 4
@@ -140,9 +141,9 @@ def _place(event: Any) -> tuple[int, int, int, int]:
 @pytest.mark.req("E-08")
 @pytest.mark.parametrize("first", range(0, RUNS, 10))
 async def test_whatever_befalls_the_workers_the_laws_hold(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(role, "DRAIN_TIMEOUT", 0.01)
-    monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.01)
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(worker, "DRAIN_TIMEOUT", 0.01)
+    monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(executor, "GRACE_MS", 30_000)
     for seed in range(first, first + 10):
         with _told(seed), capture_logs():

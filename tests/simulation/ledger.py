@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from poweron_events.envelope import Recorded, idempotency_key
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
-from poweron_events.fold.charging import model_calls
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.outcome import AnswerRejected
 from poweron_events.selection import ActionSelected

@@ -13,7 +13,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import Model
 from poweron_events.execution import ActionResult, EffectClass
 from poweron_services.actions.action import Done, Order, document
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
     DocumentLine,

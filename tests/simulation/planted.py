@@ -16,7 +16,8 @@ from poweron_events.log import Message
 from poweron_projections import projection
 from poweron_services.decider import approval
 from poweron_services.models import call
-from poweron_services.roles import folding, rejecting, role
+from poweron_services.roles import rejections
+from poweron_services.runtime import partitions, worker
 
 REMEMBERED = 1_000  # states before the last accepted event
 
@@ -56,9 +57,9 @@ def last_wins() -> None:
 
 def no_read_back() -> None:
     """E-08: the action runs as soon as its claim is sent, whoever may have been first."""
-    append = role.Worker._append
+    append = worker.Worker._append
 
-    async def planted(worker: role.Worker, name: Any, workflow: Workflow, events: Sequence[Any], *rest: Any) -> None:
+    async def planted(worker: worker.Worker, name: Any, workflow: Workflow, events: Sequence[Any], *rest: Any) -> None:
         messages, _ = worker._messages(name, workflow, events)
         await append(worker, name, workflow, events, *rest)
         executor = worker._executor
@@ -69,10 +70,10 @@ def no_read_back() -> None:
             await append(worker, "executor", started, await executor._run(started))
             executor._places.release()
 
-    role.Worker._append = planted
+    worker.Worker._append = planted
 
 
-def _as_if_read_back(worker: role.Worker, workflow: Workflow, messages: Sequence[Message]) -> Workflow:
+def _as_if_read_back(worker: worker.Worker, workflow: Workflow, messages: Sequence[Message]) -> Workflow:
     """The workflow as it would be if nobody else had written anything."""
     for message in messages:
         value, now_ms = message.value, worker._now_ms()
@@ -83,7 +84,7 @@ def _as_if_read_back(worker: role.Worker, workflow: Workflow, messages: Sequence
 
 def not_caught_up() -> None:
     """E-06: a process acts on what it knows, though there is more to be folded."""
-    folding.Partition.caught_up = property(lambda _: True)
+    partitions.Partition.caught_up = property(lambda _: True)
 
 
 def nobody_asked() -> None:
@@ -99,7 +100,7 @@ def no_budget() -> None:
 
 def asked_for_ever() -> None:
     """An answer that cannot be used is asked for again, however often."""
-    rules.MAX_REFUSALS = rejecting.MAX_REFUSALS = 9
+    rules.MAX_REFUSALS = rejections.MAX_REFUSALS = 9
 
 
 BUGS: Mapping[str, Callable[[], None]] = {

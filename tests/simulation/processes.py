@@ -14,10 +14,10 @@ from simulation.wire import Cable, SimulatedLog
 from poweron_events.content import ContentStore
 from poweron_projections import projector
 from poweron_services.decider.approval import Approval
+from poweron_services.intake.intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.intake import Intake
-from poweron_services.roles.role import Worker
+from poweron_services.runtime.worker import Worker
 from poweron_services.wiring import FOLDING, Rows, group_of, thinkers
 
 BROKER_START_MS = 1_800_000_000_000

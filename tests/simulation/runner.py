@@ -15,15 +15,16 @@ from simulation.planted import BUGS
 from simulation.world import Outcome, World
 
 from poweron_projections import projector
-from poweron_services import patience
-from poweron_services.roles import executor, folding, role
+from poweron_services import retry
+from poweron_services.roles import executor
+from poweron_services.runtime import partitions, worker
 
 HURRY: Mapping[Any, Mapping[str, float]] = {
-    folding: {"TIDY_PERIOD": 0.3},
-    patience: {"LONGEST_PAUSE": 0.4},
+    partitions: {"TIDY_PERIOD": 0.3},
+    retry: {"LONGEST_PAUSE": 0.4},
     projector: {"LONGEST_PAUSE": 0.4, "IDLE": 0.3},
     executor: {"GRACE_MS": 600},
-    role: {"DRAIN_TIMEOUT": 0.3},
+    worker: {"DRAIN_TIMEOUT": 0.3},
 }
 """Waits that are shortened, so that in the little time of a world many of them end."""
 

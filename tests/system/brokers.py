@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from poweron_services.embedded.kafka import Kafka
+from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.ports import free_port
-from poweron_services.embedded.process import run
+from poweron_services.embedded.server_process import run
 
 SECRET = "a-long-random-word"
 USERS = ("admin", "intake", "deciders", "executor", "client", "auditor")

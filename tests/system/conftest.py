@@ -14,7 +14,7 @@ from surviving import Survival
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.config import Settings
-from poweron_services.models.model import ChatModel, Completion
+from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.wiring import ROLES, Connections, build_model, connect, serve
 

@@ -15,8 +15,8 @@ from surviving import Survival
 from poweron_services.config import Settings
 from poweron_services.embedded import up
 from poweron_services.embedded.folders import Folders
-from poweron_services.embedded.kafka import Kafka
-from poweron_services.embedded.postgres import Postgres
+from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.wiring import connect
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from servers import Pair
 
+from poweron_services.bench.benchmark import Plan, measure
 from poweron_services.bench.figures import Figures
-from poweron_services.bench.run import Plan, measure
 
 LITTLE = Plan(
     times=1, workflows=4, steps=2, at_once=2, alone=1, alone_steps=3, laps_alone=5,

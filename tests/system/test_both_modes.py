@@ -9,12 +9,14 @@ from commands import Shell
 from modes import EXAMPLES, MODES, REQUESTS, Clumsy, Course, course, decided_by
 
 from poweron_events import RequestWorkflow
-from poweron_events.asking import Heard
+from poweron_events.client import Heard
 from poweron_events.event import Event
 from poweron_projections import reader
 from poweron_projections.entries import HistoryEntry
 from poweron_projections.verify import verify
-from poweron_services.asking import File, Told, ask
+from poweron_services.client.ask import File
+from poweron_services.client.follow import Told
+from poweron_services.standalone import run_request
 from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
@@ -28,7 +30,7 @@ def model() -> Clumsy:
 async def run(service: Connections, name: str, mode: str) -> tuple[Course, list[Event], list[Any]]:
     """The course of a request, its accepted events and its history as Postgres has it."""
     heard: list[Heard] = []
-    outcome = await ask(
+    outcome = await run_request(
         service,
         RequestWorkflow(prompt=REQUESTS[name].prompt, workflow_mode=mode),
         [File(*file) for file in REQUESTS[name].files],

@@ -20,8 +20,9 @@ from poweron_events import RequestCancellation, RequestWorkflow, encode_request,
 from poweron_events.errors import Unserved
 from poweron_events.log import Message
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_services import asking, following
+from poweron_services.client import ask, follow
 from poweron_services.config import Settings
+from poweron_services.standalone import run_request
 from poweron_services.wiring import Connections, connect
 
 pytestmark = [pytest.mark.system]
@@ -166,13 +167,13 @@ async def connections(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path
 async def test_a_request_that_nobody_takes_is_left_standing(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "PATIENCE", 0.2)
-    monkeypatch.setattr(following, "TAKEN_WITHIN", 1.0)
+    monkeypatch.setattr(ask, "PATIENCE", 0.2)
+    monkeypatch.setattr(follow, "TAKEN_WITHIN", 1.0)
     said: list[str] = []
-    telling = following.Told(lambda *_: None, said.append, said.append)
+    telling = follow.Told(lambda *_: None, said.append, said.append)
 
     with pytest.raises(Unserved, match="Nobody has taken the request within 1 s"):
-        await asking.ask(connections, RequestWorkflow(prompt="Write it."), (), serving=False, told=telling)
+        await run_request(connections, RequestWorkflow(prompt="Write it."), (), serving=False, told=telling)
 
     assert "start `poweron serve` on these servers" in said[1]
     assert sum((await connections.log.ends(topics.REQUESTS.name)).values()) == 1

@@ -21,11 +21,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from poweron_events.errors import Unavailable
 from poweron_services.embedded import Servers, down, lease, status, unprivileged, up, wheels
 from poweron_services.embedded.folders import Folders
-from poweron_services.embedded.kafka import Kafka
-from poweron_services.embedded.postgres import Postgres, _unprivileged
-from poweron_services.embedded.process import Running, start_apart, true_within
+from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.pair_state import load, save
+from poweron_services.embedded.postgres_server import Postgres, _unprivileged
+from poweron_services.embedded.server_process import Running, start_apart, true_within
 from poweron_services.embedded.start_cache import StartCache
-from poweron_services.embedded.state import load, save
 from poweron_services.embedded.users import locked
 
 pytestmark = pytest.mark.system
@@ -307,7 +307,7 @@ async def test_a_user_who_mends_needs_nobody_to_start_a_killed_server_again(home
 
 
 async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poweron_services.embedded.servers.WATCH_PERIOD", 0.01)
+    monkeypatch.setattr("poweron_services.embedded.pair.WATCH_PERIOD", 0.01)
     said: list[str] = []
     async with lease(home, said.append, mend=True):
         await down(home)
@@ -321,7 +321,7 @@ async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch
 async def test_who_waited_to_mend_finds_that_it_was_stopped_meanwhile(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("poweron_services.embedded.servers.WATCH_PERIOD", 0.01)
+    monkeypatch.setattr("poweron_services.embedded.pair.WATCH_PERIOD", 0.01)
     folders, said = Folders.of(home), list[str]()
     async with lease(home, said.append, mend=True):
         async with locked(folders.lock, silent):
@@ -342,11 +342,11 @@ async def test_a_pair_that_is_mended_is_still_kept(home: Path) -> None:
 
 
 async def test_who_cannot_mend_says_why_and_tries_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poweron_services.embedded.servers.WATCH_PERIOD", 0.01)
+    monkeypatch.setattr("poweron_services.embedded.pair.WATCH_PERIOD", 0.01)
     said: list[str] = []
     async with lease(home, said.append, mend=True) as servers:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("poweron_services.embedded.servers.expect_space", no_space)
+            patch.setattr("poweron_services.embedded.pair.expect_space", no_space)
             kill(kafka_of(home))
             assert await true_within(DEADLINE, lambda: "No space." in said)
         assert await true_within(DEADLINE, lambda: status(home) == servers)

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaProducer
 from hostile_json import ALL, placed
 
 from builders import At, planned, requested
-from poweron_events import codec, explaining, topics, workflow_id
+from poweron_events import codec, topics, validation_messages, workflow_id
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request, dumps, encode
 from poweron_events.envelope import Cause, envelop
 from poweron_events.event import CATALOGUE
@@ -234,7 +234,11 @@ async def _expect_exactly_these_letters(service: Connections, hostile: Hostile) 
     assert found.keys() == hostile.letters.keys()
     for place, (reason, raw) in hostile.letters.items():
         kept = None if raw is None else raw[:MAX_RAW]
-        assert found[place] == (reason[: explaining.MAX_REASON].replace("\0", "\ufffd"), kept, len(raw or b"")), place
+        assert found[place] == (
+            reason[: validation_messages.MAX_REASON].replace("\0", "\ufffd"),
+            kept,
+            len(raw or b""),
+        ), place
 
 
 @pytest.mark.req("E-13")

@@ -16,7 +16,7 @@ from werkzeug import Response
 
 from poweron_events import InlineDocument, RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.codec import read_record
-from poweron_events.fold.charging import model_calls
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.fold.turn import turn

@@ -18,7 +18,7 @@ from poweron_events import RequestWorkflow, encode_request, topics
 from poweron_events.errors import Unavailable
 from poweron_events.log import Message
 from poweron_projections import snapshots
-from poweron_services.roles.lane import IN_HAND
+from poweron_services.intake.request_queue import IN_HAND
 from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system]

@@ -7,9 +7,10 @@ from questions import QUESTIONS, UNANSWERABLE, Ask
 
 from poweron_events import RequestWorkflow
 from poweron_projections.verify import verify
-from poweron_services.asking import File, ask
-from poweron_services.following import Told
+from poweron_services.client.ask import File
+from poweron_services.client.follow import Told
 from poweron_services.models.builtin import BuiltinModel
+from poweron_services.standalone import run_request
 from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
@@ -26,7 +27,7 @@ def model() -> BuiltinModel:
 async def _answer(service: Connections, asked: Ask) -> str:
     path = asked.path
     assert path is not None
-    outcome = await ask(
+    outcome = await run_request(
         service,
         RequestWorkflow(prompt=asked.question),
         [File(path.name, path.read_bytes())],

@@ -25,7 +25,7 @@ from poweron_events.log.kafka import connect
 from poweron_events.log.kafka_clients import reach
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.embedded.folders import prepare
-from poweron_services.embedded.kafka import Kafka
+from poweron_services.embedded.kafka_server import Kafka
 
 pytestmark = pytest.mark.system
 

@@ -20,10 +20,10 @@ from poweron_events.event import Model
 from poweron_events.execution import ActionResult, EffectClass
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order, document
-from poweron_services.asking import opened
-from poweron_services.cli.operating import _until_stopped
+from poweron_services.cli.service_commands import _until_stopped
+from poweron_services.client.ask import opened
 from poweron_services.config import Settings
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     MessagePrompt,
     ParametersPrompt,

@@ -16,7 +16,7 @@ from poweron_events.execution import (
     ApprovalGranted,
     ApprovalRequested,
 )
-from poweron_events.fold.charging import charges
+from poweron_events.fold.costs import charges
 from poweron_events.fold.history import message
 from poweron_events.fold.state import (
     Ending,

@@ -21,10 +21,10 @@ from aiokafka.errors import (
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message, Record
-from poweron_events.log.closing import closed
 from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started, unreachable
 from poweron_events.log.kafka_follower import KafkaFollower
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
+from poweron_events.log.kafka_shutdown import closed
 
 
 @asynccontextmanager

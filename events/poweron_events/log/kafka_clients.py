@@ -9,8 +9,8 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
-from poweron_events.log.closing import closed
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.log.kafka_shutdown import closed
 
 MAX_RECORDS = 2_000  # in one poll
 

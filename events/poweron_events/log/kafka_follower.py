@@ -11,9 +11,9 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Polled, Record
-from poweron_events.log.closing import closed
 from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
+from poweron_events.log.kafka_shutdown import closed
 
 MAX_POLL_INTERVAL_MS = 60_000
 FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what is not taken at once is fetched again

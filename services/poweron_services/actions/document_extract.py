@@ -4,7 +4,7 @@ from poweron_events.catalog import CATALOG, DocumentExtractParameters
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, Failed, Order, document
 from poweron_services.actions.texts import MARKDOWN, process_prompt
-from poweron_services.connectors.documents import UnreadableDocument, extract
+from poweron_services.connectors.document_reader import UnreadableDocument, extract
 from poweron_services.models.prompts import SourceText
 
 

@@ -6,7 +6,7 @@ from poweron_events.catalog import CATALOG, DocumentGenerateReportParameters
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, Failed, InputDocument, Order, document
 from poweron_services.actions.texts import MARKDOWN, texts_of
-from poweron_services.connectors.reports import markdown_to_html
+from poweron_services.connectors.report_renderer import markdown_to_html
 
 
 class DocumentGenerateReport:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from poweron_services.actions.action import InputDocument, Order
-from poweron_services.connectors.documents import UnreadableDocument, extract
+from poweron_services.connectors.document_reader import UnreadableDocument, extract
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
 
 MARKDOWN = "text/markdown"

@@ -7,7 +7,7 @@ step replaces, which are then as that step has left them.
 from typing import Final
 
 from poweron_projections.connection import acquire
-from poweron_services.bench.loop import Load
+from poweron_services.bench.loop_speed import Load
 
 EARLY, LATE = 4, 40  # steps
 

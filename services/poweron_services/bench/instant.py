@@ -10,7 +10,7 @@ from poweron_events.catalog import CATALOG
 from poweron_events.codec import dumps
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, Order
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     MessagePrompt,
     ParametersPrompt,

@@ -15,9 +15,9 @@ import psutil
 from poweron_events.errors import Unavailable
 from poweron_services.embedded import Servers
 from poweron_services.embedded.folders import Folders
-from poweron_services.embedded.kafka import Kafka
-from poweron_services.embedded.postgres import Postgres
-from poweron_services.embedded.process import last_lines
+from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.postgres_server import Postgres
+from poweron_services.embedded.server_process import last_lines
 
 END_DEADLINE: Final = 20.0  # seconds
 READY_DEADLINE: Final = 30.0  # seconds
@@ -58,7 +58,7 @@ async def running(stage: Stage, name: str, *arguments: str) -> AsyncGenerator[as
     said = stage.folder / f"{name}.log"
     with said.open("wb") as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "poweron_services.bench.child", *arguments),
+            *(sys.executable, "-m", "poweron_services.bench.child_process", *arguments),
             env=stage.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -2,8 +2,8 @@
 
 import sys
 
-from poweron_services.cli.streams import outlive_readers
-from poweron_services.cli.wanted import NOTHING_YET
+from poweron_services.cli.context import NOTHING_YET
+from poweron_services.cli.standard_streams import outlive_readers
 
 
 def main() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 from poweron_events.content import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.request import MAX_DOCUMENTS
-from poweron_services.asking import File
-from poweron_services.cli.ending import USAGE, stop
-from poweron_services.cli.printing import tell
-from poweron_services.connections import Connections
+from poweron_services.cli.error_messages import USAGE, stop
+from poweron_services.cli.output import tell
+from poweron_services.client.ask import File
+from poweron_services.client.connect import Connections
 
 MAX_NAME = 200  # characters
 MAX_FILE_NAME = 200  # bytes; file systems take 255

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Optional
 import typer
 from typer.core import TyperGroup
 
-from poweron_services.cli.wanted import AS_JSON, NOTHING_YET
+from poweron_services.cli.context import AS_JSON, NOTHING_YET
 
 
 class _Commands(TyperGroup):
@@ -19,11 +19,11 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            from poweron_services.cli import ending
+            from poweron_services.cli import error_messages
 
-            error.message = ending.argument(error)
+            error.message = error_messages.argument(error)
             if ctx.parent is None:
-                ending.tell_json(error.format_message())
+                error_messages.tell_json(error.format_message())
             raise
         except KeyboardInterrupt:  # what runs already says more
             raise _stopped() from None
@@ -146,15 +146,15 @@ def ask(
 
     Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C.
     """
-    from poweron_services.cli import asking
+    from poweron_services.cli import ask_command
 
-    asking.run(
+    ask_command.run(
         prompt,
         document or [],
         max_steps=max_steps,
         language=language,
         mode=mode.value,
-        budgets=asking.budgets(max_tokens, max_cost),
+        budgets=ask_command.budgets(max_tokens, max_cost),
         workflow=workflow,
         output=output,
         serving=not no_serve,
@@ -175,9 +175,9 @@ def cancel(
 
     Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C.
     """
-    from poweron_services.cli import cancelling
+    from poweron_services.cli import cancel_command
 
-    cancelling.run(workflow, reason, as_json=as_json)
+    cancel_command.run(workflow, reason, as_json=as_json)
 
 
 @app.command()
@@ -193,9 +193,9 @@ def approve(
 
     Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C.
     """
-    from poweron_services.cli import approving
+    from poweron_services.cli import approval_commands
 
-    approving.decide(workflow, "approve", reason, as_json=as_json)
+    approval_commands.decide(workflow, "approve", reason, as_json=as_json)
 
 
 @app.command()
@@ -211,9 +211,9 @@ def deny(
 
     Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C.
     """
-    from poweron_services.cli import approving
+    from poweron_services.cli import approval_commands
 
-    approving.decide(workflow, "deny", reason, as_json=as_json)
+    approval_commands.decide(workflow, "deny", reason, as_json=as_json)
 
 
 @app.command()
@@ -222,17 +222,17 @@ def approvals(limit: Limit = 50, as_json: AsJson = False) -> None:
 
     The action, its parameters in full, since when it waits and when that expires; longest waiting first.
     """
-    from poweron_services.cli import approving
+    from poweron_services.cli import approval_commands
 
-    approving.approvals(limit, as_json=as_json)
+    approval_commands.approvals(limit, as_json=as_json)
 
 
 @app.command()
 def workflows(limit: Limit = 20, as_json: AsJson = False) -> None:
     """List workflows, newest first."""
-    from poweron_services.cli import showing
+    from poweron_services.cli import query_commands
 
-    showing.workflows(limit, as_json=as_json)
+    query_commands.workflows(limit, as_json=as_json)
 
 
 @app.command()
@@ -243,9 +243,9 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Show a workflow's history, newest first."""
-    from poweron_services.cli import showing
+    from poweron_services.cli import query_commands
 
-    showing.history(workflow, limit, before, as_json=as_json)
+    query_commands.history(workflow, limit, before, as_json=as_json)
 
 
 @app.command()
@@ -254,9 +254,9 @@ def events(workflow: WorkflowId, as_json: AsJson = False) -> None:
 
     Each comes with its verdict: accepted, or superseded where another was first.
     """
-    from poweron_services.cli import showing
+    from poweron_services.cli import query_commands
 
-    showing.events(workflow, as_json=as_json)
+    query_commands.events(workflow, as_json=as_json)
 
 
 @app.command()
@@ -265,9 +265,9 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
 
     Tells every event from the first one on, then each as it happens.
     """
-    from poweron_services.cli import showing
+    from poweron_services.cli import query_commands
 
-    showing.watch(workflow, as_json=as_json)
+    query_commands.watch(workflow, as_json=as_json)
 
 
 @app.command()
@@ -276,9 +276,9 @@ def documents(workflow: WorkflowId, output: Output = None, as_json: AsJson = Fal
 
     With --output they are written to that folder.
     """
-    from poweron_services.cli import showing
+    from poweron_services.cli import query_commands
 
-    showing.documents(workflow, output, as_json=as_json)
+    query_commands.documents(workflow, output, as_json=as_json)
 
 
 @app.command()
@@ -287,9 +287,9 @@ def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
 
     Newest first. With --json each brings its bytes as base64.
     """
-    from poweron_services.cli import showing
+    from poweron_services.cli import query_commands
 
-    showing.dead_letters(limit, as_json=as_json)
+    query_commands.dead_letters(limit, as_json=as_json)
 
 
 @app.command()
@@ -300,9 +300,9 @@ def serve(
 
     All roles unless --role names some. Any number of these processes share the work.
     """
-    from poweron_services.cli import operating
+    from poweron_services.cli import service_commands
 
-    operating.serve([each.value for each in role or []])
+    service_commands.serve([each.value for each in role or []])
 
 
 @app.command()
@@ -311,9 +311,9 @@ def rebuild(as_json: AsJson = False) -> None:
 
     They are filled beside the old ones, compared with them, and take their place at once.
     """
-    from poweron_services.cli import operating
+    from poweron_services.cli import service_commands
 
-    operating.rebuild(as_json=as_json)
+    service_commands.rebuild(as_json=as_json)
 
 
 @app.command()
@@ -322,9 +322,9 @@ def verify(as_json: AsJson = False) -> None:
 
     Names every cell and row that differs. Exit 0 if none does, else 1.
     """
-    from poweron_services.cli import operating
+    from poweron_services.cli import service_commands
 
-    operating.verify(as_json=as_json)
+    service_commands.verify(as_json=as_json)
 
 
 @app.command()
@@ -333,17 +333,17 @@ def up(as_json: AsJson = False) -> None:
 
     They are left running, until `poweron down`.
     """
-    from poweron_services.cli import servers
+    from poweron_services.cli import server_commands
 
-    servers.up(as_json=as_json)
+    server_commands.up(as_json=as_json)
 
 
 @app.command()
 def down() -> None:
     """Stop the Kafka and Postgres of this machine."""
-    from poweron_services.cli import servers
+    from poweron_services.cli import server_commands
 
-    servers.down()
+    server_commands.down()
 
 
 @app.command()
@@ -352,9 +352,9 @@ def status(as_json: AsJson = False) -> None:
 
     Exit 1 if one of them does not.
     """
-    from poweron_services.cli import servers
+    from poweron_services.cli import server_commands
 
-    servers.status(as_json=as_json)
+    server_commands.status(as_json=as_json)
 
 
 @app.command()
@@ -377,9 +377,9 @@ def bench(
 
     Exit 1 if the run is void because the yardsticks show that the machine was busy.
     """
-    from poweron_services.cli import measuring
+    from poweron_services.cli import bench_command
 
-    measuring.bench(only or [], fsync=fsync, as_json=as_json)
+    bench_command.bench(only or [], fsync=fsync, as_json=as_json)
 
 
 @app.command()
@@ -399,9 +399,9 @@ def chaos(
 
     Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C.
     """
-    from poweron_services.cli import chaos
+    from poweron_services.cli import chaos_command
 
-    chaos.run(minutes, seed, keep=keep, as_json=as_json)
+    chaos_command.run(minutes, seed, keep=keep, as_json=as_json)
 
 
 @models.command("check")
@@ -411,9 +411,9 @@ def models_check(as_json: AsJson = False) -> None:
     Says which work, how long they took and what they cost, and what to do where one does not.
     Neither Kafka nor Postgres is needed. Exit 1 if a model does not work.
     """
-    from poweron_services.cli import models
+    from poweron_services.cli import models_command
 
-    models.check(as_json=as_json)
+    models_command.check(as_json=as_json)
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps
 from poweron_events.errors import Refused
 from poweron_events.event import Event
-from poweron_events.explaining import explain
 from poweron_events.fold.state import Workflow
 from poweron_events.selection import ActionSelection, ParametersSchema, SchemaField
+from poweron_events.validation_messages import explain
 from poweron_services.decider.coercion import choices, coerced, field_type
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})

@@ -4,6 +4,6 @@ The real servers: a Java runtime and Postgres come as wheels, the broker's jars 
 write lies under one data directory, and all processes that use that directory share one pair.
 """
 
-from poweron_services.embedded.servers import Servers, down, lease, status, up
+from poweron_services.embedded.pair import Servers, down, lease, status, up
 
 __all__ = ["Servers", "down", "lease", "status", "up"]

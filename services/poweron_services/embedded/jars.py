@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poweron_events.errors import Refused, Unavailable
-from poweron_services.embedded.process import last_lines
+from poweron_services.embedded.server_process import last_lines
 
 PINNED = Path(__file__).with_name("jars.sha256")
 SIZE = 43  # MB, all jars together
@@ -45,7 +45,7 @@ async def download(repository: Path, progress: Callable[[str], None]) -> None:
         return
     progress(f"Downloading Kafka ({SIZE} MB, once)…")
     fetch = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "poweron_services.embedded.fetch", str(repository),
+        sys.executable, "-m", "poweron_services.embedded.jar_download", str(repository),
         start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     watcher = asyncio.create_task(_watch(repository, progress))

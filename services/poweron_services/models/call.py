@@ -17,10 +17,10 @@ from poweron_events.fold.state import Workflow
 from poweron_services import telemetry
 from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
-from poweron_services.models.model import ANOTHER_FORM, OF_OUR_OWN, ChatModel, Completion, TooLong
+from poweron_services.models.chat_model import ANOTHER_FORM, OF_OUR_OWN, ChatModel, Completion, TooLong
 from poweron_services.models.prompts import Prompt, Stage
-from poweron_services.models.unkept import lose
-from poweron_services.patience import Backoff
+from poweron_services.models.time_limit import lose
+from poweron_services.retry import Backoff
 
 log = structlog.get_logger()
 

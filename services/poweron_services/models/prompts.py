@@ -22,7 +22,7 @@ from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation
 from poweron_events.request import TaskType
 from poweron_events.selection import SchemaField
-from poweron_services.models.showing import FILTERS
+from poweron_services.models.template_filters import FILTERS
 
 DATA_LINE = "=== data ===\n"
 MOST_HALVED = 4  # times that the budgets of history and indexes are halved for a model that takes little

@@ -9,7 +9,7 @@ import orjson
 
 from poweron_events.codec import dumps
 from poweron_events.errors import Refused
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from poweron_services.models.model import ChatModel, Completion
+from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt, Stage
 
 

@@ -33,13 +33,7 @@ from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
 from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.decider.defaults import language
-from poweron_services.decider.validation import NotAllowed, check_action
-from poweron_services.models.call import Called, Caller
-from poweron_services.models.prompts import Prompt
-from poweron_services.models.unkept import TimeLimit, Unkept
-from poweron_services.patience import answered
-from poweron_services.roles.earlier import documents_named
-from poweron_services.roles.fitting import (
+from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
     ERROR_BUDGET,
     NOTES_BUDGET,
@@ -47,7 +41,13 @@ from poweron_services.roles.fitting import (
     fitting_calls,
     fitting_text,
 )
-from poweron_services.roles.observing import observe_build, text_of
+from poweron_services.decider.validation import NotAllowed, check_action
+from poweron_services.models.call import Called, Caller
+from poweron_services.models.prompts import Prompt
+from poweron_services.models.time_limit import TimeLimit, Unkept
+from poweron_services.retry import answered
+from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.observation_builder import observe_build, text_of
 
 log = structlog.get_logger()
 

@@ -7,18 +7,18 @@ from pydantic import JsonValue, ValidationError
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.event import ModelCall
-from poweron_events.explaining import explain
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.selection import ActionSelected, SchemaField
 from poweron_events.stream import WorkflowEvent
+from poweron_events.validation_messages import explain
 from poweron_services.decider.defaults import defaults, overruled
 from poweron_services.decider.validation import NotAllowed, check_recordable, complete_parameters, fields_of
 from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
-from poweron_services.roles.prompting import refusal
-from poweron_services.roles.rejecting import MAX_REASON
+from poweron_services.roles.prompt_context import refusal
+from poweron_services.roles.rejections import MAX_REASON
 
 TEMPLATE = Template.beside(__file__, "parameterizer.v2.md")
 

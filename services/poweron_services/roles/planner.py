@@ -10,15 +10,15 @@ from poweron_events.outcome import AnswerRejected
 from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.defaults import language
-from poweron_services.decider.plan import check_plan, in_plan, results
+from poweron_services.decider.plan_validation import check_plan, in_plan, results
 from poweron_services.decider.references import UnknownReference
 from poweron_services.decider.validation import NotAllowed, check_recordable
 from poweron_services.models.answers import ActionsAnswer, PlanningAnswer, Unacceptable
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, Template
-from poweron_services.roles.earlier import documents_named
-from poweron_services.roles.prompting import catalog_lines, document_lines, earlier_history, refusal, task_prompt
-from poweron_services.roles.rejecting import answer_rejected, rejected_for_good
+from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.prompt_context import catalog_lines, document_lines, earlier_history, refusal, task_prompt
+from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 
 TEMPLATE = Template.beside(__file__, "planner.v2.md")
 ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v1.md")

@@ -16,13 +16,13 @@ from poweron_services.decider.rules import (
     used_up,
     why_stop,
 )
+from poweron_services.decider.size_limits import fitting_improvements
 from poweron_services.models.answers import RefinementAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import RefinementPrompt, Template
-from poweron_services.roles.fitting import fitting_improvements
-from poweron_services.roles.progress import progress, updated_progress
-from poweron_services.roles.prompting import refusal
-from poweron_services.roles.rejecting import MAX_REASON, answer_rejected, rejected_for_good
+from poweron_services.roles.criteria_progress import progress, updated_progress
+from poweron_services.roles.prompt_context import refusal
+from poweron_services.roles.rejections import MAX_REASON, answer_rejected, rejected_for_good
 
 TEMPLATE = Template.beside(__file__, "refiner.v2.md")
 

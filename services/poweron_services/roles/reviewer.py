@@ -10,7 +10,7 @@ from poweron_events.codec import writable
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.errors import PowerOnError
 from poweron_events.event import DocumentRef, ModelCall
-from poweron_events.fold.charging import charged
+from poweron_events.fold.costs import charged
 from poweron_events.fold.state import ChatMessage, Used, Workflow, task_place
 from poweron_events.outcome import (
     MAX_MESSAGE,
@@ -24,18 +24,24 @@ from poweron_events.outcome import (
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.advice import advice
 from poweron_services.decider.defaults import language
-from poweron_services.decider.formats import missing_formats
+from poweron_services.decider.requested_formats import missing_formats
 from poweron_services.decider.rules import CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up
-from poweron_services.decider.unread import unread_documents
+from poweron_services.decider.size_limits import (
+    DOCUMENTS_BUDGET,
+    TEXT_BUDGET,
+    fitting,
+    fitting_improvements,
+    fitting_text,
+)
+from poweron_services.decider.unread_documents import unread_documents
 from poweron_services.decider.validation import shown
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskResult, Template
-from poweron_services.models.unkept import TimeLimit, Unkept
-from poweron_services.roles.fitting import DOCUMENTS_BUDGET, TEXT_BUDGET, fitting, fitting_improvements, fitting_text
-from poweron_services.roles.progress import progress, updated_progress
-from poweron_services.roles.prompting import history, refusal
-from poweron_services.roles.rejecting import answer_rejected, rejected_for_good
+from poweron_services.models.time_limit import TimeLimit, Unkept
+from poweron_services.roles.criteria_progress import progress, updated_progress
+from poweron_services.roles.prompt_context import history, refusal
+from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 
 log = structlog.get_logger()
 

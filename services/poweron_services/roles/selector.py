@@ -22,9 +22,9 @@ from poweron_services.decider.validation import (
 from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import SelectionPrompt, Template
-from poweron_services.roles.earlier import documents_named
-from poweron_services.roles.prompting import task_prompt
-from poweron_services.roles.rejecting import MAX_REASON
+from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.prompt_context import task_prompt
+from poweron_services.roles.rejections import MAX_REASON
 
 TEMPLATE = Template.beside(__file__, "selector.v2.md")
 FORBIDDEN = frozenset({"parameters"})

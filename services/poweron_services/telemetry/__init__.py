@@ -1,6 +1,14 @@
 """What PowerOn tells of its work while it works: log lines, and spans for a collector of traces."""
 
-from poweron_services.telemetry.live import Answering, answering, asked, begin, model_call, running, tell_ended
+from poweron_services.telemetry.instrumentation import (
+    Answering,
+    answering,
+    asked,
+    begin,
+    model_call,
+    running,
+    tell_ended,
+)
 from poweron_services.telemetry.logs import WAITS, LogFile, Thinned, Waiting, configure, configure_for_library
 from poweron_services.telemetry.otlp import exporting
 from poweron_services.telemetry.spans import Context, Sink, Span, context_of, traceparent

@@ -12,7 +12,7 @@ from typing import Any, cast
 import structlog
 from structlog.typing import Processor
 
-from poweron_services.telemetry.live import placed
+from poweron_services.telemetry.instrumentation import placed
 
 WAITS = "a stage waits"
 """What is logged each time that a stage cannot be done now; `workflow_id`, `stage` and `error` say more."""

@@ -1,4 +1,4 @@
 """What runs in the child process that reads one document: as few imports as possible, for a person waits for it.
 
-Nothing here imports the rest of PowerOn. `poweron_services.connectors.documents` is the door for everybody else.
+Nothing here imports the rest of PowerOn. `poweron_services.connectors.document_reader` is the door for everybody else.
 """

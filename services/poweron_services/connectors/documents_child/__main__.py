@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import Limits, confine
-from poweron_services.connectors.documents_child.reading import read
+from poweron_services.connectors.documents_child.readers import read
 
 
 def main() -> None:

@@ -10,10 +10,10 @@ from pdfminer.pdfdocument import PDFPasswordIncorrect
 from pdfplumber.utils.exceptions import PdfminerException
 
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.layout import Piece, blocks, lines_of
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.reading import Note, Part
-from poweron_services.connectors.documents_child.tables import looks_like_header, pipe_table
+from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
+from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
+from poweron_services.connectors.documents_child.readers import Note, Part
 
 WORD_GAP = 0.2  # of the size of the letters
 OVERPRINT = 2.5  # points: narrower letters may stand this close because they are doubled in the word

@@ -9,8 +9,8 @@ import pptx
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.reading import Part
-from poweron_services.connectors.documents_child.tables import pipe_table
+from poweron_services.connectors.documents_child.pipe_tables import pipe_table
+from poweron_services.connectors.documents_child.readers import Part
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:

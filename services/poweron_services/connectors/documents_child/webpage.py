@@ -11,9 +11,9 @@ import lxml.html  # type: ignore[import-untyped] # it has no stubs
 
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.outline import Block, sections
-from poweron_services.connectors.documents_child.plain import decoded
-from poweron_services.connectors.documents_child.reading import Note, Part
-from poweron_services.connectors.documents_child.tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.plain_text import decoded
+from poweron_services.connectors.documents_child.readers import Note, Part
 
 MAIN_SHARE = 0.5  # of the page's text: a main part with less is not all that the page is about
 NAME_WORDS = 3  # a link text with more words is rarely a menu entry

@@ -16,8 +16,8 @@ from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.outline import Block, sections
-from poweron_services.connectors.documents_child.reading import Part
-from poweron_services.connectors.documents_child.tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.readers import Part
 
 TITLE, HEADING = 1, 2  # levels: a title stands above "heading 1"
 ASIDES = {"footnotes": "Footnotes", "endnotes": "Endnotes", "comments": "Comments"}

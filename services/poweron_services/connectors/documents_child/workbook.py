@@ -10,8 +10,8 @@ from python_calamine import CalamineWorkbook, PasswordError
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.reading import Part
-from poweron_services.connectors.documents_child.tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.readers import Part
 
 Cell = str | float | bool | dt.date | dt.time | dt.timedelta
 

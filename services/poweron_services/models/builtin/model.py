@@ -11,7 +11,7 @@ from typing import Any, Final
 from poweron_events.errors import Refused
 from poweron_services.models.builtin import listing, messaging, parameters, planning, refining, selecting
 from poweron_services.models.builtin.processing import process
-from poweron_services.models.model import Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,

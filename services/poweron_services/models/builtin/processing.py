@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from poweron_services.decider.languages import detect
+from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import kinds, summarising, values
 from poweron_services.models.builtin.answering import Finding, Reader, Statement
 from poweron_services.models.builtin.closest import Close

@@ -16,7 +16,7 @@ from pydantic_ai import exceptions as ai
 
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.config import ProviderSettings
-from poweron_services.models.model import TooLong
+from poweron_services.models.chat_model import TooLong
 from poweron_services.models.providers.clients import KEY_VARIABLES, MAX_BODY, PLACE_VARIABLES, TooMuch
 
 MAX_SAID = 300  # characters of what a provider says about an error

@@ -1,0 +1,113 @@
+"""Folding in a process beside this one: where a whole log is folded, each takes a share of the partitions.
+
+The process is asked through its standard input and answers on its standard output; when the one that started it is
+gone, so is its input, and it ends.
+"""
+
+import asyncio
+import gc
+import os
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, Final
+
+from poweron_events.errors import Unavailable
+from poweron_events.log import Record
+from poweron_projections.folder import Folder, Folding, Here, LookUp
+from poweron_projections.projection import Batch, read
+from poweron_projections.tables import PROJECTED
+
+WORTH: Final = 20_000  # records that pay for starting a process
+MOST: Final = 4  # processes; Postgres takes the rows of more no faster
+LENGTH: Final = 8  # bytes in which the length of an answer is told before it
+BUFFER: Final = 2**20  # bytes of an answer that may wait
+
+
+@asynccontextmanager
+async def folders(records: int, partitions: int) -> AsyncGenerator[Sequence[Folder], None]:
+    """As many folders as are worth it for so many records of so many partitions: one here, or several elsewhere."""
+    count = min(_cores(), MOST, partitions, records // WORTH)
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(elsewhere()) for _ in range(count)] if count > 1 else [Here()]
+
+
+def _cores() -> int:
+    """How many cores this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@asynccontextmanager
+async def elsewhere() -> AsyncGenerator["Elsewhere", None]:
+    """A process that folds while the block lasts."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE, limit=BUFFER, start_new_session=True
+    )
+    try:
+        yield Elsewhere(process)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+class Elsewhere:
+    """A folder in a process of its own."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def fold(self, records: Sequence[Record], look_up: LookUp) -> Batch:
+        unheld: set[str] = await self._ask(records)
+        batch: Batch = await self._ask(await look_up(unheld) if unheld else {})
+        return batch
+
+    async def _ask(self, question: object) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
+            await self._process.stdin.drain()
+            length = int.from_bytes(await self._process.stdout.readexactly(LENGTH))
+            return pickle.loads(await self._process.stdout.readexactly(length))  # noqa: S301 - from our own process
+        except (OSError, asyncio.IncompleteReadError) as error:
+            raise Unavailable("a process that folds has ended") from error
+
+
+def main() -> None:
+    """Fold batch after batch until the input ends."""
+    gc.disable()  # what a batch leaves behind is freed by counting
+    folding = Folding()
+    with suppress(EOFError):
+        while True:
+            reads = [read(record) for record in _heard()]
+            _answer(folding.unheld(reads))
+            folding.hold(_heard())
+            batch = Batch()
+            folding.take(reads, batch)
+            folding.settle(batch)
+            _answer(_plain(batch))
+
+
+def _plain(batch: Batch) -> Batch:
+    """The same with plain tuples for rows, which travel in half the time."""
+    rows = {table.name: [tuple(row) for row in batch.of(table)] for table in PROJECTED}
+    return Batch(added=defaultdict(list, rows), letters=batch.letters)
+
+
+def _heard() -> Any:
+    return pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
+
+
+def _answer(answer: object) -> None:
+    told = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    sys.stdout.buffer.write(len(told).to_bytes(LENGTH))
+    sys.stdout.buffer.write(told)
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""A run: what is measured, in which order, and how often."""
+
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+from typing import Final
+
+from pydantic import SecretStr
+
+from poweron_events.envelope import Envelope
+from poweron_services import embedded
+from poweron_services.bench import yardsticks
+from poweron_services.bench.data_directory import homes
+from poweron_services.bench.figures import Figures, percentile, why_void
+from poweron_services.bench.first_step import cold_ms, warm_ms
+from poweron_services.bench.growth import EARLY, LATE, growth
+from poweron_services.bench.history_page import page_p50_ms
+from poweron_services.bench.loop_speed import Load, Throughput, latencies, loaded, throughput, warm_up
+from poweron_services.bench.processes import Meter, Stage, running, until_ready
+from poweron_services.bench.rebuild_speed import copy_rate, evolve_rate, fold_rate, long_log, rebuild_rate, story_of
+from poweron_services.client.connect import Connections, connect
+from poweron_services.config import Settings
+from poweron_services.wiring import ROLES
+
+PARTS: Final = ("ask", "latency", "throughput", "growth", "history", "rebuild")
+"""What can be measured by itself, in this order."""
+
+DIGITS: Final = 3  # of a figure, after the point
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is done; where something is done several times, the middle of its results counts."""
+
+    times: int = 3
+    workflows: int = 200
+    steps: int = 5
+    at_once: int = 64
+    alone: int = 3
+    alone_steps: int = 41
+    laps_alone: int = 200
+    asks: int = 3
+    events: int = 100_000
+    page_rows: int = 1_000_000
+    page_workflows: int = 100
+
+
+@dataclass(slots=True)
+class Run:
+    """A run under way."""
+
+    stage: Stage
+    connections: Connections
+    plan: Plan
+    progress: Progress
+    fsync: bool
+    found: dict[str, float]
+
+    async def measure(self, parts: Collection[str]) -> None:
+        story: Sequence[Envelope] = ()
+        await self._check()
+        async with self._loop() as (load, meter):
+            if "latency" in parts:
+                await self._latency(load)
+            if "throughput" in parts:
+                await self._throughput(load, meter)
+            if "growth" in parts:
+                await self._growth(load)
+            if "history" in parts:
+                await self._history(load)
+            if "rebuild" in parts:
+                story = await story_of(load)
+        if story:
+            await self._rebuild(story)
+
+    @asynccontextmanager
+    async def _loop(self) -> AsyncGenerator[tuple[Load, Meter], None]:
+        """All roles in one process, the projector in another, both warmed up."""
+        self.progress("Starting the roles and the projector…")
+        roles = [role for role in ROLES if role != "projector"]
+        async with (
+            running(self.stage, "projector", "serve", "projector") as projector,
+            running(self.stage, "roles", "serve", *roles) as worker,
+            loaded(self.connections) as load,
+        ):
+            await warm_up(load, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
+            yield load, Meter.of(self.stage, roles=worker.pid, projector=projector.pid)
+
+    async def _check(self) -> None:
+        """Whether the machine is free; it is told at once, and counts where the ring is not measured again."""
+        self.progress("How fast the bare ring is…")
+        self.found["ring_p50_ms"] = percentile(await self._lap_times(), 50)
+        self.found["ring_iterations_per_second"] = await self._ring_rate()
+        void = why_void(Figures(**self.found), fsync=self.fsync)
+        if void:
+            self.progress(f"The machine is busy. {void} If that does not change, the run is void.")
+
+    async def _latency(self, load: Load) -> None:
+        ours: list[float] = []
+        laps: list[float] = []
+        for time in range(self.plan.times):
+            self._tell("One workflow at a time, and one lap of the ring at a time", time)
+            laps += await self._lap_times()
+            ours += await latencies(load, workflows=self.plan.alone, steps=self.plan.alone_steps)
+        self.found["ring_p50_ms"] = percentile(laps, 50)
+        self.found["iteration_p50_ms"] = percentile(ours, 50)
+        self.found["iteration_p99_ms"] = percentile(ours, 99)
+
+    async def _lap_times(self) -> list[float]:
+        async with yardsticks.ring(self.stage.servers.kafka) as ring:
+            await ring.run(self.plan.laps_alone // 10 + 1, at_once=1)  # warm
+            ends = await ring.run(self.plan.laps_alone, at_once=1)
+        return [1_000 * (end - begin) for begin, end in pairwise(ends)]
+
+    async def _throughput(self, load: Load, meter: Meter) -> None:
+        ours: list[Throughput] = []
+        bare: list[float] = []
+        projected: list[float] = []
+        plan = self.plan
+        for time in range(self.plan.times):
+            self._tell(f"{plan.workflows} workflows, {plan.at_once} at once, and as many laps of the ring", time)
+            bare.append(await self._ring_rate())
+            projected.append(await self._projected_ring_rate())
+            ours.append(await throughput(load, meter, workflows=plan.workflows, steps=plan.steps, at_once=plan.at_once))
+        self.found["ring_iterations_per_second"] = median(bare)
+        self.found["ring_projected_iterations_per_second"] = median(projected)
+        self.found["iterations_per_second"] = median(each.iterations / each.projected for each in ours)
+        self.found["cpu_seconds_per_1000_iterations"] = median(1_000 * each.cpu_per_iteration for each in ours)
+        self.found["bytes_per_iteration"] = mean(each.bytes_per_iteration for each in ours)
+        self._tell_apart(ours)
+
+    def _tell_apart(self, ours: list[Throughput]) -> None:
+        ended = median(each.iterations / each.ended for each in ours)
+        self.progress(f"  {ended:,.0f} iterations/s until the last round had ended.")
+        middle = sorted(ours, key=lambda each: each.cpu_per_iteration)[len(ours) // 2]
+        used = [f"{name} {1_000 * seconds / middle.iterations:.2f}" for name, seconds in middle.cpu.items()]
+        self.progress(f"  CPU seconds for 1,000 iterations: {', '.join(used)}.")
+        grown = [f"{name} {mean(each.disk[name] / each.iterations for each in ours):,.0f}" for name in middle.disk]
+        self.progress(f"  Bytes on the disk for an iteration: {', '.join(grown)}.")
+
+    async def _ring_rate(self) -> float:
+        laps = self.plan.workflows * self.plan.steps
+        async with yardsticks.ring(self.stage.servers.kafka) as ring:
+            await ring.run(2 * self.plan.at_once, at_once=self.plan.at_once)  # warm
+            ends = await ring.run(laps, at_once=self.plan.at_once)
+        return laps / (ends[-1] - ends[0])
+
+    async def _projected_ring_rate(self) -> float:
+        laps, at_once = self.plan.workflows * self.plan.steps, self.plan.at_once
+        servers = self.stage.servers
+        async with (
+            running(self.stage, "yardstick", "project", servers.kafka, servers.postgres) as writer,
+            yardsticks.ring(servers.kafka) as ring,
+        ):
+            await until_ready(writer)
+            rows = yardsticks.Rows(self.connections.pool)
+            await ring.run(2 * at_once, at_once=at_once)  # warm
+            await rows.reach(2 * at_once * len(yardsticks.HOPS))
+            began = (await ring.run(laps, at_once=at_once))[0]
+            return laps / (await rows.reach((2 * at_once + laps) * len(yardsticks.HOPS)) - began)
+
+    async def _growth(self, load: Load) -> None:
+        self.progress(f"What the {EARLY}th and the {LATE}th step of a workflow write…")
+        self.found["bytes_ratio_step_40_to_4"] = await growth(load)
+
+    async def _history(self, load: Load) -> None:
+        plan = self.plan
+        self.progress(f"Filling a table with {plan.page_rows:,} messages, and reading pages of it…")
+        self.found["history_page_p50_ms"] = await page_p50_ms(load, rows=plan.page_rows, workflows=plan.page_workflows)
+
+    async def _rebuild(self, story: Sequence[Envelope]) -> None:
+        self.progress(f"Writing a log of {self.plan.events:,} events…")
+        async with long_log(self.connections, story, self.plan.events) as long:
+            copied: list[float] = []
+            rebuilt: list[float] = []
+            folded: list[float] = []
+            for time in range(self.plan.times):
+                self._tell("Copying its bytes, rebuilding the rows from it, folding it", time)
+                copied.append(await copy_rate(long))
+                rebuilt.append(await rebuild_rate(long))
+                folded.append(await fold_rate(long))
+            self.progress(f"  {await evolve_rate(long):,.0f} events/s are read and judged by one process.")
+        self.found["copy_events_per_second"] = median(copied)
+        self.found["rebuild_events_per_second"] = median(rebuilt)
+        self.found["fold_events_per_second"] = median(folded)
+
+    def _tell(self, what: str, time: int) -> None:
+        self.progress(f"{what} ({time + 1} of {self.plan.times})…")
+
+
+async def measure(
+    home: Path, progress: Progress, *, parts: Collection[str] = PARTS, fsync: bool = False, plan: Plan | None = None
+) -> Figures:
+    """Measure on servers of the run's own, below this data directory; all they wrote is removed afterwards.
+
+    Args:
+        home: the user's data directory; what was fetched for its servers is used.
+        progress: told in sentences what is going on.
+        parts: what to measure, of `PARTS`.
+        fsync: let the broker force each record to the disk.
+        plan: how much is done.
+
+    Raises:
+        Refused: another run is under way, or something must be mended first; the message says what.
+        Unavailable: a server or a process of the run does not come up or stay up.
+    """
+    plan, found = plan or Plan(), dict[str, float]()
+    async with homes(home, progress) as (asked, measured):
+        if "ask" in parts:
+            progress("How long `poweron ask` takes to its first step…")
+            found["ask_cold_ms"] = await cold_ms(asked)
+            found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
+        if set(parts) - {"ask"}:
+            async with embedded.lease(measured, progress, fsync=fsync) as servers, _connected(servers) as connections:
+                await Run(Stage(servers), connections, plan, progress, fsync, found).measure(parts)
+    return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})
+
+
+@asynccontextmanager
+async def _connected(servers: embedded.Servers) -> AsyncGenerator[Connections, None]:
+    """Connections with none of the user's own settings."""
+    settings = Settings.model_construct(home=servers.home, kafka=servers.kafka, postgres=SecretStr(servers.postgres))
+    async with connect(settings, kafka=servers.kafka, postgres=servers.postgres) as connections:
+        yield connections

@@ -1,0 +1,176 @@
+"""Our own figures: workflows are asked for over Kafka as any client does it, and are heard to end."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, TypeVar
+from uuid import uuid4
+
+from poweron_events import topics
+from poweron_events.client import send
+from poweron_events.errors import Refused
+from poweron_events.log import Follower, Record
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import RequestWorkflow
+from poweron_projections import snapshots
+from poweron_services.bench.disk_usage import occupied
+from poweron_services.bench.instant import filled
+from poweron_services.bench.processes import Meter
+from poweron_services.client.connect import Connections
+
+SOURCE: Final = "/poweron/bench"
+POLL: Final = 1.0  # seconds
+POSITION_PERIOD: Final = 0.005  # seconds between looks at the projector's position
+DEADLINE: Final = 300.0  # seconds for one measurement
+EVENTS: Final = topics.EVENTS.name
+
+Amount = TypeVar("Amount", int, float)
+
+_STEP_END = f'"type":"{RefinementDecided.TYPE}"}}'.encode()  # keys are sorted: the type is the last one
+_COMPLETED = f'"type":"{RoundCompleted.TYPE}"}}'.encode()
+_OTHER_ENDS = tuple(f'"type":"{end.TYPE}"}}'.encode() for end in (RoundFailed, RoundCancelled))
+
+
+@dataclass(slots=True)
+class Ears:
+    """Hears every event, and remembers when the steps of each workflow ended."""
+
+    follower: Follower
+    ended: dict[str, "asyncio.Future[None]"] = field(default_factory=dict)
+    steps: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    async def hear(self) -> None:
+        while True:
+            polled = await self.follower.poll(POLL)
+            now = time.perf_counter()
+            for record in polled.records:
+                self._take(record, now)
+
+    def _take(self, record: Record, now: float) -> None:
+        value, workflow = record.value or b"", (record.key or b"").decode()
+        if value.endswith(_STEP_END):
+            self.steps[workflow].append(now)
+        elif value.endswith(_COMPLETED) and workflow in self.ended and not self.ended[workflow].done():
+            self.ended[workflow].set_result(None)
+        elif value.endswith(_OTHER_ENDS):
+            raise Refused(f"A workflow of the measurement did not complete: {value.decode(errors='replace')[:1_000]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Asks for workflows of so many steps."""
+
+    connections: Connections
+    ears: Ears
+
+    async def run(self, steps: int) -> str:
+        """One workflow from the request to its end; the answer is its id."""
+        request = RequestWorkflow(prompt=filled("Name every repair. ", 200), max_steps=steps)
+        request_id = uuid4().hex
+        sent = await send(self.connections.log, request, source=SOURCE, request_id=request_id, start=0)
+        self.ears.ended.setdefault(sent.workflow_id, asyncio.get_running_loop().create_future())
+        await self.ears.ended[sent.workflow_id]
+        done = len(self.ears.steps[sent.workflow_id])
+        if done != steps:
+            raise Refused(f"A workflow of the measurement made {done} steps, where {steps} were to be measured.")
+        return sent.workflow_id
+
+    async def run_many(self, count: int, steps: int, *, at_once: int) -> None:
+        numbers = iter(range(count))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, count)):
+                group.create_task(self._run_some(numbers, steps))
+
+    async def _run_some(self, numbers: Iterator[int], steps: int) -> None:
+        for _ in numbers:
+            await self.run(steps)
+
+    async def projected(self) -> None:
+        """Wait until the rows hold everything that is in the log now."""
+        ends = await self.connections.log.ends(EVENTS)
+        while not _reaches(await snapshots.positions(self.connections.pool), ends):  # noqa: ASYNC110 - Postgres tells nobody
+            await asyncio.sleep(POSITION_PERIOD)
+
+
+def _reaches(positions: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+    return all(positions.get(partition, 0) >= end for partition, end in ends.items())
+
+
+@asynccontextmanager
+async def loaded(connections: Connections) -> AsyncGenerator[Load, None]:
+    """A load that hears everything from now on, while the block lasts."""
+    async with connections.log.follow(EVENTS, f"poweron.bench-{uuid4().hex}") as follower:
+        await _at_the_end(connections, follower)
+        ears = Ears(follower)
+        async with asyncio.TaskGroup() as group:
+            hearing = group.create_task(ears.hear())
+            yield Load(connections, ears)
+            hearing.cancel()
+
+
+async def _at_the_end(connections: Connections, follower: Follower) -> None:
+    ends, assigned = await connections.log.ends(EVENTS), set[int]()
+    while assigned != set(ends):
+        assigned |= (await follower.poll(POLL)).assigned
+    for partition, end in ends.items():
+        await follower.seek(partition, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What a run of many workflows at once came to; seconds are counted from the first request."""
+
+    iterations: int
+    ended: float  # seconds until the last round had ended
+    projected: float  # seconds until the rows of all of them were in Postgres
+    cpu: Mapping[str, float]  # seconds, by process
+    disk: Mapping[str, int]  # bytes, by what has grown
+
+    @property
+    def cpu_per_iteration(self) -> float:
+        """Seconds, of all processes together."""
+        return sum(self.cpu.values()) / self.iterations
+
+    @property
+    def bytes_per_iteration(self) -> float:
+        """Bytes, of Kafka and Postgres together."""
+        return sum(self.disk.values()) / self.iterations
+
+
+async def throughput(load: Load, meter: Meter, *, workflows: int, steps: int, at_once: int) -> Throughput:
+    """Many workflows at once."""
+    async with asyncio.timeout(DEADLINE):
+        disk = await occupied(load.connections)
+        before, began = meter.read(), time.perf_counter()
+        await load.run_many(workflows, steps, at_once=at_once)
+        ended = time.perf_counter() - began
+        await load.projected()
+        projected = time.perf_counter() - began
+    cpu = _grown(before, meter.read())
+    return Throughput(workflows * steps, ended, projected, cpu, _grown(disk, await occupied(load.connections)))
+
+
+def _grown(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> dict[str, Amount]:
+    return {name: after[name] - amount for name, amount in before.items()}
+
+
+async def latencies(load: Load, *, workflows: int, steps: int) -> list[float]:
+    """One workflow at a time: the ms from the end of each step to the end of the next."""
+    found: list[float] = []
+    async with asyncio.timeout(DEADLINE):
+        for _ in range(workflows):
+            ends = load.ears.steps[await load.run(steps)]
+            found += [1_000 * (end - begin) for begin, end in pairwise(ends)]
+    return found
+
+
+async def warm_up(load: Load, *, workflows: int, steps: int, at_once: int) -> None:
+    """Let every process come up, and the servers and interpreters warm up."""
+    async with asyncio.timeout(DEADLINE):
+        await load.run_many(workflows, steps, at_once=at_once)
+        await load.projected()

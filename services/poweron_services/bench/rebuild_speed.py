@@ -1,0 +1,166 @@
+"""How fast rows are made anew from a long log, beside a bare COPY of the same bytes, and how fast the log is folded.
+
+The log is that of one real workflow, told again under many ids, as many of them at a time as usually run at once.
+"""
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from poweron_events import topics
+from poweron_events.codec import decode, encode, read_record, sha256
+from poweron_events.envelope import Cause, Envelope, event_id
+from poweron_events.errors import Refused
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Workflow
+from poweron_events.log import EventLog, Message, Record
+from poweron_events.log.kafka import connect as connect_kafka
+from poweron_events.request import RequestIdentity, WorkflowRequested, workflow_id
+from poweron_projections.connection import Pool, acquire
+from poweron_projections.connection import connect as connect_postgres
+from poweron_projections.fold_process import folders
+from poweron_projections.folder import Folder
+from poweron_projections.projection import View
+from poweron_projections.rebuild import rebuild
+from poweron_projections.shadow import BATCH
+from poweron_services.bench.loop_speed import SOURCE, Load
+from poweron_services.client.connect import Connections
+
+NAME: Final = "rebuilt"  # of the schema, and before the topics
+STEPS: Final = 6  # of the workflow that is told again: 40 events
+AT_ONCE: Final = 64
+EVENTS: Final = topics.EVENTS.name
+
+_PLAIN: Final = """
+CREATE SCHEMA IF NOT EXISTS plain;
+CREATE TABLE plain.copied (partition integer NOT NULL, log_offset bigint NOT NULL, key bytea, value bytea);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """A long log, and an empty schema for its rows."""
+
+    log: EventLog
+    pool: Pool
+    records: Sequence[Record]
+
+
+@asynccontextmanager
+async def long_log(connections: Connections, story: Sequence[Envelope], count: int) -> AsyncGenerator[Long, None]:
+    """A log of its own with so many events, read back as Kafka keeps them."""
+    settings, dsn = connections.settings, connections.settings.postgres
+    assert settings.kafka is not None
+    assert dsn is not None
+    kafka = replace(settings.kafka_settings(settings.kafka), prefix=f"{NAME}.")
+    async with connect_kafka(kafka) as log, connect_postgres(dsn.get_secret_value(), schema=NAME) as pool:
+        for messages in _told_again(story, count):
+            await log.append(EVENTS, messages)
+        ends = await log.ends(EVENTS)
+        records = [record async for some in log.read(EVENTS, {}, ends) for record in some]
+        gc.freeze()  # what is held for the run is no burden to what is measured
+        yield Long(log, pool, records)
+        gc.unfreeze()
+
+
+async def story_of(load: Load) -> list[Envelope]:
+    """The events of a workflow that is run now."""
+    log, workflow = load.connections.log, await load.run(STEPS)
+    partition = log.partition_of(EVENTS, workflow.encode())
+    end = (await log.ends(EVENTS))[partition]
+    records = [record async for some in log.read(EVENTS, {partition: 0}, {partition: end}) for record in some]
+    return [decode(record.value) for record in records if record.key == workflow.encode()]
+
+
+def _told_again(story: Sequence[Envelope], count: int) -> Iterator[list[Message]]:
+    """The story under other ids until there are so many events, some workflows at a time."""
+    workflows = -(-count // len(story))
+    for first in range(0, workflows, AT_ONCE):
+        stories = [_as_of(story, str(number)) for number in range(first, min(first + AT_ONCE, workflows))]
+        yield [message for messages in zip(*stories, strict=True) for message in messages]
+
+
+def _as_of(story: Sequence[Envelope], request_id: str) -> list[Message]:
+    """The story as that of another request: each event names the one before as its cause."""
+    identity = RequestIdentity(source=SOURCE, id=request_id)
+    name, cause, told = workflow_id(SOURCE, request_id), None, list[Message]()
+    for envelope in story:
+        event = envelope.event
+        assert event is not None
+        if isinstance(event, WorkflowRequested):
+            event = event.model_copy(update={"request": identity})
+        identifier = event_id(name, event)
+        value = encode(envelope._replace(id=identifier, workflow_id=name, event=event, cause=cause))
+        cause = Cause(identifier, sha256(value))
+        told.append(Message(name.encode(), value))
+    return told
+
+
+async def rebuild_rate(long: Long) -> float:
+    """Events a second from the log to rows that are in place, where there were none."""
+    async with acquire(long.pool) as connection:
+        await connection.execute(f"DROP SCHEMA IF EXISTS {NAME} CASCADE")
+    began = time.perf_counter()
+    rebuilt = await rebuild(long.log, long.pool)
+    took = time.perf_counter() - began
+    if rebuilt.events != len(long.records):
+        raise Refused(f"The rebuild made rows of {rebuilt.events} events, where there are {len(long.records)}.")
+    return rebuilt.events / took
+
+
+async def copy_rate(long: Long) -> float:
+    """Events a second into a table without indexes, from memory and with nothing done to them."""
+    rows = [(record.partition, record.offset, record.key, record.value) for record in long.records]
+    async with acquire(long.pool) as connection:
+        await connection.execute(_PLAIN)
+        began = time.perf_counter()
+        for first in range(0, len(rows), BATCH):
+            await connection.copy_records_to_table("copied", records=rows[first : first + BATCH], schema_name="plain")
+        took = time.perf_counter() - began
+        await connection.execute("DROP SCHEMA plain CASCADE")
+    return len(rows) / took
+
+
+async def fold_rate(long: Long) -> float:
+    """Events a second from their bytes to rows, in as many processes as `poweron verify` takes for it."""
+    async with folders(len(long.records), topics.PARTITIONS) as chosen:
+        shares: list[list[Record]] = [[] for _ in chosen]
+        for record in long.records:
+            shares[record.partition % len(chosen)].append(record)
+        began = time.perf_counter()
+        await asyncio.gather(*(_fold(*each) for each in zip(chosen, shares, strict=True)))
+        return len(long.records) / (time.perf_counter() - began)
+
+
+async def _fold(folder: Folder, records: Sequence[Record]) -> None:
+    for first in range(0, len(records), BATCH):
+        await folder.fold(records[first : first + BATCH], _never_seen)
+
+
+async def _never_seen(_: Collection[str]) -> Mapping[str, View]:
+    return {}
+
+
+async def evolve_rate(long: Long) -> float:
+    """Events a second that one process reads from their bytes and judges, making no rows."""
+    began = time.perf_counter()
+    accepted = await asyncio.to_thread(_accepted, long.records)
+    took = time.perf_counter() - began
+    if accepted != len(long.records):
+        raise Refused(f"Of {len(long.records)} events only {accepted} were accepted by the fold.")
+    return accepted / took
+
+
+def _accepted(records: Sequence[Record]) -> int:
+    workflows: dict[str, Workflow] = {}
+    accepted = 0
+    for record in records:
+        recorded = read_record(record)
+        name = recorded.envelope.workflow_id
+        workflows[name], verdict = evolve(workflows.get(name) or Workflow(name), recorded)
+        accepted += verdict == "accepted"
+    return accepted

@@ -1,0 +1,143 @@
+"""The errands: work whose course is known beforehand, so that it can be judged afterwards.
+
+An errand takes as many steps as its request allows. The model that steers it and the time that its actions take
+are functions of what is asked, so a repeated try is the same try; only its effects are noted, outside the log.
+"""
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import Field
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.codec import dumps
+from poweron_events.event import Model
+from poweron_events.execution import ActionResult
+from poweron_services.actions.action import Action, Done, Order, document
+from poweron_services.models.chat_model import Completion
+from poweron_services.models.prompts import (
+    ParametersPrompt,
+    PlanningPrompt,
+    Prompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    SelectionPrompt,
+)
+
+LIMIT_MS = 2_000
+CRITERION = "Every step was taken."
+
+
+class ErrandParameters(Model):
+    """How long the action works before its effect, and after it."""
+
+    before_ms: int = Field(ge=0, le=LIMIT_MS)
+    after_ms: int = Field(ge=0, le=LIMIT_MS)
+
+
+SPECS: Final = (
+    ActionSpec("errand.look", ErrandParameters, "pure", LIMIT_MS),
+    ActionSpec("errand.write", ErrandParameters, "idempotent", LIMIT_MS),
+    ActionSpec("errand.send", ErrandParameters, "at_most_once", LIMIT_MS),
+)
+WEIGHTS: Final = (3, 3, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Every effect as a line of a file: it outlives whoever wrote it."""
+
+    path: Path
+
+    def note(self, key: str) -> None:
+        """One line, in one write: processes append to one file without mixing."""
+        line = f"{key} {os.getpid()} {time.time_ns() // 1_000_000}\n".encode()
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> Counter[tuple[str, int]]:
+        """How often each process had the effect of each idempotency key."""
+        if not self.path.exists():
+            return Counter()
+        noted = (line.split() for line in self.path.read_text().splitlines())
+        return Counter((key, int(pid)) for key, pid, _ in noted)
+
+
+@dataclass(slots=True)
+class ErrandAction:
+    """Takes some time, has its effect at one moment in it, and writes a small document."""
+
+    spec: ActionSpec
+    journal: Journal
+
+    async def __call__(self, order: Order) -> Done:
+        await asyncio.sleep(order.parameters.before_ms / 1_000)
+        self.journal.note(order.idempotency_key)
+        await asyncio.sleep(order.parameters.after_ms / 1_000)
+        return Done(ActionResult(success=True, documents=(document("done.txt", order.idempotency_key, "text/plain"),)))
+
+
+def errand_actions(journal: Journal) -> Mapping[str, Action]:
+    """One action of each effect class."""
+    return {spec.name: ErrandAction(spec, journal) for spec in SPECS}
+
+
+class ErrandModel:
+    """Goes on until no step is left, then is content, whatever came of the steps."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        text = dumps(_answer(prompt)).decode()
+        return Completion(text, provider="chaos", model="errands", input_tokens=10, output_tokens=5)
+
+
+def _answer(prompt: Prompt) -> dict[str, Any] | str:
+    match prompt:
+        case PlanningPrompt():
+            task = {"objective": prompt.user_prompt, "successCriteria": [CRITERION], "taskType": "transform"}
+            return {"tasks": [task]}
+        case SelectionPrompt():
+            return _selection(prompt)
+        case ParametersPrompt():
+            return {"schema": "parameters_v1", "parameters": orjson.loads(prompt.parameters_context)}
+        case RefinementPrompt():
+            return _refinement(prompt.steps_left)
+        case ReviewPrompt():
+            return {"status": "success", "reason": CRITERION, "criteriaProgress": _progress(met=True)}
+        case _:
+            return CRITERION
+
+
+def _selection(prompt: SelectionPrompt) -> dict[str, Any]:
+    rng = random.Random(f"{prompt.objective} {prompt.steps_left}")
+    (spec,) = rng.choices(SPECS, WEIGHTS)
+    longest = rng.choice((0, 50, 400))
+    parameters = {"beforeMs": rng.randint(0, longest), "afterMs": rng.randint(0, longest)}
+    return {
+        "action": spec.name,
+        "actionObjective": prompt.objective,
+        "parametersContext": dumps(parameters).decode(),
+    }
+
+
+def _refinement(steps_left: int) -> dict[str, Any]:
+    return {
+        "decision": "continue" if steps_left else "stop",
+        "reason": f"{steps_left} steps are left." if steps_left else CRITERION,
+        "classification": "success",
+        "criteriaProgress": _progress(met=not steps_left),
+    }
+
+
+def _progress(*, met: bool) -> list[dict[str, Any]]:
+    return [{"criterion": CRITERION, "met": met, "progress": 1_000 if met else 0}]

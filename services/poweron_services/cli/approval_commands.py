@@ -1,0 +1,179 @@
+"""`poweron approve`, `poweron deny` and `poweron approvals`: what waits for a person, and the answer."""
+
+import asyncio
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import orjson
+import typer
+from pydantic import JsonValue
+from rich.console import Console
+from rich.text import Text
+
+from poweron_events.client import Heard
+from poweron_events.errors import Refused
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
+from poweron_events.request import Requester, RequestRefused
+from poweron_projections import reader
+from poweron_projections.entries import ApprovalEntry, DocumentEntry, EventEntry
+from poweron_projections.projector import catch_up
+from poweron_services.cli.error_messages import FAILED, USAGE, check_id, check_reason, sentences, settled, stop
+from poweron_services.cli.event_lines import commands
+from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, printable, stderr, stdout, tell, utc
+from poweron_services.client.approve import answer
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Told, standing
+from poweron_services.config import Settings
+from poweron_services.decider.approval import by_whom
+from poweron_services.standalone import local_identity, local_user, opened
+
+Decision = Literal["approve", "deny"]
+
+
+@sentences()
+def approvals(limit: int, *, as_json: bool) -> None:
+    """Show what waits for a person, longest waiting first."""
+
+    async def read() -> list[tuple[ApprovalEntry, list[DocumentEntry]]]:
+        async with opened(settled(), tell) as connections:
+            await catch_up(connections.log, connections.pool)
+            asked = await reader.approvals(connections.pool, limit=limit)
+            return [
+                (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))
+                for entry in asked
+            ]
+
+    found = asyncio.run(read())
+    for entry, documents in found:
+        if as_json:
+            print_json(entry.model_dump(mode="json", by_alias=True))
+            continue
+        stdout.print(shown(entry, documents, _width(stdout)))
+        for command in commands(entry.workflow_id):
+            stdout.print(f"  {command}", soft_wrap=True)
+    if not found and not as_json:
+        stdout.print("Nothing waits for an approval.")
+
+
+def shown(entry: ApprovalEntry, documents: Sequence[DocumentEntry] = (), width: int | None = None) -> Text:
+    """Everything that is decided about; the parameters in full, since the answer is bound to them.
+
+    Args:
+        entry: what waits.
+        documents: those of the workflow, by which the lists of them that the action reads are told.
+        width: of the terminal; None where lines are not wrapped.
+    """
+    parameters = orjson.dumps(entry.parameters, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+    told = Text(f"Workflow {entry.workflow_id}: {one_line(entry.action)}\n", style="bold")
+    lines = [
+        _beside("  asked for:  ", entry.prompt, width),
+        _beside("  objective:  ", entry.objective, width),
+        *(_beside("  documents:  ", line, width) for line in _lists(entry.parameters, documents)),
+        f"  waits since {utc(entry.asked)}, until {utc(entry.expires)} (UTC)",
+        "  parameters: " + printable(parameters).replace("\n", "\n  "),
+    ]
+    return told.append("\n".join(lines), style="not bold")
+
+
+def _beside(margin: str, text: str, width: int | None) -> str:
+    line = one_line(text, 400)
+    if width is None:
+        return margin + line
+    return textwrap.fill(line, width, initial_indent=margin, subsequent_indent=" " * len(margin))
+
+
+def _lists(parameters: JsonValue, documents: Sequence[DocumentEntry]) -> Iterator[str]:
+    """Which documents each list holds; a reference to one document names it by itself."""
+    given = parameters.get("documentList") if isinstance(parameters, dict) else None
+    for reference in given if isinstance(given, list) else ():
+        kind, _, label = str(reference).partition(":")
+        if kind == "docList":
+            names = [document.document_name for document in documents if document.label == label]
+            yield f"{label}: {', '.join(names) or 'none'}"
+
+
+def _width(console: Console) -> int | None:
+    return max(console.width, MIN_COLUMNS) if console.is_terminal else None
+
+
+def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> None:
+    """Show what is decided, send the answer, say what came of it; ends with an exit code."""
+    with sentences():
+        check_id(workflow)
+        check_reason(reason)
+        if decision == "deny" and not reason.strip():
+            stop("The reason is empty. Say why the action must not run.", USAGE)
+        sent: list[str] = []
+        try:
+            heard = asyncio.run(_decide(settled(), workflow, decision, reason, sent))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_interrupted(workflow, sent=bool(sent))) from None
+        refused = heard.event if isinstance(heard.event, RequestRefused) else None
+        status = "refused" if refused else "approved" if decision == "approve" else "denied"
+        if as_json:
+            detail = refused.detail if refused else ""
+            print_json({"workflowId": workflow, "status": status, "detail": detail})
+        elif refused:
+            stdout.print(f"Nothing was decided in workflow {workflow}. {printable(refused.detail)}")
+        else:
+            stdout.print(f"The action is {status}. Workflow {workflow} goes on; `poweron watch {workflow}` shows how.")
+    raise typer.Exit(FAILED if refused else 0)
+
+
+async def _decide(settings: Settings, workflow: str, decision: Decision, reason: str, sent: list[str]) -> Heard:
+    async with opened(settings, tell) as connections:
+        asked = await _asked(connections, workflow)
+        stderr.print(shown(asked, await reader.documents(connections.pool, workflow), _width(stderr)))
+        told = Told(lambda _: None, sent.append, tell)
+        return await answer(
+            connections,
+            asked,
+            decision=decision,
+            reason=reason,
+            approver=Requester(name=local_user()),
+            identity=local_identity(),
+            told=told,
+        )
+
+
+async def _asked(connections: Connections, workflow_id: str) -> ApprovalEntry:
+    """What the workflow asks a person, by rows that are as far as the log.
+
+    Raises:
+        Refused: there is no such workflow, or nothing of it waits for an approval.
+        Unavailable: the log or Postgres cannot be reached.
+    """
+    await standing(connections, workflow_id)
+    found = await reader.approvals(connections.pool, workflow_id)
+    if not found:
+        became = await _became(connections, workflow_id)
+        raise Refused(
+            f"Nothing in workflow {workflow_id} waits for an approval.{became} `poweron approvals` lists all that does"
+        )
+    return found[0]
+
+
+async def _became(connections: Connections, workflow_id: str) -> str:
+    """What became of the last thing in the workflow that waited, as a sentence; empty if nothing ever did."""
+    last, seq = None, -1
+    while page := await reader.events(connections.pool, workflow_id, after_seq=seq):
+        last, seq = next((each for each in reversed(page) if _answers(each)), last), page[-1].seq
+    if last is None:
+        return ""
+    answer = (ApprovalGranted if last.type == ApprovalGranted.TYPE else ApprovalDenied).model_validate(last.data)
+    what, when = f"Step {answer.step} of task {answer.task} in round {answer.round}", f"{utc(last.time)} (UTC)"
+    if answer.request is None:
+        return f" {what} expired at {when}, which counts as denied."
+    how = "approved" if isinstance(answer, ApprovalGranted) else "denied"
+    return f" {what} was {how} by {by_whom(answer.requester)} at {when}."
+
+
+def _answers(event: EventEntry) -> bool:
+    return event.verdict == "accepted" and event.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE)
+
+
+def _interrupted(workflow: str, *, sent: bool) -> str:
+    if not sent:
+        return "Stopped before anything was decided."
+    return f"Stopped waiting; the answer stands. `poweron watch {workflow}` shows what comes of it."

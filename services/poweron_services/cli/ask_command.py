@@ -1,0 +1,198 @@
+"""`poweron ask`: the whole way from a sentence to an answer."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.rule import Rule
+from rich.text import Text
+
+from poweron_events.client import Heard
+from poweron_events.event import NANO
+from poweron_events.fold.costs import model_calls
+from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkflow, WorkflowMode
+from poweron_services import telemetry
+from poweron_services.cli import files
+from poweron_services.cli.context import NOTHING_YET
+from poweron_services.cli.error_messages import CANCELLED, FAILED, USAGE, check_id, sentences, settled, stop
+from poweron_services.cli.event_lines import STYLES, Narrator, size
+from poweron_services.cli.output import one_line, print_json, printable, stderr, stdout, tell
+from poweron_services.client.ask import File, follow_up
+from poweron_services.client.follow import Outcome, Told
+from poweron_services.config import Settings, wrong_language
+from poweron_services.standalone import opened, run_request
+
+EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
+OUTPUT = Path("poweron-output")
+Shown = list[dict[str, Any]]
+
+
+class Asked:
+    """The workflow that was asked for, once it stands, which models worked on it, and how its round ended."""
+
+    def __init__(self) -> None:
+        self.workflow_id: str | None = None
+        self.models: list[str] = []
+        """As `PROVIDER/MODEL`, each once: whoever serves may ask others than are set here."""
+        self._ending: str | None = None
+        self._narrator = Narrator()
+
+    def requested(self, workflow_id: str) -> None:
+        self.workflow_id = workflow_id
+        tell(f"Workflow {workflow_id}", style="bold")
+
+    def heard(self, heard: Heard) -> None:
+        self._narrator(heard)
+        if heard.event is not None and heard.verdict == "accepted":
+            names = (f"{call.provider}/{call.model}" for call in model_calls(heard.event))
+            self.models = list(dict.fromkeys([*self.models, *names]))
+        round_ = heard.workflow.round
+        self._ending = round_.ending if round_ is not None and not heard.workflow.is_open else None
+
+    def waits(self, workflow_id: str, stage: str, trouble: str) -> None:
+        """A stage waits in this process; of the workflows of others nobody here wants to know."""
+        if workflow_id == self.workflow_id:
+            tell(f"The stage {stage!r} waits: {trouble.removesuffix('.')}. It is tried again.", style="yellow")
+
+    def interrupted(self, *, serving: bool) -> str:
+        if self.workflow_id is None:
+            return NOTHING_YET
+        if self._ending is not None:
+            return (
+                f"Stopped; workflow {self.workflow_id} is {self._ending} already. "
+                f"`poweron history {self.workflow_id}` shows what came of it."
+            )
+        goes_on = "`poweron serve` goes on with it" if serving else "Whoever serves goes on with it"
+        cancels = "cancels it while that runs" if serving else "cancels it"
+        return (
+            f"Stopped, but workflow {self.workflow_id} stands. {goes_on}, `poweron watch {self.workflow_id}` shows it. "
+            f"`poweron cancel {self.workflow_id}` {cancels}."
+        )
+
+
+def run(
+    prompt: str,
+    paths: list[Path],
+    *,
+    max_steps: int,
+    language: str | None,
+    mode: WorkflowMode,
+    budgets: Budgets,
+    workflow: str | None,
+    output: Path | None,
+    serving: bool,
+    as_json: bool,
+) -> None:
+    """Ask, follow, print; ends with the exit code of the outcome."""
+    asked = Asked()
+    with sentences():
+        _check(prompt, language, workflow, output)
+        settings = settled(telemetry.Waiting(asked.waits))
+        request = RequestWorkflow(
+            prompt=prompt,
+            max_steps=max_steps,
+            workflow_mode=mode,
+            budgets=budgets,
+            user_language=language,
+            requester=Requester(language=settings.language),
+        )
+        handed_over = files.read(paths)
+        if mode == "Actionplan":
+            tell("Mode Actionplan is deprecated; mode React, the default, learns from each action for the next.")
+        try:
+            outcome, documents = asyncio.run(
+                _ask(settings, request, workflow, handed_over, output, serving=serving, asked=asked)
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(asked.interrupted(serving=serving)) from None
+        if as_json:
+            print_json(_json(outcome, documents, asked.models))
+        else:
+            _print(outcome, documents, asked.models)
+    raise typer.Exit(EXIT_CODES[outcome.status])
+
+
+def budgets(max_tokens: int | None, max_cost: float | None) -> Budgets:
+    """What the whole workflow may use; `max_cost` in US dollars."""
+    nano_usd = None if max_cost is None else round(max_cost * NANO)
+    return Budgets(workflow_tokens=max_tokens, workflow_cost_nano_usd=nano_usd)
+
+
+def _check(prompt: str, language: str | None, workflow: str | None, output: Path | None) -> None:
+    """End the command with a sentence where what was typed cannot be right."""
+    if not prompt.strip():
+        stop("The prompt is empty. Say in a sentence what you ask for.", USAGE)
+    if len(prompt) > MAX_PROMPT:
+        stop(
+            f"The prompt has {len(prompt):,} characters, {MAX_PROMPT:,} are possible. "
+            "Hand a longer text over as a file, with --document.",
+            USAGE,
+        )
+    if language is not None and (wrong := wrong_language(language)) is not None:
+        stop(f"{wrong}.", USAGE)
+    if workflow is not None:
+        check_id(workflow)
+    if output is not None:
+        files.check_writable(output)
+
+
+async def _ask(
+    settings: Settings,
+    request: RequestWorkflow,
+    workflow: str | None,
+    handed_over: list[File],
+    output: Path | None,
+    *,
+    serving: bool,
+    asked: Asked,
+) -> tuple[Outcome, Shown]:
+    async with opened(settings, tell) as connections:
+        told = Told(asked.heard, asked.requested, tell)
+        asking = request if workflow is None else await follow_up(connections, request, workflow)
+        outcome = await run_request(connections, asking, handed_over, serving=serving, told=told)
+        folder = output or OUTPUT / outcome.workflow_id
+        return outcome, await files.write(connections, outcome.workflow_id, outcome.documents, folder)
+
+
+def _json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str, Any]:
+    return {
+        "workflowId": outcome.workflow_id,
+        "round": outcome.round,
+        "status": "refused" if outcome.refusal else outcome.status,
+        "message": outcome.message,
+        "documents": documents,
+        "steps": outcome.totals.steps,
+        "tokens": outcome.totals.input_tokens + outcome.totals.output_tokens,
+        "costUsd": outcome.totals.cost_nano_usd / NANO,
+        "durationMs": outcome.duration_ms,
+        "models": list(models),
+    }
+
+
+def _print(outcome: Outcome, documents: Shown, models: Sequence[str]) -> None:
+    message = printable(outcome.message)
+    stderr.print()
+    if stdout.is_terminal:
+        from rich.markdown import Markdown  # noqa: PLC0415 - slow to import, and not needed before the end
+
+        style = STYLES[outcome.status]
+        stdout.print(Rule(Text(f" {outcome.status} ", style=style), style=style, align="left"))
+        stdout.print(Markdown(message, hyperlinks=False))
+        stdout.print(Rule(style=style))
+    else:
+        stdout.print(message)
+    for document in documents:
+        if document["path"] is not None:
+            stdout.print(f"Written: {printable(document['path'])} ({size(document['size'])})")
+    stdout.print(summary(outcome, models))
+
+
+def summary(outcome: Outcome, models: Sequence[str]) -> str:
+    """What came of it, after how much, and which models had a part in it."""
+    steps = f"{outcome.totals.steps} step{'' if outcome.totals.steps == 1 else 's'}"
+    names = [one_line(model.partition("/")[2]) for model in models]
+    with_ = f", with {' and '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}" if names else ""
+    seconds = outcome.duration_ms / 1000
+    return f"Workflow {outcome.workflow_id} {outcome.status} after {steps} in {seconds:.1f} s{with_}."

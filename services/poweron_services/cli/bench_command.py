@@ -1,0 +1,105 @@
+"""`poweron bench`: our figures beside the yardsticks of the same run."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from poweron_services.bench.benchmark import PARTS, measure
+from poweron_services.bench.figures import Figures, Line, lines, value, why_void
+from poweron_services.cli.error_messages import FAILED, sentences, settled
+from poweron_services.cli.output import print_json, stdout, tell
+
+WIDTH: Final = 120  # columns where nothing says how wide the terminal is
+NOTHING: Final = "-"
+SIGNS: Final = {"at most": "≤", "at least": "≥"}
+
+
+@sentences()
+def bench(parts: Sequence[str], *, fsync: bool, as_json: bool) -> None:
+    """Measure, and print the figures."""
+    figures = asyncio.run(measure(settled().home, tell, parts=parts or PARTS, fsync=fsync))
+    void = why_void(figures, fsync=fsync)
+    if as_json:
+        print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})
+    else:
+        _print_table(figures, lines(fsync=fsync))
+        for sentence in legend(figures, fsync=fsync):
+            stdout.print(sentence)
+    if void:
+        tell(f"This run is void: the machine was busy. {void} Run it again when nothing else works.", "bold red")
+        raise typer.Exit(FAILED)
+
+
+def _print_table(figures: Figures, shown: Sequence[Line]) -> None:
+    if not stdout.is_terminal:
+        stdout.width = WIDTH
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for name in ("ours", "yardstick", "ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("wanted", no_wrap=True)
+    table.add_column("met", no_wrap=True)
+    for line in shown:
+        if value(figures, line.figure) is not None:
+            table.add_row(*_cells(line, figures))
+    stdout.print(table)
+    stdout.print()
+
+
+def _cells(line: Line, figures: Figures) -> list[str | Text]:
+    ratio = line.ratio(figures)
+    return [
+        line.name,
+        amount(value(figures, line.figure), line.unit),
+        amount(value(figures, line.yardstick), line.unit) if line.yardstick else "",
+        "" if ratio is None else f"{ratio:.2f}",
+        wanted(line),
+        _met(line.met(figures)),
+    ]
+
+
+def _met(met: bool | None) -> Text:
+    return {True: Text("yes", "green"), False: Text("no", "bold red"), None: Text("")}[met]
+
+
+def wanted(line: Line) -> str:
+    """What is wanted of a figure."""
+    said = [f"{SIGNS[line.bound.kind]} {amount(line.bound.value, line.unit)}"] if line.bound else []
+    said += [f"ratio {SIGNS[line.share.kind]} {line.share.value:g}"] if line.share else []
+    return ", ".join(said)
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A figure with its unit, with as many digits as say something."""
+    if value is None:
+        return NOTHING
+    number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.1f}" if abs(value) >= 10 else f"{value:,.2f}"
+    return f"{number}{unit}" if unit.startswith("/") or not unit else f"{number} {unit}"
+
+
+def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
+    """What the table is about, in sentences."""
+    yield f"Measured on {_cores()}, on servers of its own, with a model and an action that answer at once."
+    if figures.iteration_p50_ms is not None:
+        yield "One iteration: with one workflow at a time. Yardstick: a lap of a bare ring of five Kafka topics."
+    if figures.iterations_per_second is not None:
+        yield (
+            "Iterations: until their rows are in Postgres. Yardstick: the laps of that ring, each record written to "
+            f"Postgres; without it the ring makes {amount(figures.ring_iterations_per_second, '/s')}."
+        )
+    if figures.rebuild_events_per_second is not None:
+        yield "Rebuild: from the log to rows. Yardstick: a bare COPY of the same bytes."
+    if figures.ask_cold_ms is not None:
+        yield "First step: of `poweron ask`, with servers still to be started (cold) and with running ones (warm)."
+    if fsync:
+        yield "Kafka forced every record to the disk."
+
+
+def _cores() -> str:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return "1 core" if count == 1 else f"{count} cores"

@@ -1,0 +1,70 @@
+"""`poweron cancel`: stop the open round of a workflow, and say what came of it."""
+
+import asyncio
+
+import typer
+
+from poweron_events.request import Requester
+from poweron_services.cli.context import NOTHING_YET
+from poweron_services.cli.error_messages import FAILED, check_id, check_reason, sentences, settled
+from poweron_services.cli.event_lines import Narrator
+from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
+from poweron_services.client.cancel import cancel
+from poweron_services.client.follow import Outcome, Told
+from poweron_services.config import Settings
+from poweron_services.standalone import local_identity, local_user, opened
+
+
+def run(workflow: str, reason: str, *, as_json: bool) -> None:
+    """Cancel, follow, say what came of it; ends with an exit code."""
+    with sentences():
+        check_id(workflow)
+        check_reason(reason)
+        sent: list[str] = []
+        try:
+            outcome = asyncio.run(_cancel(settled(), workflow, reason, sent))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_interrupted(workflow, asked_for=bool(sent))) from None
+        if as_json:
+            print_json(_json(outcome))
+        else:
+            stderr.print()
+            stdout.print(_sentence(outcome))
+    raise typer.Exit(0 if outcome.status == "cancelled" else FAILED)
+
+
+async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str]) -> Outcome:
+    async with opened(settings, tell) as connections:
+        return await cancel(
+            connections,
+            workflow,
+            reason=reason,
+            requester=Requester(name=local_user()),
+            identity=local_identity(),
+            told=Told(Narrator(), sent.append, tell),
+        )
+
+
+def _interrupted(workflow: str, *, asked_for: bool) -> str:
+    if not asked_for:
+        return NOTHING_YET
+    return f"Stopped waiting; the cancellation stands. `poweron watch {workflow}` shows what comes of it."
+
+
+def _json(outcome: Outcome) -> dict[str, object]:
+    return {
+        "workflowId": outcome.workflow_id,
+        "round": outcome.round,
+        "status": outcome.status if outcome.refusal is None else "refused",
+        "message": outcome.message,
+    }
+
+
+def _sentence(outcome: Outcome) -> str:
+    name = f"workflow {outcome.workflow_id}"
+    if outcome.refusal is not None:
+        return f"Nothing was cancelled in {name}. {printable(outcome.message)}"
+    if outcome.status != "cancelled":
+        return f"Round {outcome.round} of {name} came to its end before it could be cancelled: it is {outcome.status}."
+    seconds = outcome.duration_ms / 1000
+    return f"Round {outcome.round} of {name} is cancelled. It took {seconds:.1f} s. What it had done so far stays."

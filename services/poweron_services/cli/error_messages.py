@@ -1,0 +1,149 @@
+"""How a command ends: with an exit code, and with a sentence whatever went wrong."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+import structlog
+import typer
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from structlog.typing import Processor
+from typer.core import TyperOption
+
+from poweron_events.codec import is_uuid
+from poweron_events.errors import PowerOnError, Unavailable, Unserved
+from poweron_events.request import MAX_REASON
+from poweron_events.validation_messages import explain
+from poweron_services import telemetry
+from poweron_services.cli.context import AS_JSON
+from poweron_services.cli.output import print_json, printable, tell
+from poweron_services.config import Settings
+
+log = structlog.get_logger()
+
+FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
+
+LOG: Final = "poweron.log"
+WHERE: Final = (
+    "POWERON_KAFKA and POWERON_POSTGRES say where they are; without these settings PowerOn starts both on this machine."
+)
+
+
+def stop(message: str, code: int = FAILED) -> NoReturn:
+    """End the command with a sentence on stderr, and with `--json` also as an object on stdout."""
+    tell(message, style="bold red")
+    tell_json(message)
+    raise typer.Exit(code)
+
+
+def tell_json(message: str) -> None:
+    """What went wrong, for a program, where it asked for JSON."""
+    if AS_JSON.get():
+        print_json({"error": printable(message)})
+
+
+def check_id(workflow: str) -> None:
+    """End the command where that cannot be the id of a workflow."""
+    if not is_uuid(workflow):
+        stop(f"{workflow!r} is not a workflow's id. `poweron workflows` lists them.", USAGE)
+
+
+def check_reason(reason: str) -> None:
+    """End the command where that is longer than a reason can be."""
+    if len(reason) > MAX_REASON:
+        stop(f"The reason has {len(reason):,} characters, {MAX_REASON:,} are possible.", USAGE)
+
+
+def settled(*watching: Processor) -> Settings:
+    """The settings, with log lines going to a file in the data directory: a person reads the terminal.
+
+    Args:
+        watching: shown every line, to tell a person what must not wait for the file.
+    """
+    settings = Settings()
+    telemetry.configure("warning", telemetry.LogFile(settings.home / LOG), *watching)
+    return settings
+
+
+@contextmanager
+def sentences() -> Generator[None, None, None]:
+    """Turn whatever goes wrong into a sentence and an exit code; nobody sees a traceback."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt as interrupt:
+        stop(str(interrupt) or "Stopped.", INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - the last one who can say it in a sentence
+        _stop_with(_leaf(error))
+
+
+def argument(error: typer.BadParameter) -> str:
+    """What is wrong with an argument: what was given and what is wanted."""
+    wrong = error.__cause__
+    if not isinstance(wrong, ValidationError) or not isinstance(error.param, TyperOption):
+        return error.message
+    problem = wrong.errors(include_url=False, include_context=False)[0]
+    wanted = error.param.get_runtime_param()
+    bounds = wanted.parameter_info
+    if bounds.min is None and bounds.max is None:
+        return f"{_plainly(problem)}."
+    number = "number" if wanted.annotation is float else "whole number"
+    return f"{problem['input']!r} is not a {number} {_range(bounds.min, bounds.max)}."
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The error that a task group met first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _stop_with(error: BaseException) -> NoReturn:
+    if isinstance(error, ValidationError) and error.title == Settings.__name__:
+        stop(f"A setting cannot be used: {_settings(error)}.", USAGE)
+    if isinstance(error, ValidationError):
+        stop(f"That cannot be asked for: {explain(error)}.", USAGE)
+    if isinstance(error, Unavailable) and not isinstance(error, Unserved):
+        stop(f"{sentence(error)} `poweron status` tells which server answers. {WHERE}")
+    if isinstance(error, PowerOnError):
+        stop(sentence(error))
+    if isinstance(error, OSError) and error.filename is not None:
+        stop(
+            f"{str(error.filename)!r} cannot be used: {error.strerror}. POWERON_HOME says where PowerOn keeps its data."
+        )
+    if structlog.is_configured():
+        log.error("a command met an unexpected error", exc_info=error)
+    stop(
+        f"PowerOn met an error that it did not expect ({type(error).__name__}). {LOG} in the data directory says more."
+    )
+
+
+def _settings(error: ValidationError) -> str:
+    """What is wrong with settings, under the names that they have in the environment."""
+    problems = error.errors(include_url=False, include_context=False)
+    return "; ".join(f"{_variable('_'.join(map(str, each['loc'])))}: {_plainly(each)}" for each in problems)
+
+
+def _variable(name: str) -> str:
+    return name if name.startswith("OTEL_") else f"POWERON_{name.upper()}"
+
+
+def _plainly(problem: ErrorDetails) -> str:
+    """What was given and what is wanted. No secret is told, since no text is wrong for one."""
+    said = problem["msg"].removeprefix("Value error, ").partition(", unable to ")[0]
+    return said.replace("Input", repr(problem["input"]), 1).removesuffix(".")
+
+
+def _range(least: float | None, most: float | None) -> str:
+    """The bounds with all their digits."""
+    if most is None:
+        return f"of at least {least:,}"
+    return f"of at most {most:,}" if least is None else f"from {least:,} to {most:,}"
+
+
+def sentence(error: BaseException) -> str:
+    """What an error of ours says, as a sentence."""
+    text = str(error)
+    return text[:1].upper() + text[1:].removesuffix(".") + "."

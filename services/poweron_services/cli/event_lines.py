@@ -1,0 +1,190 @@
+"""What happens in a workflow, told event by event in lines that a person can follow."""
+
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+from rich.text import Text
+
+from poweron_events.client import Heard
+from poweron_events.codec import dumps
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
+from poweron_events.fold.state import Workflow
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    DeadlinePassed,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.request import (
+    CancellationRequested,
+    DocumentErased,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
+from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.stream import WorkflowEvent
+from poweron_services.cli.output import print_beside, stderr
+from poweron_services.decider.approval import by_whom
+
+Line = tuple[str, str]
+"""A word for what happened, and the sentence."""
+
+STYLES = {
+    "failed": "bold red",
+    "refused": "bold red",
+    "approval": "bold yellow",
+    "denied": "bold red",
+    "not run": "bold yellow",
+    "cancelled": "bold yellow",
+    "superseded": "dim",
+    "result": "green",
+    "decision": "cyan",
+    "completed": "bold green",
+}
+PLACE, WORD = 14, 12  # columns
+
+
+def size(count: int) -> str:
+    """A number of bytes as a person reads it."""
+    return f"{count} bytes" if count < 1_000 else f"{count / 1_000:.0f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+
+
+class Narrator:
+    """Tells events on stderr. In a terminal it names the step once, elsewhere on every line."""
+
+    def __init__(self) -> None:
+        self._place = ""
+
+    def __call__(self, heard: Heard) -> None:
+        event = heard.event
+        if event is None:
+            unknown = heard.recorded.envelope.type
+            self._tell("", "unknown", f"{unknown} comes from a newer release; cancelling still works.")
+        elif heard.verdict == "superseded":
+            self._tell(_place(event), "superseded", f"{event.TYPE} came too late and has no effect.")
+        else:
+            for word, sentence in _lines(event, heard.workflow):
+                self._tell(_place(event), word, sentence)
+        if isinstance(event, ApprovalRequested) and heard.verdict == "accepted":
+            tell_how_to_answer(heard.workflow.id)
+
+    def _tell(self, place: str, word: str, sentence: str) -> None:
+        shown = "" if stderr.is_terminal and place == self._place else place
+        self._place = place
+        margin = Text(f"{shown:<{PLACE}}", style="dim")
+        margin.append(f"{word:<{WORD}}", style=STYLES.get(word, "bold"))
+        print_beside(stderr, margin, sentence)
+
+
+def _place(event: WorkflowEvent) -> str:
+    step = getattr(event, "step", 0)
+    task = getattr(event, "task", 0)
+    return f"task {task} step {step}" if step else f"task {task}" if task else ""
+
+
+def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa: C901, PLR0912 - one case per event
+    match event:
+        case WorkflowRequested() | RoundRequested():
+            yield "requested", f"round {event.round}, {_counted(len(event.documents), 'document')}"
+        case RequestRefused():
+            yield "refused", event.detail
+        case CancellationRequested():
+            yield "cancelling", event.reason or "Somebody asked for it."
+        case DocumentErased():
+            yield "erased", f"{_counted(len(event.documents), 'document')}: {event.reason}"
+        case TasksPlanned():
+            for number, task in enumerate(event.tasks, start=1):
+                yield "planned", f"task {number}, {task.task_type}: {task.objective}"
+        case ActionsPlanned():
+            yield "planned", ", ".join(action.action for action in event.actions)
+        case ActionSelected():
+            yield "selected", f"{event.action}: {event.action_objective}"
+        case SelectionRejected() | ParametersRejected() | AnswerRejected():
+            yield "refused", event.reason
+        case ParametersSet():
+            yield "parameters", _parameters(event)
+        case ApprovalRequested():
+            yield "approval", waiting(event.action)
+        case ApprovalGranted():
+            yield "approved", _by(event)
+        case ApprovalDenied(request=None):
+            yield "denied", event.reason
+        case ApprovalDenied():
+            yield "denied", _by(event)
+        case ActionStarted() if workflow.step.approval == "denied":
+            return  # a claim stands before every result in the log, also of what does not run (E-08)
+        case ActionStarted():
+            yield "started", event.action + (f", try {event.try_}" if event.try_ > 1 else "")
+        case ActionCompleted():
+            yield _result(event)
+        case ObservationRecorded():
+            yield "observation", event.summary
+        case RefinementDecided():
+            yield "decision", f"{event.decision}: {event.reason}"
+        case TaskReviewed():
+            yield "review", f"{event.status}: {event.reason}"
+        case StageFailed():
+            yield "failed", f"The stage {event.stage!r} could not be done: {event.error}"
+        case DeadlinePassed():
+            yield "failed", "The time for this round is over."
+        case RoundCompleted():
+            yield "completed", f"{_counted(event.totals.steps, 'step')}, {_tokens(event)} tokens"
+        case RoundFailed() | RoundCancelled():
+            yield "failed" if isinstance(event, RoundFailed) else "cancelled", event.reason
+
+
+def _tokens(event: RoundCompleted) -> int:
+    return event.totals.input_tokens + event.totals.output_tokens
+
+
+def waiting(action: str) -> str:
+    return f"{action} waits for a person. One of these answers:"
+
+
+def commands(workflow_id: str) -> tuple[str, str]:
+    """How to answer."""
+    return f'poweron approve {workflow_id} --reason "…"', f'poweron deny {workflow_id} --reason "…"'
+
+
+def tell_how_to_answer(workflow_id: str) -> None:
+    """Each command on a line of its own, which no terminal shortens: they are there to be copied."""
+    for command in commands(workflow_id):
+        stderr.print(Text(f"{'':<{PLACE}}{command}"), soft_wrap=True)
+
+
+def _by(answer: ApprovalGranted | ApprovalDenied) -> str:
+    because = f": {answer.reason}" if answer.reason else ""
+    return f"by {by_whom(answer.requester)}{because}"
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def _parameters(event: ParametersSet) -> str:
+    given = [f"{name}: {_value(value)}" for name, value in event.parameters.items() if name not in event.defaulted]
+    dropped = f" (dropped: {', '.join(event.dropped)})" if event.dropped else ""
+    return ("; ".join(given) or "none given") + dropped
+
+
+def _value(value: JsonValue) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    return value if isinstance(value, str) else dumps(value).decode()
+
+
+def _result(event: ActionCompleted) -> Line:
+    if event.outcome in ("denied", "not_begun"):
+        return "not run", event.error or event.outcome
+    if not event.success:
+        return "failed", event.error or event.outcome
+    written = [f"{document.document_name} ({size(document.size)})" for document in event.documents]
+    return "result", f"{', '.join(written) or 'no documents'} in {event.duration_ms / 1000:.1f} s"

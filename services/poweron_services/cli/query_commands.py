@@ -1,0 +1,270 @@
+"""The commands that show what is in the log and in the rows."""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.text import Text
+
+from poweron_events import topics
+from poweron_events.client import Heard
+from poweron_events.codec import Undecodable, read_record
+from poweron_events.event import PREFIX
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Workflow
+from poweron_events.log import Record
+from poweron_projections import reader
+from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
+from poweron_projections.projector import catch_up
+from poweron_services.cli import files
+from poweron_services.cli.error_messages import check_id, sentences, settled, stop
+from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
+from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
+from poweron_services.cli.standard_streams import abandoned
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import PATIENCE
+from poweron_services.standalone import opened
+
+PAGE = 500  # records fetched at a time
+WIDE = 110  # columns of a terminal in which the year of a workflow does not take the place of its prompt
+EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
+ENTRY = {"seq", "round", "task", "attempt", "step", "action", "status", "success", "documents_label"} | {
+    "documents",
+    "findings",
+    "summary",
+    "learnings",
+    "time",
+}
+
+Result = TypeVar("Result")
+
+
+def _with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
+    """Do something with the rows, once they hold everything that the log holds now."""
+
+    async def caught_up() -> Result:
+        async with opened(settled(), tell) as connections:
+            await catch_up(connections.log, connections.pool)
+            return await work(connections)
+
+    return asyncio.run(caught_up())
+
+
+def _expect(found: bool, workflow: str) -> None:
+    if not found:
+        stop(f"There is no workflow {workflow}. `poweron workflows` lists those there are.")
+
+
+NOTHING_HAPPENS = (
+    f"Nothing has happened for {PATIENCE:g} s. If no `poweron serve` and no `poweron ask` runs on these servers, "
+    "nobody does the work: start one."
+)
+
+
+@sentences()
+def workflows(limit: int, *, as_json: bool) -> None:
+    """List workflows, newest first."""
+    found = _with_rows(lambda connections: reader.workflows(connections.pool, limit=limit))
+    if as_json:
+        for each in found:
+            print_json(each.model_dump(mode="json", by_alias=True))
+        return
+    for each in found:
+        print_workflow(each)
+    if not found:
+        stdout.print("There are no workflows yet. Ask for something with `poweron ask`.")
+
+
+def print_workflow(workflow: WorkflowSummary) -> None:
+    """One line of the list, also in a narrow terminal: a workflow that waits for a person stands out."""
+    narrow = stdout.is_terminal and stdout.width < WIDE
+    opened_, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
+    margin = Text(f"{workflow.workflow_id}  {opened_.replace('T', ' ')}  ", style="dim")
+    status = "approval" if workflow.phase == "approve" else workflow.status
+    margin.append(f"{status.replace('_', ' '):<{columns}}  ", style=STYLES.get(status, "bold"))
+    print_row(stdout, margin, workflow.prompt or "")
+
+
+@sentences()
+def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> None:
+    """Show a page of the history, newest first, and on stderr what is not history yet: an action that waits."""
+    check_id(workflow)
+
+    async def read(connections: Connections) -> tuple[list[HistoryEntry], list[ApprovalEntry]]:
+        entries = await reader.history(connections.pool, workflow, limit=limit, before_seq=before)
+        return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
+
+    entries, asked = _with_rows(read)
+    _expect(bool(entries) or before is not None, workflow)
+    for each in asked:
+        tell(waiting(one_line(each.action)))
+        tell_how_to_answer(workflow)
+    for entry in entries:
+        if as_json:
+            print_json(entry.model_dump(mode="json", by_alias=True, include=ENTRY))
+        else:
+            _print_entry(entry)
+    if entries and entries[-1].seq > 0 and len(entries) == limit and not as_json:
+        tell(f"Older entries: poweron history {workflow} --before {entries[-1].seq}")
+
+
+def _print_entry(entry: HistoryEntry) -> None:
+    place = f"round {entry.round}" + (f" task {entry.task}" if entry.task else "")
+    place += f" step {entry.step}" if entry.step else ""
+    margin = Text(f"{entry.seq:>4}  {entry.time[11:19]}  {place:<23}", style="dim")
+    what = one_line(entry.action or entry.kind.replace("_", " "), 24)
+    said = entry.summary or entry.message
+    if stdout.is_terminal:
+        stdout.print(margin + Text(what, style="bold"))
+        margin = Text("      ")
+        print_beside(stdout, margin, said)
+    else:
+        margin.append(f"{what:<24}  ", style="bold")
+        print_beside(stdout, margin, said)
+        margin = Text("      ")
+    details = [
+        *(f"finding: {finding}" for finding in entry.findings),
+        *(f"learning: {learning}" for learning in entry.learnings),
+        *(f"document: {document.document_name} ({size(document.size)})" for document in entry.documents),
+    ]
+    for detail in details:
+        print_beside(stdout, margin, detail)
+
+
+@sentences()
+def events(workflow: str, *, as_json: bool) -> None:
+    """Show every record of a workflow, oldest first."""
+    check_id(workflow)
+
+    async def show(connections: Connections) -> int:
+        shown, last = 0, -1
+        while page := await reader.events(connections.pool, workflow, after_seq=last, limit=PAGE):
+            for event in page:
+                _print_event(event, as_json=as_json)
+            shown, last = shown + len(page), page[-1].seq
+        return shown
+
+    _expect(_with_rows(show) > 0, workflow)
+
+
+def _print_event(event: EventEntry, *, as_json: bool) -> None:
+    if as_json:
+        print_json(event.model_dump(mode="json", by_alias=True, include=EVENT))
+        return
+    line = Text(f"{event.seq:>4}  {event.time[11:23]}  {event.partition:>2}/{event.offset:<6}", style="dim")
+    line.append(f"{one_line(event.type).removeprefix(PREFIX):<28}", style="bold")
+    line.append(event.verdict, style="green" if event.verdict == "accepted" else "yellow")
+    stdout.print(line)
+
+
+@sentences()
+def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
+    """List documents, or write them to a folder."""
+    check_id(workflow)
+
+    async def collect(connections: Connections) -> list[dict[str, Any]]:
+        if output is not None:
+            files.check_writable(output)
+        entries = await reader.documents(connections.pool, workflow)
+        _expect(bool(entries) or await reader.workflow(connections.pool, workflow) is not None, workflow)
+        if output is not None:
+            return await files.write(connections, workflow, entries, output)
+        return [files.shown_document(entry) | {"label": entry.label} for entry in entries]
+
+    for document in _with_rows(collect):
+        if as_json:
+            print_json(document)
+        else:
+            where = document["path"] if output is not None else document["label"]
+            name = one_line(document["documentName"])
+            margin = Text(f"{one_line(document['documentId']):<12}{size(document['size']):>9}  ", style="dim")
+            print_beside(stdout, margin, f"{name} ({printable(where or 'not in the content store any more')})")
+
+
+@sentences()
+def dead_letters(limit: int, *, as_json: bool) -> None:
+    """Show records that could not be read."""
+    letters = _with_rows(lambda connections: reader.dead_letters(connections.pool, limit=limit))
+    for letter in letters:
+        if as_json:
+            print_json(_dead_letter(letter))
+        else:
+            place = f"{one_line(letter.topic)} {letter.partition}/{letter.offset}"
+            margin = Text(f"{utc(letter.time)}  {place:<24}  {size(letter.size):>9}  ", style="dim")
+            print_beside(stdout, margin, letter.reason)
+    if not letters and not as_json:
+        stdout.print("There are no dead letters.")
+
+
+def _dead_letter(letter: DeadLetterEntry) -> dict[str, Any]:
+    """A dead letter as `--json` prints it; its bytes, which may be anything, as base64."""
+    shown = letter.model_dump(mode="json", by_alias=True, exclude={"raw"})
+    return shown | {"raw": None if letter.raw is None else base64.b64encode(letter.raw).decode()}
+
+
+@sentences()
+def watch(workflow: str, *, as_json: bool) -> None:
+    """Follow a workflow from its first event until no round is open."""
+    check_id(workflow)
+    try:
+        asyncio.run(_watch(workflow, as_json=as_json))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Stopped watching; workflow {workflow} goes on without you.") from None
+
+
+async def _watch(workflow_id: str, *, as_json: bool) -> None:
+    async with opened(settled(), tell) as connections:
+        log, name = connections.log, topics.EVENTS.name
+        partition = log.partition_of(name, workflow_id.encode())
+        end = (await log.ends(name))[partition]
+        _expect(end > 0, workflow_id)
+        watching = _Watching(workflow_id, _print_now if as_json else Narrator())
+        async with aclosing(log.tail(name, partition, 0)) as tail:
+            async for records in tail:
+                watching.hint.cancel()
+                for record in records:
+                    watching.take(record)
+                if abandoned():
+                    return
+                if records[-1].offset + 1 >= end and not watching.workflow.is_open:
+                    break
+                if watching.workflow.phase != "approve":
+                    watching.hint = asyncio.get_running_loop().call_later(PATIENCE, tell, NOTHING_HAPPENS)
+        _expect(watching.workflow.seq > 0, workflow_id)
+
+
+class _Watching:
+    """A workflow, folded as its events come."""
+
+    def __init__(self, workflow_id: str, heard: Callable[[Heard], None]) -> None:
+        self.hint = asyncio.get_running_loop().call_later(PATIENCE, tell, NOTHING_HAPPENS)
+        self.workflow = Workflow(workflow_id)
+        self._heard = heard
+
+    def take(self, record: Record) -> None:
+        with suppress(Undecodable):
+            recorded = read_record(record)
+            if recorded.envelope.workflow_id == self.workflow.id:
+                self.workflow, verdict = evolve(self.workflow, recorded)
+                self._heard(Heard(recorded, verdict, self.workflow))
+
+
+def _print_now(heard: Heard) -> None:
+    """Print an event as `events --json` does."""
+    recorded, envelope = heard.recorded, heard.recorded.envelope
+    print_json(
+        {
+            "seq": heard.workflow.seq - 1,
+            "type": envelope.type,
+            "verdict": heard.verdict,
+            "partition": recorded.partition,
+            "offset": recorded.offset,
+            "time": reader.time(recorded.time_ms),
+            "id": envelope.id,
+            "causationid": envelope.cause.id if envelope.cause else None,
+            "data": envelope.event.model_dump(mode="json", by_alias=True) if envelope.event else None,
+        }
+    )

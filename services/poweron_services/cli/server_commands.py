@@ -1,0 +1,89 @@
+"""The commands that start, stop and ask after Kafka and Postgres. They need little, so that they are quick."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import typer
+
+from poweron_events.errors import PowerOnError
+from poweron_events.log.kafka_clients import reach as reach_kafka
+from poweron_projections.connection import reach as reach_postgres
+from poweron_services import embedded
+from poweron_services.cli.error_messages import FAILED, WHERE, sentence, sentences, settled
+from poweron_services.cli.output import print_json, stdout, tell
+from poweron_services.config import Settings
+
+PATIENCE = 5.0  # seconds that a server has to answer
+
+
+@sentences()
+def up(*, as_json: bool) -> None:
+    """Start the embedded servers and leave them running."""
+    servers = asyncio.run(embedded.up(settled().home, tell))
+    _print_servers(servers.kafka, servers.postgres, str(servers.home), as_json=as_json)
+
+
+@sentences()
+def down() -> None:
+    """Stop the embedded servers."""
+    stopped = asyncio.run(embedded.down(settled().home, tell))
+    tell("Kafka and Postgres are stopped." if stopped else "Nothing was running.")
+
+
+@sentences()
+def status(*, as_json: bool) -> None:
+    """Ask the servers whether they answer, and say where."""
+    settings = settled()
+    kafka, postgres = asyncio.run(_answering(settings))
+    _print_servers(kafka, postgres, str(settings.home), as_json=as_json)
+    if kafka is None or postgres is None:
+        raise typer.Exit(FAILED)
+
+
+async def _answering(settings: Settings) -> tuple[str | None, str | None]:
+    """The addresses of Kafka and Postgres, None for the one that does not answer."""
+    given = settings.postgres.get_secret_value() if settings.postgres else None
+    own = None
+    if not (settings.kafka and given):
+        own = await asyncio.to_thread(embedded.status, settings.home)
+        if own is None:
+            tell("No Kafka and no Postgres run on this machine for this data directory. Start them with `poweron up`.")
+    kafka, postgres = own.kafka if own else None, own.postgres if own else None
+    if settings.kafka:
+        kafka = (
+            settings.kafka if await _reached(reach_kafka(settings.kafka_settings(settings.kafka), PATIENCE)) else None
+        )
+    if given:
+        postgres = given if await _reached(reach_postgres(given, PATIENCE)) else None
+    if (settings.kafka and kafka is None) or (given and postgres is None):
+        tell(WHERE)
+    return kafka, postgres
+
+
+async def _reached(reaching: Coroutine[Any, Any, None]) -> bool:
+    try:
+        await reaching
+    except PowerOnError as error:
+        tell(sentence(error))
+        return False
+    return True
+
+
+def _print_servers(kafka: str | None, postgres: str | None, home: str, *, as_json: bool) -> None:
+    shown = {"kafka": kafka, "postgres": masked(postgres) if postgres else None, "home": home}
+    if as_json:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        stdout.print(f"{name:<9} {value or 'does not answer'}")
+
+
+def masked(dsn: str) -> str:
+    """A DSN without its password."""
+    parts = urlsplit(dsn)
+    if parts.password is None:
+        return dsn
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))

@@ -1,0 +1,116 @@
+"""The commands that run and look after the service."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+import structlog
+import typer
+
+from poweron_projections.rebuild import Rebuilt
+from poweron_projections.rebuild import rebuild as rebuild_rows
+from poweron_projections.shadow import Difference
+from poweron_projections.verify import Verified
+from poweron_projections.verify import verify as verify_rows
+from poweron_services import telemetry, wiring
+from poweron_services.cli.error_messages import FAILED, sentences, settled
+from poweron_services.cli.output import one_line, print_json, stdout, tell
+from poweron_services.config import Settings
+from poweron_services.standalone import opened
+
+log = structlog.get_logger()
+
+
+@sentences()
+def serve(roles: Sequence[str]) -> None:
+    """Play roles until SIGTERM or Ctrl-C."""
+    settings = Settings()
+    telemetry.configure(settings.log_level)
+    asyncio.run(_until_stopped(_serve(settings, roles or wiring.ROLES)))
+
+
+async def _serve(settings: Settings, roles: Sequence[str]) -> None:
+    async with opened(settings, _tell_log, patient=True) as connections, wiring.open_model(settings) as model:
+        wiring.settle()
+        log.info("serving", roles=",".join(sorted(roles)), approve=",".join(sorted(settings.approve_patterns)))
+        await wiring.serve(connections, roles, model)
+
+
+def _tell_log(said: str) -> None:
+    log.info("servers of this machine", said=said)
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.ensure_future(work)
+    for stopping in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(stopping, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@sentences()
+def rebuild(*, as_json: bool) -> None:
+    """Fill the rows anew and swap them in."""
+    rebuilt = asyncio.run(_rebuild(settled()))
+    found = None if rebuilt.differences is None else [_difference(each) for each in rebuilt.differences]
+    if as_json:
+        print_json({"events": rebuilt.events, "deadLetters": rebuilt.dead_letters, "differences": found})
+        return
+    stdout.print(f"Rebuilt from {rebuilt.events} records and {rebuilt.dead_letters} dead letters.")
+    if found is None:
+        stdout.print("There were no rows to compare with.")
+    else:
+        _print_differences(found)
+    if found:
+        stdout.print("The rows that differed are replaced: they are now what the log says.")
+
+
+async def _rebuild(settings: Settings) -> Rebuilt:
+    async with opened(settings, tell) as connections:
+        return await rebuild_rows(connections.log, connections.pool)
+
+
+@sentences()
+def verify(*, as_json: bool) -> None:
+    """Compare the rows with the log."""
+    verified = asyncio.run(_verify(settled()))
+    found = [_difference(each) for each in verified.differences]
+    if as_json:
+        print_json({"events": verified.events, "differences": found})
+    else:
+        stdout.print(f"{verified.events} records folded.")
+        _print_differences(found)
+    raise typer.Exit(FAILED if found else 0)
+
+
+async def _verify(settings: Settings) -> Verified:
+    async with opened(settings, tell) as connections:
+        return await verify_rows(connections.log, connections.pool)
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    """A difference as `--json` prints it."""
+    return {
+        "table": found.table,
+        "key": {name: str(value) for name, value in found.key.items()},
+        "column": found.column,
+        "expected": _value(found.expected),
+        "found": _value(found.found),
+    }
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, int | str | bool | None) else repr(value)
+
+
+def _print_differences(found: list[dict[str, Any]]) -> None:
+    for each in found:
+        key = ", ".join(f"{name} {value}" for name, value in each["key"].items())
+        what = f"column {each['column']}: expected {each['expected']!r}, found {each['found']!r}"
+        if each["column"] is None:
+            what = "the row is missing" if each["found"] is None else "the row should not be there"
+        stdout.print(one_line(f"{each['table']} ({key}): {what}", 400))
+    counted = "1 difference." if len(found) == 1 else f"{len(found)} differences."
+    stdout.print(counted if found else "The rows are what the log says.")

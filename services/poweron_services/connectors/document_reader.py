@@ -1,0 +1,134 @@
+"""Documents of strangers become text and tables; nothing of a file is parsed in this process.
+
+Each is read by a child process of its own that may fail in every way without harm to this one.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from typing import Any
+
+from poweron_events.errors import Refused, Unavailable
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, parse_markdown
+from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
+from poweron_services.connectors.documents_child.media_types import sniff
+from poweron_services.decider.unread_documents import unreadable
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "ExtractedDocument",
+    "Limits",
+    "Section",
+    "UnreadableDocument",
+    "extract",
+    "parse_markdown",
+    "sniff",
+]
+
+CHILD = "poweron_services.connectors.documents_child"
+BYTES_PER_CHARACTER = 6  # of the child's answer, at most: UTF-8, or an escape such as \u001f
+CHUNK = 1 << 16  # bytes
+
+
+class UnreadableDocument(Refused):
+    """The document holds nothing that can be read; the message says what happened and what to do next."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(unreadable(name, why))
+
+
+async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:
+    """Text and tables of a document, in reading order.
+
+    Raises `UnreadableDocument` with a sentence for people when nothing of the document can be read. A document
+    that can be read in part is returned with `truncated` and a note. Raises `Unavailable` when this machine can
+    start no process now. Cancelling kills the child.
+    """
+    if not data:
+        raise UnreadableDocument(name, "is empty; check that it was saved and handed over completely.")
+    if len(data) > limits.input_bytes:
+        raise UnreadableDocument(
+            name,
+            f"has {len(data) // MEGABYTE} MB, more than the {limits.input_bytes // MEGABYTE} MB "
+            f"that a document may have; hand over a smaller part of it.",
+        )
+    question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
+    try:
+        async with asyncio.timeout(limits.wall_seconds), _child() as child:
+            answer = await _ask(child, [question, data], limits)
+    except TimeoutError:
+        raise UnreadableDocument(name, _too_slow(limits)) from None
+    return await asyncio.to_thread(_understood, answer, name, limits)
+
+
+@asynccontextmanager
+async def _child() -> AsyncGenerator[Process, None]:
+    """A Python without environment, in a session of its own, so that nothing it starts outlives it."""
+    try:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-m", CHILD, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True
+        )
+    except OSError as error:
+        raise Unavailable(f"No process could be started to read a document in: {error}.") from error
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        await child.communicate()
+
+
+async def _ask(child: Process, question: list[bytes], limits: Limits) -> bytes:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_send(child, question))
+        return await _receive(child, limits.characters * BYTES_PER_CHARACTER + MEGABYTE)
+
+
+async def _send(child: Process, question: list[bytes]) -> None:
+    stdin = child.stdin
+    assert stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # a child that died says why by its silence
+        stdin.writelines(question)
+        await stdin.drain()
+    stdin.close()
+
+
+async def _receive(child: Process, at_most: int) -> bytes:
+    stdout = child.stdout
+    assert stdout is not None
+    answer = bytearray()
+    while len(answer) <= at_most and (chunk := await stdout.read(CHUNK)):
+        answer += chunk
+    return bytes(answer) if len(answer) <= at_most else b""
+
+
+def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
+    try:
+        said: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        raise UnreadableDocument(name, _silent(limits)) from None
+    if "unreadable" in said:
+        raise UnreadableDocument(name, said["unreadable"])
+    document = said["document"]
+    sections = tuple(Section(**section) for section in document.pop("sections"))
+    return ExtractedDocument(sections=sections, notes=tuple(document.pop("notes")), **document)
+
+
+def _too_slow(limits: Limits) -> str:
+    return (
+        f"could not be read within {limits.wall_seconds:g} seconds, so nothing of it was used; "
+        f"hand over a smaller part of it."
+    )
+
+
+def _silent(limits: Limits) -> str:
+    return (
+        f"could not be read within {limits.memory_bytes >> 20} MB of memory "
+        f"and {limits.cpu_seconds} seconds of work; it is damaged or far too large: check it and hand it over again."
+    )

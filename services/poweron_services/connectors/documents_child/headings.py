@@ -1,0 +1,57 @@
+"""Markdown: already what we write, so only its headings are looked for."""
+
+import re
+from collections.abc import Iterator
+
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.outline import Block, sections
+from poweron_services.connectors.documents_child.plain_text import decoded
+from poweron_services.connectors.documents_child.readers import Part
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    text, notes = decoded(data, limits)
+    yield from sections(list(_blocks(text.splitlines())))
+    yield from notes
+
+
+def _blocks(lines: list[str]) -> Iterator[Block]:
+    kept: list[str] = []
+    fence = ""
+    for line in lines:
+        heading = None if fence else _heading(line, kept)
+        if heading is None:
+            fence = _fence(line, fence)
+            kept.append(line)
+            continue
+        if any(kept):
+            yield Block("\n".join(kept))
+        kept = []
+        yield heading
+    if any(kept):
+        yield Block("\n".join(kept))
+
+
+def _heading(line: str, above: list[str]) -> Block | None:
+    """A heading in this line, or, if this line underlines it, in the line above, which it takes."""
+    marked = _HEADING.match(line)
+    if marked:
+        return Block(marked[2], len(marked[1]))
+    alone = above and above[-1].strip() and not (len(above) > 1 and above[-2].strip())
+    underline = _UNDERLINE.match(line)
+    if underline and alone and not above[-1].lstrip().startswith(("|", "-", ">", "*")):
+        return Block(above.pop().strip(), 1 if underline[1].startswith("=") else 2)
+    return None
+
+
+def _fence(line: str, fence: str) -> str:
+    mark = _FENCE.match(line)
+    if mark is None:
+        return fence
+    if not fence:
+        return mark[1]
+    return "" if mark[1].startswith(fence) else fence

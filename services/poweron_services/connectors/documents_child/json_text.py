@@ -1,0 +1,73 @@
+"""JSON: one line per value with the path to it; lists of objects as tables."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from poweron_services.connectors.documents_child import plain_text
+from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.pipe_tables import pipe_table
+from poweron_services.connectors.documents_child.readers import Note, Part
+
+INPUT_PER_CHARACTER = 2  # how much longer than its reading JSON may be; it can not be cut like text
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    if len(data) > limits.characters * INPUT_PER_CHARACTER:
+        yield Note("The JSON is too long to be taken apart; its beginning was read as plain text.", truncated=True)
+        yield from plain_text.read(data, limits)
+        return
+    text = plain_text.decoded(data, limits, whole=True)[0]
+    try:
+        value = _parsed(text)
+    except ValueError:
+        yield Note("The content is not valid JSON and was read as plain text.")
+        yield Section("", text)
+        return
+    yield Section("", "\n".join(_lines(value, "")))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]  # one value per line
+
+
+def _lines(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _lines(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        yield f"\n{path}:\n" if path else ""
+        yield _table([_flat(item) for item in value]) + "\n"
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        for index, item in enumerate(value, start=1):
+            yield from _lines(item, f"{path}[{index}]")
+    else:
+        yield f"{path}: {_text(value)}" if path else _text(value)
+
+
+def _table(items: list[dict[str, str]]) -> str:
+    columns = list(dict.fromkeys(key for item in items for key in item))
+    return pipe_table([columns, *([item.get(column, "") for column in columns] for item in items)])
+
+
+def _flat(value: dict[str, Any], path: str = "") -> dict[str, str]:
+    """The values of an object and of the objects in it, by their paths."""
+    flat: dict[str, str] = {}
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            flat |= _flat(inner, f"{path}{key}.")
+        else:
+            flat[f"{path}{key}"] = _text(inner)
+    return flat
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not any(isinstance(item, dict | list) for item in value):
+        return ", ".join(map(_text, value))
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,329 @@
+"""From words on a page to paragraphs and tables in reading order.
+
+Knows nothing of PDF: it sees pieces of text with their place on the page. Words on one line with a wide gap
+between them are cells; lines of cells that stand below one another are a table; two blocks of prose side by side
+are columns, read one after the other.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+
+from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
+
+CELL_GAP = 0.75  # of the height of the text: wider than a space, even in justified text
+ROW_GAP = 2.2  # heights: rows of one table stand closer
+LINE_GAP = 0.75  # heights: more than this between lines begins a paragraph
+COLUMN_LINES = 6  # fewer lines side by side are a table, not columns of prose
+LABEL_WORDS = 4  # more of them are a sentence
+WRAPPED = 0.6  # of the usual gap between rows: closer lines belong to one row
+FULL = 0.85  # of the width of a paragraph: a line this long was broken by the margin
+INDENT = 2.5  # heights: lines that begin further apart are centred, not broken
+PROSE_WORDS = 4  # in the middle line of a column of prose
+
+_ITEM = re.compile(r"(?:[-*•▪◦\u2013]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s")
+_BROKEN_WORD = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text and its place, in points from the left and from the top."""
+
+    x0: float
+    x1: float
+    top: float
+    bottom: float
+    text: str
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+
+@dataclass(slots=True)
+class Column:
+    x0: float
+    x1: float
+
+    def overlap(self, cell: Piece) -> float:
+        return min(self.x1, cell.x1) - max(self.x0, cell.x0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    cells: tuple[Piece, ...]
+
+    @property
+    def top(self) -> float:
+        return min(cell.top for cell in self.cells)
+
+    @property
+    def bottom(self) -> float:
+        return max(cell.bottom for cell in self.cells)
+
+    @property
+    def height(self) -> float:
+        return max(cell.height for cell in self.cells)
+
+    @property
+    def text(self) -> str:
+        return " ".join(cell.text for cell in self.cells)
+
+
+@dataclass(slots=True)
+class _Grid:
+    """Columns that grow with each row; a cell lying across several of them widens none."""
+
+    columns: list[Column] = field(default_factory=list)
+    spanning: int = 0
+
+    def take(self, line: Line) -> None:
+        for cell in line.cells:
+            touched = [column for column in self.columns if column.overlap(cell) > 0]
+            if not touched:
+                self.columns.append(Column(cell.x0, cell.x1))
+            elif len(touched) == 1:
+                touched[0].x0 = min(touched[0].x0, cell.x0)
+                touched[0].x1 = max(touched[0].x1, cell.x1)
+            elif len(line.cells) > 1:
+                self.spanning += 1
+
+    def spanned_by(self, line: Line) -> int:
+        """How many cells of the line lie across several columns."""
+        return sum(sum(column.overlap(cell) > 0 for column in self.columns) > 1 for cell in line.cells)
+
+    def fits(self, line: Line) -> bool:
+        """Whether each cell of the line has a column of its own."""
+        touched = [
+            [index for index, column in enumerate(self.columns) if column.overlap(cell) > 0] for cell in line.cells
+        ]
+        alone = [columns[0] for columns in touched if len(columns) == 1]
+        return len(set(alone)) == len(alone) and sum(len(columns) > 1 for columns in touched) * 2 <= len(touched)
+
+    def starts_a_later_column(self, cell: Piece) -> bool:
+        first = min(column.x0 for column in self.columns)
+        touched = [column for column in self.columns if column.overlap(cell) > 0]
+        return bool(touched) and touched[0].x0 > first and (len(touched) == 1 or abs(touched[0].x0 - cell.x0) < 2)
+
+    def row(self, line: Line) -> list[str]:
+        columns = sorted(self.columns, key=lambda column: column.x0)
+        cells = [""] * len(columns)
+        for cell in line.cells:
+            place = next(index for index, column in enumerate(columns) if column.overlap(cell) > 0)
+            cells[place] = f"{cells[place]} {cell.text}".strip()
+        return cells
+
+
+def blocks(words: Sequence[Piece]) -> Iterator[str]:
+    """Paragraphs and tables in reading order."""
+    yield from _column_blocks([cell for line in lines_of(words) for cell in line.cells])
+
+
+def lines_of(words: Sequence[Piece]) -> list[Line]:
+    """Lines from top to bottom; the words of a line that stand close together are joined to cells."""
+    return [Line(tuple(_joined(line))) for line in _lines(words)]
+
+
+def _column_blocks(cells: Sequence[Piece]) -> Iterator[str]:
+    split = _prose_columns(cells)
+    if split is None:
+        yield from _line_blocks([Line(tuple(line)) for line in _lines(cells)])
+        return
+    for part in split:
+        if part:
+            yield from _column_blocks(part)
+
+
+def _lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Pieces whose middles lie within the height of the first of them, from left to right."""
+    lines: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda piece: (piece.top + piece.bottom, piece.x0)):
+        first = lines[-1][0] if lines else None
+        if first is not None and first.top + first.height / 4 < (piece.top + piece.bottom) / 2 < first.bottom:
+            lines[-1].append(piece)
+        else:
+            lines.append([piece])
+    return [sorted(line, key=lambda piece: piece.x0) for line in lines]
+
+
+def _joined(line: Sequence[Piece]) -> list[Piece]:
+    cells = [line[0]]
+    for word in line[1:]:
+        last = cells[-1]
+        if word.x0 - last.x1 > CELL_GAP * max(min(last.height, word.height), 1):
+            cells.append(word)
+        else:
+            cells[-1] = Piece(
+                last.x0,
+                max(last.x1, word.x1),
+                min(last.top, word.top),
+                max(last.bottom, word.bottom),
+                f"{last.text} {word.text}",
+            )
+    return cells
+
+
+def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:
+    """The highest two blocks of prose side by side: what is above, left, right and below of the gap."""
+    starts = [round(cell.x0) for cell in cells]
+    for gutter in sorted({start for start in starts if starts.count(start) >= COLUMN_LINES}):
+        for first, last in _bands(cells, gutter):
+            band = [cell for cell in cells if first <= cell.top <= last]
+            left = [cell for cell in band if cell.x1 <= gutter]
+            right = [cell for cell in band if cell.x1 > gutter]
+            if _is_prose(left) and _is_prose(right):
+                above = [cell for cell in cells if cell.top < first]
+                return above, left, right, [cell for cell in cells if cell.top > last]
+    return None
+
+
+def _bands(cells: Sequence[Piece], gutter: float) -> Iterator[tuple[float, float]]:
+    """Heights between which nothing lies across the gutter."""
+    first: float | None = None
+    last = 0.0
+    for cell in sorted(cells, key=lambda cell: cell.top):
+        if cell.x0 < gutter - 2 and cell.x1 > gutter - 2:
+            if first is not None:
+                yield first, last
+            first = None
+        else:
+            first, last = cell.top if first is None else first, cell.top
+    if first is not None:
+        yield first, last
+
+
+def _is_prose(cells: Sequence[Piece]) -> bool:
+    return len(cells) >= COLUMN_LINES and median(len(cell.text.split()) for cell in cells) >= PROSE_WORDS
+
+
+def _line_blocks(lines: Sequence[Line]) -> Iterator[str]:
+    paragraph: list[Line] = []
+    index = 0
+    while index < len(lines):
+        table = _table_at(lines, index)
+        if table:
+            yield from _paragraphs(paragraph)
+            paragraph = []
+            yield _table_text(table)
+            index += len(table)
+        else:
+            paragraph.append(lines[index])
+            index += 1
+    yield from _paragraphs(paragraph)
+
+
+def _paragraphs(lines: Sequence[Line]) -> Iterator[str]:
+    paragraph: list[Line] = []
+    for line in lines:
+        above = paragraph[-1] if paragraph else None
+        if above and _gap(above, line) > LINE_GAP * min(above.height, line.height):
+            yield _prose(paragraph)
+            paragraph = []
+        paragraph.append(line)
+    if paragraph:
+        yield _prose(paragraph)
+
+
+def _prose(lines: Sequence[Line]) -> str:
+    """The lines of one paragraph; where the margin broke a sentence, it is mended."""
+    left = min(line.cells[0].x0 for line in lines)
+    width = max(line.cells[-1].x1 for line in lines) - left
+    text = lines[0].text
+    for above, line in pairwise(lines):
+        is_full = above.cells[-1].x1 - left > width * FULL and len(above.text.split()) >= PROSE_WORDS + 2
+        below = abs(line.cells[0].x0 - above.cells[0].x0) < INDENT * line.height
+        if not (is_full and below) or _ITEM.match(line.text):
+            text += "\n" + line.text
+        elif _BROKEN_WORD.search(text) and line.text[0].islower():
+            text = text[:-1] + line.text
+        else:
+            text += " " + line.text
+    return text
+
+
+def _table_at(lines: Sequence[Line], index: int) -> Sequence[Line]:
+    """The lines from here on that are one table; none if this is not the beginning of a table."""
+    grid = _Grid()
+    end = index
+    while end < len(lines) and _belongs(grid, lines[index:end], lines[end : end + 2]):
+        grid.take(lines[end])
+        end += 1
+    rows = lines[index:end]
+    many = sum(len(line.cells) > 1 for line in rows)
+    return rows if many >= 2 and grid.spanning <= many / 2 else ()
+
+
+def _belongs(grid: _Grid, rows: Sequence[Line], ahead: Sequence[Line]) -> bool:
+    line = ahead[0]
+    if not rows:
+        return len(line.cells) > 1
+    if _gap(rows[-1], line) > ROW_GAP * max(rows[-1].height, line.height):
+        return False
+    if len(line.cells) > 1:
+        return grid.fits(line)
+    if line.height > rows[-1].height * 1.1 or _gap(rows[-1], line) > _pitch(rows) * 1.5:
+        return False  # a heading
+    return grid.starts_a_later_column(line.cells[0]) or _is_label(grid, ahead)
+
+
+def _is_label(grid: _Grid, ahead: Sequence[Line]) -> bool:
+    """A short line in the first column, with more of the table below."""
+    label, *after = ahead
+    first = min(grid.columns, key=lambda column: column.x0)
+    short = len(label.text.split()) <= LABEL_WORDS and first.overlap(label.cells[0]) > 0
+    return short and bool(after) and len(after[0].cells) > 1 and grid.spanned_by(after[0]) == 0
+
+
+def _gap(above: Line, line: Line) -> float:
+    return line.top - above.bottom
+
+
+def _pitch(rows: Sequence[Line]) -> float:
+    """The usual gap between these rows; at least a few points, for rows that touch."""
+    gaps = [_gap(above, line) for above, line in pairwise(rows)]
+    return max(median(gaps) if gaps else rows[-1].height, 3)
+
+
+def _table_text(lines: Sequence[Line]) -> str:
+    grid = _Grid()
+    for line in sorted(lines, key=lambda line: -len(line.cells)):
+        grid.take(line)
+    rows = _unwrapped(lines, [grid.row(line) for line in lines])
+    pairs = _side_by_side(rows)
+    if pairs:
+        return "\n\n".join(pipe_table(half, header=False) for half in pairs)
+    return pipe_table(rows, header=looks_like_header(rows))
+
+
+def _unwrapped(lines: Sequence[Line], rows: list[list[str]]) -> list[list[str]]:
+    """Rows that go on in the next line, closer than rows otherwise are, put together again."""
+    gaps = [_gap(above, line) for above, line in pairwise(lines)]
+    between = [gap for gap, row in zip(gaps, rows[1:], strict=True) if row[0]]
+    closer = median(between) * WRAPPED if between else 0
+    whole = [rows[0]]
+    for gap, row in zip(gaps, rows[1:], strict=True):
+        if not row[0] and gap < closer and all(whole[-1][place] for place, cell in enumerate(row) if cell):
+            whole[-1] = [f"{above} {cell}".strip() for above, cell in zip(whole[-1], row, strict=True)]
+        else:
+            whole.append(row)
+    return whole
+
+
+def _side_by_side(rows: list[list[str]]) -> list[list[list[str]]]:
+    """Two lists of labels and values that only share their lines: each on its own."""
+    if len(rows) < 3 or len(rows[0]) != 4 or looks_like_header(rows):
+        return []
+    halves = [[row[:2] for row in rows if any(row[:2])], [row[2:] for row in rows if any(row[2:])]]
+    return halves if all(_is_list_of_labels(half) for half in halves) else []
+
+
+def _is_list_of_labels(half: list[list[str]]) -> bool:
+    labels = [label for label, _ in half if label]
+    plain = [
+        label
+        for label in labels
+        if len(label.split()) <= LABEL_WORDS and not any(character.isdigit() for character in label)
+    ]
+    return len(labels) >= 2 and len(plain) == len(labels) and len(set(labels)) == len(labels)

@@ -1,0 +1,146 @@
+"""Which reader reads which kind of document, and when it has read enough.
+
+A reader is a generator of sections and notes, so it stops where its listener stops. Each is imported only when
+its format turns up: the child lives for one document, and its start is what a person waits for.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+
+from poweron_services.connectors.documents_child import media_types
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, Unreadable
+from poweron_services.connectors.documents_child.limits import Limits
+
+PATIENCE = 0.7  # of the wall clock: later than this nothing new is begun
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A whole sentence for people about how the document was read."""
+
+    sentence: str
+    truncated: bool = False
+
+
+Part = Section | Note
+Reader = Callable[[bytes, Limits], Iterator[Part]]
+
+READERS = {
+    media_types.PDF: "pdf",
+    media_types.DOCX: "word",
+    media_types.XLSX: "workbook",
+    media_types.XLS: "workbook",
+    media_types.PPTX: "slides",
+    media_types.HTML: "webpage",
+    media_types.CSV: "csv_text",
+    media_types.TSV: "csv_text",
+    media_types.JSON: "json_text",
+    media_types.TEXT: "plain_text",
+    media_types.MARKDOWN: "headings",
+}
+WORDS_FOR = {
+    media_types.PDF: "a PDF document",
+    media_types.DOCX: "a Word document",
+    media_types.XLSX: "an Excel workbook",
+    media_types.XLS: "an Excel workbook",
+    media_types.PPTX: "a PowerPoint presentation",
+    media_types.HTML: "a web page",
+    media_types.CSV: "a table in CSV format",
+    media_types.TSV: "a table with tabs between its cells",
+    media_types.JSON: "JSON data",
+    media_types.TEXT: "plain text",
+    media_types.MARKDOWN: "markdown text",
+}
+READABLE = "PDF, DOCX, XLSX, PPTX, HTML, CSV, JSON, TXT and MD"
+
+_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
+
+
+def read(data: bytes, name: str, limits: Limits) -> ExtractedDocument:
+    """Read the document here and now, in this process: only the child may call this."""
+    deadline = time.monotonic() + limits.wall_seconds * PATIENCE
+    kind = media_types.sniff(data, name)
+    reader = _reader(kind)
+    try:
+        document = collect(reader(data, limits), limits, deadline)
+    except (Unreadable, MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        raise Unreadable(
+            f"looks like {WORDS_FOR[kind]} but is damaged or incomplete, so nothing of it was read; "
+            f"open it in its own program, save it again and hand over the new file."
+        ) from error
+    if not document.sections:
+        raise Unreadable(_without_text(document.notes))
+    notes = (*_mismatch(kind, name), *document.notes)
+    return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
+
+
+def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> ExtractedDocument:
+    """What the reader says until the text is long enough or the time, on the monotonic clock, is up."""
+    sections: list[Section] = []
+    notes: list[Note] = []
+    left = limits.characters
+    for part in parts:
+        if isinstance(part, Note):
+            notes.append(part)
+            continue
+        text = _clean(part.text)
+        if text:
+            sections.append(Section(" ".join(_clean(part.locator).split()), text[:left]))
+        left -= len(text)
+        if len(sections) >= limits.sections:
+            notes.append(Note(f"Only the first {limits.sections:,} parts were read.", truncated=True))
+            break
+        if left < 0:
+            notes.append(Note(f"The text was cut off after {limits.characters:,} characters.", truncated=True))
+            break
+        if time.monotonic() > deadline:
+            notes.append(Note(f"Reading took too long and ended after {part.locator or 'a part'}.", truncated=True))
+            break
+    return ExtractedDocument(
+        name="",
+        mime_type="",
+        sections=tuple(sections),
+        truncated=any(note.truncated for note in notes),
+        notes=tuple(dict.fromkeys(" ".join(_clean(note.sentence).split()) for note in notes)),
+    )
+
+
+def _reader(kind: str) -> Reader:
+    if kind == media_types.ENCRYPTED:
+        raise Unreadable(
+            "is protected with a password, so nothing of it can be read; "
+            "save it without a password and hand it over again."
+        )
+    if kind not in READERS:
+        raise Unreadable(
+            f"is not a kind of document that can be read (its content looks like {kind}); hand over one of {READABLE}."
+        )
+    reader: Reader = import_module(f"poweron_services.connectors.documents_child.{READERS[kind]}").read
+    return reader
+
+
+def _without_text(notes: tuple[str, ...]) -> str:
+    if notes:
+        return (
+            f"holds no text that can be read: {notes[0]} "
+            "If it was scanned, run text recognition (OCR) on it and hand over the result."
+        )
+    return "holds no text; check that it is the file you meant."
+
+
+def _mismatch(kind: str, name: str) -> list[str]:
+    named = media_types.named_kind(name)
+    if named in {None, kind}:
+        return []
+    return [f"The name {name!r} does not fit the content, which is {WORDS_FOR[kind]} and was read as such."]
+
+
+def _clean(text: str) -> str:
+    plain = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return _BLANK_LINES.sub("\n\n", plain).strip()

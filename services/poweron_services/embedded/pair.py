@@ -1,0 +1,222 @@
+"""The pair, shared: the first user starts it, the last one stops it, unless somebody said `up`.
+
+No daemon watches. Whoever comes next looks at the processes themselves and mends what is broken: half started or
+killed servers are started again on the same data, and a killed user no longer counts. A user who stays, as a service
+does, looks again and again.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from poweron_events.errors import PowerOnError
+from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
+from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.pair_state import State, load, save
+from poweron_services.embedded.postgres_server import Postgres, forget_short_folder, short_folder
+from poweron_services.embedded.server_process import Running
+from poweron_services.embedded.users import User, join, living, locked
+
+WATCH_PERIOD: Final = 1.0  # seconds between two looks of a user who mends
+LONGEST_PAUSE: Final = 60.0  # seconds until one who could not mend tries again
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A running pair: Kafka's bootstrap address, a DSN for asyncpg, and the data directory of both."""
+
+    kafka: str
+    postgres: str
+    home: Path
+
+
+class Server(Protocol):
+    """What Kafka and Postgres have in common.
+
+    `find` looks for the process, `answers` asks the server itself. `start` and `comes_up` return when it answers;
+    `start` raises `Refused` or `Unavailable` with a sentence for the user if it never does.
+    """
+
+    def find(self) -> Running | None: ...
+    def answers(self) -> bool: ...
+    async def start(self, progress: Callable[[str], None]) -> None: ...
+    async def comes_up(self, pid: int) -> bool: ...
+    async def stop(self, process: Running) -> None: ...
+
+
+@asynccontextmanager
+async def lease(
+    home: Path, progress: Callable[[str], None], *, fsync: bool = False, mend: bool = False
+) -> AsyncGenerator[Servers, None]:
+    """Use the pair of this data directory, started if need be; the last user to leave stops it.
+
+    Args:
+        home: the data directory.
+        progress: told in sentences what is going on.
+        fsync: let a broker that is started now force each record to the disk, at some 60 % of its throughput.
+        mend: start again what dies meanwhile; what was stopped by `down` stays so.
+    """
+    folders = await asyncio.to_thread(prepare, home)
+    user = await _join(folders, progress)
+    try:
+        servers = await _run(folders, progress, fsync=fsync)
+        async with _mending(servers, folders, progress, fsync=fsync) if mend else nullcontext():
+            yield servers
+    finally:
+        await _leave(folders, user, progress)
+
+
+async def up(home: Path, progress: Callable[[str], None], *, fsync: bool = False) -> Servers:
+    """Start the pair if need be and let it run until `down`, also without users."""
+    async with lease(home, progress, fsync=fsync) as servers:
+        folders = prepare(home)
+        async with locked(folders.lock, progress):
+            save(folders.state, replace(load(folders.state), kept=True))
+    return servers
+
+
+async def down(home: Path, progress: Callable[[str], None] = lambda _: None) -> bool:
+    """Stop the pair, whoever uses it; that is what was asked. False if nothing ran."""
+    if not Folders.of(home).servers.exists():
+        return False
+    folders = await asyncio.to_thread(prepare, home)
+    async with locked(folders.lock, progress):
+        save(folders.state, replace(load(folders.state), kept=False, down=True))
+        return await _stop(folders)
+
+
+def status(home: Path) -> Servers | None:
+    """The pair if both answer at this moment; a stale file proves nothing."""
+    folders = Folders.of(home)
+    with explained(folders.home):
+        kafka, postgres = _pair(folders, load(folders.state))
+        running = all(server.find() is not None and server.answers() for server in (kafka, postgres))
+    return Servers(kafka.bootstrap, postgres.dsn, folders.home) if running else None
+
+
+async def _join(folders: Folders, progress: Callable[[str], None]) -> User:
+    async with locked(folders.lock, progress):
+        return join(folders.users)
+
+
+async def _leave(folders: Folders, user: User, progress: Callable[[str], None]) -> None:
+    async with locked(folders.lock, progress):
+        user.leave()
+        if not living(folders.users) and not load(folders.state).kept:
+            progress("Stopping Kafka and Postgres…")
+            await _stop(folders)
+
+
+async def _run(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+    async with locked(folders.lock, progress):
+        with explained(folders.home):
+            state = await asyncio.to_thread(_current_state, folders)
+        return await _ensured(folders, state, progress, fsync=fsync)
+
+
+async def _ensured(folders: Folders, state: State, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+    """Both run. Call it under the lock."""
+    kafka, postgres = _pair(folders, state, fsync=fsync)
+    with explained(folders.home):
+        await _both(_ensure(kafka, folders, progress), _ensure(postgres, folders, progress))
+    return Servers(kafka.bootstrap, postgres.dsn, folders.home)
+
+
+@asynccontextmanager
+async def _mending(
+    servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool
+) -> AsyncGenerator[None, None]:
+    mending = asyncio.create_task(_mend(servers, folders, progress, fsync=fsync))
+    try:
+        yield
+    finally:
+        mending.cancel()
+        await asyncio.wait({mending})
+
+
+async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
+    """Look whether both servers live, and start what does not; who cannot says so at each try, later and later."""
+    pause, before = WATCH_PERIOD, "well"
+    while True:
+        await asyncio.sleep(pause)
+        try:
+            found = await asyncio.to_thread(_condition, folders)
+            if found != before and found == "down":
+                progress("Kafka and Postgres were stopped with `poweron down`; `poweron up` starts them again.")
+            before = found
+            if found == "died" and await _mended(folders, progress, fsync=fsync) != servers:
+                progress("It has another address now, since somebody took the old one. Start this command again.")
+        except PowerOnError as error:
+            progress(str(error))
+            pause = min(2 * pause, LONGEST_PAUSE)
+        else:
+            pause = WATCH_PERIOD
+
+
+async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:
+    """Start what died; nothing after `down`. The pair is kept if it was: it did not end by anybody's will."""
+    async with locked(folders.lock, progress):
+        state = load(folders.state)
+        if await asyncio.to_thread(_condition, folders) == "died":
+            progress("A server has ended. Starting it again…")
+            return await _ensured(folders, state, progress, fsync=fsync)
+        kafka, postgres = _pair(folders, state)
+        return Servers(kafka.bootstrap, postgres.dsn, folders.home)
+
+
+def _condition(folders: Folders) -> Literal["well", "died", "down"]:
+    """Whether both live, one of them died, or somebody said `down`."""
+    with explained(folders.home):
+        state = load(folders.state)
+        if state.down:
+            return "down"
+        return "died" if any(server.find() is None for server in _pair(folders, state)) else "well"
+
+
+def _current_state(folders: Folders) -> State:
+    """What is true before we start anything. A pair that somebody wants to be kept is so until `down`."""
+    state = replace(load(folders.state), down=False)
+    if not any(server.find() for server in _pair(folders, state)):
+        short = short_folder(folders, state.socket_folder)
+        state = replace(state, socket_folder=str(short) if short else None)
+    save(folders.state, state)
+    return state
+
+
+def _pair(folders: Folders, state: State, *, fsync: bool = False) -> tuple[Kafka, Postgres]:
+    short = Path(state.socket_folder) if state.socket_folder else None
+    return Kafka(folders, fsync), Postgres(folders, short)
+
+
+async def _ensure(server: Server, folders: Folders, progress: Callable[[str], None]) -> None:
+    process = await asyncio.to_thread(server.find)
+    if process is not None:
+        if await server.comes_up(process.pid):
+            return
+        await server.stop(process)
+    expect_space(folders)
+    await server.start(progress)
+
+
+async def _stop(folders: Folders) -> bool:
+    found = [(server, await asyncio.to_thread(server.find)) for server in _pair(folders, load(folders.state))]
+    running = [server.stop(process) for server, process in found if process is not None]
+    await _both(*running)
+    forget_short_folder(load(folders.state).socket_folder)
+    return bool(running)
+
+
+async def _both(*steps: Coroutine[None, None, None]) -> None:
+    """Do both at a time; the first error ends the other step and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for step in steps:
+                tasks.create_task(step)
+    except ExceptionGroup as errors:
+        first = errors.exceptions[0]
+    else:
+        return
+    raise first

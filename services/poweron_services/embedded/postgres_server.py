@@ -1,0 +1,166 @@
+"""One PostgreSQL server, reached through a Unix socket in a folder that only its owner can enter.
+
+So nobody else on this machine gets in, and no port and no password are needed.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from poweron_events.errors import Refused
+from poweron_services.embedded import unprivileged, wheels
+from poweron_services.embedded.folders import PRIVATE, Folders, aside
+from poweron_services.embedded.server_process import (
+    Program,
+    Running,
+    clean_env,
+    comes_up,
+    failure,
+    fresh_log,
+    run,
+    start_apart,
+    working_in,
+    written_pid,
+)
+
+PORT = 5432  # no more than the ending of the socket's name
+DATABASE = "poweron"
+ROLE = "poweron"
+SOCKET_PATH_LIMIT = 107  # bytes, the kernel's
+START_DEADLINE = 90.0  # seconds; recovery after a crash included
+STOP_DEADLINE = 30.0  # seconds
+PROBE_TIMEOUT = 5.0  # seconds
+LEFT_OVER_DEADLINE = 10.0  # seconds
+
+INITDB = (
+    "--username=postgres", "--auth=trust", "--encoding=UTF8",
+    "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
+)  # fmt: skip
+FIRST_WORDS = f"CREATE ROLE {ROLE} LOGIN CREATEDB\nCREATE DATABASE {DATABASE} OWNER {ROLE}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """The server of one data directory; `short` is where its socket goes if the path of its own folder is too long."""
+
+    folders: Folders
+    short: Path | None = None
+
+    @property
+    def dsn(self) -> str:
+        return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self.socket_folder()), safe='')}&port={PORT}"
+
+    def find(self) -> Running | None:
+        return Program("postgres", str(self._data)).find(written_pid(self._data / "postmaster.pid"))
+
+    def answers(self) -> bool:
+        ready = [str(wheels.postgres() / "pg_isready"), "-h", str(self.socket_folder()), "-p", str(PORT), "-q"]
+        try:
+            return subprocess.run(ready, env=clean_env(), timeout=PROBE_TIMEOUT, check=False).returncode == 0  # noqa: S603
+        except subprocess.TimeoutExpired:
+            return False
+
+    async def start(self, progress: Callable[[str], None]) -> None:
+        """Start the server on its data, made now if need be, and wait until it answers."""
+        progress("Starting Postgres…")
+        await self._create_once()
+        await self._end_left_overs()
+        log = fresh_log(self.folders.postgres / "server.log")
+        command = _unprivileged([*self._tool("postgres"), *self._settings()])
+        pid = await start_apart(command, folder=self.folders.postgres, log=log, env=clean_env())
+        if not await self.comes_up(pid):
+            raise failure("Postgres", log.read_text(errors="replace"))
+
+    async def comes_up(self, pid: int) -> bool:
+        return await comes_up(pid, self.answers, START_DEADLINE)
+
+    async def stop(self, process: Running) -> None:
+        await process.stop(signal.SIGINT, STOP_DEADLINE)
+
+    def socket_folder(self) -> Path:
+        return self.short or self.folders.postgres
+
+    @property
+    def _data(self) -> Path:
+        return self.folders.postgres / "data"
+
+    def _tool(self, name: str, data: Path | None = None) -> list[str]:
+        return [str(wheels.postgres() / name), "-D", str(data or self._data)]
+
+    def _settings(self) -> list[str]:
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.socket_folder()),
+            "unix_socket_permissions": "0700",
+            "port": str(PORT),
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            "synchronous_commit": "off",  # all rows are made from the log: what a crash takes is made again
+        }
+        return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+
+    async def _create_once(self) -> None:
+        if self._data.exists():
+            return
+        fresh = aside(self.folders.postgres)
+        initdb = [*self._tool("initdb", fresh), *INITDB]
+        await run(_unprivileged(initdb), folder=self.folders.postgres, env=clean_env())
+        await run(_unprivileged(_single_user(fresh)), folder=self.folders.postgres, env=clean_env(), typed=FIRST_WORDS)
+        fresh.rename(self._data)
+
+    async def _end_left_overs(self) -> None:
+        """A killed server leaves workers that hold its memory, and locks with an id that may be another's now."""
+        for process in working_in(self._data, "postgres"):
+            await process.stop(signal.SIGKILL, LEFT_OVER_DEADLINE)
+        for lock in (self._data / "postmaster.pid", self.socket_folder() / f".s.PGSQL.{PORT}.lock"):
+            lock.unlink(missing_ok=True)
+
+
+def short_folder(folders: Folders, remembered: str | None) -> Path | None:
+    """A private folder with a short path, where our own is too long for a socket or has a comma; else None."""
+    path = str(folders.postgres)
+    if len(os.fsencode(f"{path}/.s.PGSQL.{PORT}")) <= SOCKET_PATH_LIMIT and not set(path) & set(',"'):
+        return None
+    if remembered is not None and _is_private(Path(remembered)):
+        return Path(remembered)
+    return Path(tempfile.mkdtemp(prefix="poweron-"))
+
+
+def forget_short_folder(remembered: str | None) -> None:
+    if remembered is not None:
+        shutil.rmtree(remembered, ignore_errors=True)
+
+
+def _single_user(data: Path) -> list[str]:
+    """A Postgres that reads statements, one a line, from its input and ends."""
+    return [str(wheels.postgres() / "postgres"), "--single", "-c", "exit_on_error=true", "-D", str(data), "postgres"]
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        found = folder.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return found.st_uid == os.geteuid() and found.st_mode & 0o777 == PRIVATE
+
+
+def _unprivileged(command: list[str]) -> list[str]:
+    if os.geteuid() != 0:
+        return command
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError as error:
+        raise Refused(
+            "Postgres does not run as root, and this machine has no user 'nobody' to run it as. "
+            "Run PowerOn as an ordinary user, or set POWERON_POSTGRES to a server of your own."
+        ) from error
+    become = [sys.executable, "-I", "-S", str(unprivileged.__file__), str(nobody.pw_uid), str(nobody.pw_gid)]
+    return [*become, *command]

@@ -1,0 +1,171 @@
+"""A lane of requests: read in one consumer group, a few in hand at a time, committed once all before them are done.
+
+What is not in hand waits in Kafka, so that a backlog of any length takes no memory.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, Unavailable
+from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.retry import Backoff
+
+log = structlog.get_logger()
+
+POLL_TIMEOUT = 1.0  # seconds
+BUSY_POLL_TIMEOUT = 0.1  # seconds between looks whether there is a free hand again, or something to commit
+COMMIT_PERIOD = 0.2  # seconds between commits
+STOP_TIMEOUT = 5.0  # seconds that requests in hand get at shutdown
+IN_HAND = 64  # requests worked on at a time
+TRIES = 5  # until a request that will fail again is given up
+
+
+@dataclass(slots=True)
+class InHand:
+    """The requests of a partition that are not done yet. Offsets may have gaps: deleted records, transactions."""
+
+    next: int
+    offsets: set[int] = field(default_factory=set)
+    committed: int = 0
+
+    @property
+    def done(self) -> int:
+        """The offset before which every request is done."""
+        return min(self.offsets, default=self.next)
+
+    def pass_by(self, offset: int) -> None:
+        self.next = max(self.next, offset + 1)
+
+    def take(self, offset: int) -> None:
+        self.offsets.add(offset)
+        self.pass_by(offset)
+
+
+class Lane:
+    """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what will fail again."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        group: str,
+        concerns: Callable[[Record], bool],
+        handle: Callable[[Record], Awaitable[None]],
+        give_up: Callable[[Record, str], Awaitable[None]],
+    ) -> None:
+        self._log = event_log
+        self._group = group
+        self._concerns = concerns
+        self._handle = handle
+        self._give_up = give_up
+        self._hands = asyncio.Semaphore(IN_HAND)
+        self._partitions: dict[int, InHand] = {}
+        self._unbegun: frozenset[int] = frozenset()
+        self._tasks = BackgroundTasks()
+        self._pending = 0
+        self._committing: asyncio.Task[None] | None = None
+        self._commit_at = 0.0
+
+    async def run(self) -> None:
+        """Handle requests until cancelled."""
+        async with self._log.follow(topics.REQUESTS.name, self._group) as follower:
+            try:
+                await self._follow(follower)
+            finally:
+                await self._tasks.cancel(STOP_TIMEOUT)
+
+    async def _follow(self, follower: Follower) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                self._take_in(follower, await follower.poll(BUSY_POLL_TIMEOUT if self._busy else POLL_TIMEOUT))
+                await self._begin(follower)
+                self._commit_now_and_then(follower)
+            except Unavailable as error:
+                log.warning("requests are away", error=str(error))
+                await backoff.pause()
+            else:
+                backoff = Backoff()
+
+    @property
+    def _full(self) -> bool:
+        return self._pending >= IN_HAND
+
+    @property
+    def _busy(self) -> bool:
+        return self._pending > 0 or bool(self._uncommitted())
+
+    def _take_in(self, follower: Follower, polled: Polled) -> None:
+        for number in polled.revoked:
+            self._partitions.pop(number, None)
+        self._unbegun = (self._unbegun - polled.revoked) | polled.assigned
+        for record in polled.records:
+            self._take(record)
+        follower.pause(frozenset(self._partitions) if self._full else frozenset())
+
+    async def _begin(self, follower: Follower) -> None:
+        """Go on where the group stands; a partition is assigned only once, so one that cannot be begun is kept."""
+        for number in sorted(self._unbegun):
+            offset = await follower.committed(number)
+            self._partitions[number] = InHand(offset, committed=offset)
+            await follower.seek(number, offset)
+            self._unbegun -= {number}
+
+    def _take(self, record: Record) -> None:
+        partition = self._partitions.get(record.partition)
+        if not self._concerns(record):
+            if partition is not None:
+                partition.pass_by(record.offset)
+            return
+        if partition is not None:
+            partition.take(record.offset)
+        self._pending += 1
+        self._tasks.spawn(self._see_to(record, partition))
+
+    async def _see_to(self, record: Record, partition: InHand | None) -> None:
+        async with self._hands:
+            await self._until_done(record)
+        self._pending -= 1
+        if partition is not None:
+            partition.offsets.discard(record.offset)
+
+    async def _until_done(self, record: Record) -> None:
+        """Handle, however long it takes; a request that will fail again stops no other."""
+        backoff, raised, reason = Backoff(), 0, ""
+        while True:
+            try:
+                if raised < TRIES:
+                    await self._handle(record)
+                else:
+                    await self._give_up(record, reason)
+            except (Unavailable, Conflict) as error:
+                log.warning("a request waits", error=str(error))
+            except Exception as error:
+                log.exception("a request raised", partition=record.partition, offset=record.offset)
+                raised += 1
+                reason = f"intake met an unexpected error {raised} times: {error!r}"
+            else:
+                return
+            await backoff.pause()
+
+    def _uncommitted(self) -> dict[int, int]:
+        return {number: held.done for number, held in self._partitions.items() if held.done != held.committed}
+
+    def _commit_now_and_then(self, follower: Follower) -> None:
+        """What is done; one commit tells of many requests, and reading goes on beside it."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._commit_at and (self._committing is None or self._committing.done()) and self._uncommitted():
+            self._commit_at = now + COMMIT_PERIOD
+            self._committing = self._tasks.spawn(self._commit(follower, self._uncommitted()))
+
+    async def _commit(self, follower: Follower, offsets: Mapping[int, int]) -> None:
+        with suppress(Unavailable, Conflict):  # it comes again, and its answer is found
+            await follower.commit(offsets)
+            for number, offset in offsets.items():
+                if number in self._partitions:
+                    self._partitions[number].committed = offset

@@ -1,0 +1,204 @@
+"""A language model of a provider: one prompt in, one request out, tried again where that may help."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import stamina
+from pydantic_ai.direct import model_request
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from poweron_events.event import MAX_NANO_USD, NANO, Model
+from poweron_services.config import Provider, ProviderSettings, Settings
+from poweron_services.models.answers import (
+    ActionsAnswer,
+    ParametersAnswer,
+    PlanningAnswer,
+    RefinementAnswer,
+    ReviewAnswer,
+    SelectionAnswer,
+)
+from poweron_services.models.chat_model import ANOTHER_FORM, Completion
+from poweron_services.models.prompts import (
+    ActionsPrompt,
+    ParametersPrompt,
+    PlanningPrompt,
+    Prompt,
+    RefinementPrompt,
+    ReviewPrompt,
+    SelectionPrompt,
+)
+from poweron_services.models.providers.clients import access, http_client, pydantic_model
+from poweron_services.models.providers.failures import Again, Scrubber, failure
+
+MAX_NAME = 200  # characters of a model's name, as its provider tells it
+MAX_TOKENS = 2**31 - 1  # a provider that tells more tells nonsense
+NEXT_REFUSED: Final = "Other words, or another model, may help."
+
+ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
+    PlanningPrompt: PlanningAnswer,
+    ActionsPrompt: ActionsAnswer,
+    SelectionPrompt: SelectionAnswer,
+    ParametersPrompt: ParametersAnswer,
+    RefinementPrompt: RefinementAnswer,
+    ReviewPrompt: ReviewAnswer,
+}
+"""The prompts that are answered with JSON, and its form; the others are answered with text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often a request is tried, and how many seconds are waited between tries."""
+
+    tries: int = 4
+    first_wait: float = 0.5
+    longest_wait: float = 60.0
+
+
+class ProviderModel:
+    """A `ChatModel` at a provider. It holds connections: whoever opens it closes it."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        name: str,
+        settings: Settings,
+        known: ProviderSettings,
+        patience: Patience | None = None,
+    ) -> None:
+        """Know the model; nothing is asked yet.
+
+        Raises:
+            Refused: a variable must be set first; the sentence names it.
+        """
+        self._provider = provider
+        self._name = name
+        self._settings = settings
+        self._patience = patience or Patience()
+        self._scrub = Scrubber.of(known)
+        way = access(provider, known)  # before anything is opened
+        self._http = http_client(settings.model_timeout)
+        self._model = pydantic_model(provider, name, way, self._http)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        tries = 0
+        try:
+            async for attempt in stamina.retry_context(
+                on=self._worth_waiting,
+                attempts=self._patience.tries,
+                timeout=None,
+                wait_initial=self._patience.first_wait,
+                wait_max=self._patience.longest_wait,
+                wait_jitter=self._patience.first_wait,
+            ):
+                with attempt:
+                    tries = attempt.num
+                    response = await self._asked(prompt)
+        except Again as again:
+            raise again.final from None
+        return self._completion(response, prompt, tries)
+
+    def _worth_waiting(self, error: Exception) -> bool | float:
+        if not isinstance(error, Again):
+            return False
+        if error.wait is None:
+            return True
+        return error.wait if error.wait <= self._patience.longest_wait else False
+
+    async def _asked(self, prompt: Prompt) -> ModelResponse:
+        rendered = prompt.render()
+        question = ModelRequest(parts=[UserPromptPart(rendered.data)], instructions=rendered.instructions)
+        try:
+            return await model_request(
+                self._model,
+                [question],
+                model_settings=self._limits(prompt),
+                model_request_parameters=self._form(prompt),
+                instrument=False,
+            )
+        except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
+            raise failure(error, self._provider, self._name, self._scrub) from None
+
+    def _limits(self, prompt: Prompt) -> ModelSettings:
+        most = self._settings.model_max_tokens
+        return ModelSettings(
+            max_tokens=most if prompt.max_output_tokens is None else min(most, prompt.max_output_tokens),
+            request_timeout=self._settings.model_timeout,
+            max_retries=0,
+        )
+
+    def _form(self, prompt: Prompt) -> ModelRequestParameters:
+        """The form of the answer: the schema of a stage that is answered with JSON, else none."""
+        answer = ANSWERS.get(type(prompt))
+        if answer is None:
+            return ModelRequestParameters()
+        mode, schema, name = self._settings.model_output, answer.model_json_schema(), f"answer_{prompt.stage}"
+        return ModelRequestParameters(
+            output_mode=mode or "auto",
+            output_object=OutputObjectDefinition(json_schema=schema, name=name),
+            output_tools=[ToolDefinition(name=name, parameters_json_schema=schema, kind="output")],
+            allow_text_output=mode != "tool",
+        )
+
+    def _completion(self, response: ModelResponse, prompt: Prompt, tries: int) -> Completion:
+        text = _text(response)
+        refusal = self._refusal(response, prompt, text)
+        return Completion(
+            text="" if refusal else text,
+            provider=self._provider,
+            model=(response.model_name or self._name)[:MAX_NAME],
+            input_tokens=_tokens(response.usage.input_tokens),
+            output_tokens=_tokens(response.usage.output_tokens),
+            cost_nano_usd=_cost(response),
+            tries=tries,
+            refusal=refusal,
+        )
+
+    def _refusal(self, response: ModelResponse, prompt: Prompt, text: str) -> str:
+        """Why the answer is none and what may help, or empty."""
+        named = f"{self._provider}:{self._name}"
+        if response.finish_reason == "content_filter":
+            said = self._scrub(str((response.provider_details or {}).get("refusal") or "")[:MAX_NAME]).rstrip(".")
+            return f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}"
+        if response.finish_reason == "length":
+            after, budget = _tokens(response.usage.output_tokens), prompt.max_output_tokens
+            limit = budget is None or budget >= self._settings.model_max_tokens
+            room = "POWERON_MODEL_MAX_TOKENS" if limit else "budget"
+            return f"The answer of {named} was cut off after {after} tokens. A larger {room} leaves more room."
+        return "" if text.strip() else f"{named} answered with nothing. {ANOTHER_FORM}"
+
+
+def _text(response: ModelResponse) -> str:
+    """What was answered: the text, or what the tool for the answer was called with. Several calls are a list."""
+    calls = [part.args for part in response.parts if isinstance(part, ToolCallPart)]
+    if calls:
+        written = [args if isinstance(args, str) else _json(args or {}) for args in calls]
+        return written[0] if len(written) == 1 else f"[{','.join(written)}]"
+    return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+
+
+def _json(arguments: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(arguments).decode()
+    except orjson.JSONEncodeError as error:
+        return f"These arguments cannot be written as JSON: {error}"  # which is no JSON, and refused as such
+
+
+def _tokens(told: int) -> int:
+    return max(0, min(told, MAX_TOKENS))
+
+
+def _cost(response: ModelResponse) -> int:
+    """The price by the list that came with the client library; 0 where the model is not on it."""
+    try:
+        return max(0, min(int(response.cost().total_price * NANO), MAX_NANO_USD))
+    except (LookupError, ValueError, AssertionError):
+        return 0

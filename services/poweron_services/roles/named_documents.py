@@ -1,0 +1,52 @@
+"""The documents that references name, of this round and of those before it (R-01)."""
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+from pydantic import TypeAdapter
+
+from poweron_events.content import ContentStore, MissingContent
+from poweron_events.event import DocumentRef
+from poweron_events.fold.state import ChatMessage, Workflow
+from poweron_services.decider.references import (
+    UnknownReference,
+    documents_at_hand,
+    earlier_rounds,
+    labelled_documents,
+    resolve,
+)
+
+_MESSAGES = TypeAdapter(tuple[ChatMessage, ...])
+
+
+async def documents_named(
+    references: Sequence[str], workflow: Workflow, content: ContentStore
+) -> tuple[DocumentRef, ...]:
+    """The documents of this round and of earlier ones that the references name (R-01).
+
+    Raises:
+        UnknownReference: says which reference is unknown and which there are.
+        Unavailable: the content store cannot be reached.
+    """
+    if not references:
+        return ()
+    at_hand = documents_at_hand(workflow)
+    try:
+        return resolve(references, at_hand)
+    except UnknownReference:
+        older = await _left_out(workflow, content)
+        if not older:
+            raise
+        return resolve(references, {**older, **at_hand})
+
+
+async def _left_out(workflow: Workflow, content: ContentStore) -> Mapping[str, tuple[DocumentRef, ...]]:
+    """All documents of earlier rounds, where the opening does not name them all; none once they were erased."""
+    earlier = earlier_rounds(workflow)
+    if earlier is None or earlier.history_ref is None or not earlier.documents_left_out:
+        return {}
+    try:
+        stored = await content.get(workflow.id, earlier.history_ref)
+    except MissingContent:
+        return {}
+    return labelled_documents(reversed(_MESSAGES.validate_python(orjson.loads(stored), extra="ignore", by_alias=True)))

@@ -1,0 +1,102 @@
+"""Observing: what a result looks like to the loop.
+
+The observer does it for results that it reads back; an executor that plays the observer too does it at once,
+so that result and observation are one append.
+"""
+
+from collections.abc import Sequence
+
+from poweron_events.catalog import CATALOG
+from poweron_events.execution import ActionCompleted
+from poweron_events.fold.state import Workflow
+from poweron_events.observation import (
+    MAX_NOTE,
+    MAX_NOTES,
+    MAX_SNIPPET,
+    MAX_SUMMARY,
+    Observation,
+    ObservationRecorded,
+    Omitted,
+    Preview,
+)
+from poweron_services.decider.unread_documents import unread_in_short
+from poweron_services.decider.validation import shown
+
+READABLE = ("text/", "application/json", "application/xml")
+PROSE = ("text/markdown", "text/plain")
+
+
+def text_of(mime_type: str, data: bytes) -> str:
+    """What a preview can show of a document; nothing where it is not text."""
+    return data.decode("utf-8", errors="replace") if mime_type.startswith(READABLE) else ""
+
+
+def observe_build(workflow: Workflow, completed: ActionCompleted, texts: Sequence[str]) -> ObservationRecorded:
+    """The observation of a completed action; `texts` are those of its first documents (L-04)."""
+    plain = [" ".join(text.split()) for text in texts]
+    previews = tuple(
+        Preview(name=document.document_name, mime=document.mime_type, snippet=_cut(text, MAX_SNIPPET))
+        for document, text in zip(completed.documents, plain, strict=False)
+    )
+    facts = [_told(completed, completed.error)] if completed.error else []
+    facts += completed.notes
+    notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:MAX_NOTES])
+    omitted = Omitted(
+        previews=len(completed.documents) - len(previews),
+        notes=len(facts) - len(notes),
+        characters=sum(_left_out(text, MAX_SNIPPET) for text in plain)
+        + sum(_left_out(fact, MAX_NOTE) for fact in facts[:MAX_NOTES]),
+    )
+    observation = Observation(
+        success=completed.success,
+        result_label=completed.result_label,
+        documents_count=len(completed.documents),
+        previews=previews,
+        notes=notes,
+        truncated=omitted != Omitted(),
+        omitted=omitted if omitted != Omitted() else None,
+    )
+    return ObservationRecorded(
+        round=completed.round,
+        task=completed.task,
+        attempt=completed.attempt,
+        step=completed.step,
+        observation=observation,
+        summary=summarize(workflow, observation),
+    )
+
+
+def _told(completed: ActionCompleted, error: str) -> str:
+    """What the loop is told of an error: of an action that was not allowed, only what a model may know (S8)."""
+    return shown(error) if completed.outcome == "denied" else error
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _left_out(text: str, limit: int) -> int:
+    """How many characters `_cut` leaves out."""
+    return len(text) - (limit - 1) if len(text) > limit else 0
+
+
+def summarize(workflow: Workflow, observation: Observation) -> str:
+    """What the step did, in at most 200 characters, from the observation alone (H-02)."""
+    selection = workflow.step.selection
+    action = selection.action if selection else "The action"
+    if not observation.success:
+        why = observation.notes[0] if observation.notes else "no reason was given"
+        return _cut(f"{action} failed: {why}", MAX_SUMMARY)
+    names = ", ".join(preview.name for preview in observation.previews)
+    count = observation.documents_count
+    lacks = unread_in_short(observation.notes)
+    made = f"{count} document{'s' if count != 1 else ''}{lacks}: {names}" if count else f"no documents{lacks}"
+    return _cut(f"{action} gave {made}{_answer(action, observation.previews)}", MAX_SUMMARY)
+
+
+def _answer(action: str, previews: Sequence[Preview]) -> str:
+    """How an answer in words begins; what was read begins with its title and its sender, which say nothing."""
+    spec = CATALOG.get(action)
+    if spec is None or not spec.answers or not previews or previews[0].mime not in PROSE:
+        return ""
+    return f" - {previews[0].snippet}" if previews[0].snippet else ""

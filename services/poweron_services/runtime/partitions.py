@@ -1,0 +1,284 @@
+"""What a process holds of the log: the workflows of its partitions, folded from where Postgres stands.
+
+Every assignment starts from a snapshot, the opening of a workflow that is not held is looked up, and
+while it is, only that workflow waits (E-07).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import structlog
+
+from poweron_events import topics
+from poweron_events.codec import Undecodable, read_record
+from poweron_events.envelope import Envelope, Recorded
+from poweron_events.errors import PowerOnError, Unavailable
+from poweron_events.fold.partial import PartialFold, Stub
+from poweron_events.fold.state import Workflow
+from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.retry import Backoff
+
+log = structlog.get_logger()
+
+TIDY_PERIOD = 5.0  # seconds between forgetting ended workflows
+
+Answer = TypeVar("Answer")
+
+
+class Snapshot(Protocol):
+    """A partition as Postgres holds it: the projector's next offset and the open workflows there."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def workflows(self) -> Mapping[str, Workflow]: ...
+
+
+class Snapshots(Protocol):
+    """What the loop asks of Postgres. Every method raises Unavailable while Postgres is away."""
+
+    async def load(self, partitions: Iterable[int]) -> Mapping[int, Snapshot]:
+        """The snapshots of partitions, read at one moment."""
+
+    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
+        """The projector's next offset and the stubs of those workflows that it knows, read at one moment."""
+
+    async def positions(self) -> Mapping[int, int]:
+        """The projector's next offset of every partition."""
+
+
+async def insist(
+    ask: Callable[[], Awaitable[Answer]], *, needed: Callable[[], bool], waiting: str, **fields: object
+) -> Answer | None:
+    """What `ask` answers, asked again and again until it does; None once nobody needs it any more."""
+    backoff = Backoff()
+    while needed():
+        try:
+            return await ask()
+        except Unavailable as error:
+            tell = log.warning if backoff.long else log.info  # at a start, others may be starting too
+            tell(waiting, error=str(error), **fields)
+        except Exception:
+            log.exception(waiting, **fields)
+        await backoff.pause()
+    return None
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """A partition while it is ours."""
+
+    number: int
+    fold: PartialFold
+    position: int
+    end_at_assignment: int
+    floor: int
+    pending: set[str] = field(default_factory=set)
+    parked: dict[str, deque[Recorded]] = field(default_factory=dict)
+    looking_up: bool = False
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def ours(self) -> bool:
+        return not self.lost.is_set()
+
+    @property
+    def caught_up(self) -> bool:
+        return self.position >= self.end_at_assignment
+
+    def wake(self) -> None:
+        """Tell whoever waits for the fold to go on, or for the partition to be lost."""
+        self.moved.set()
+        self.moved = asyncio.Event()
+
+    def lose(self) -> None:
+        self.lost.set()
+        self.wake()
+
+
+class Listener(Protocol):
+    """Who acts on what is held. All calls come between two awaits of the loop, none waits."""
+
+    def changed(self) -> None:
+        """Some partition may have workflows to look at, in its `pending`."""
+
+    def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
+        """A record of a held workflow had no effect."""
+
+    def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
+        """A record changed a held workflow."""
+
+    def released(self, workflow_ids: Iterable[str]) -> None:
+        """These workflows are no longer held."""
+
+
+class Holding:
+    """The partitions that are ours, each with its fold."""
+
+    def __init__(self, event_log: EventLog, snapshots: Snapshots, follower: Follower, listener: Listener) -> None:
+        self._log = event_log
+        self._snapshots = snapshots
+        self._follower = follower
+        self._listener = listener
+        self._tasks = BackgroundTasks()
+        self._assignments: dict[int, object] = {}  # by partition, the one that holds; also while it is being loaded
+        self.partitions: dict[int, Partition] = {}
+        self.written: dict[bytes | None, Envelope] = {}
+        """What this process has written and not read back, by its bytes: these need not be decoded."""
+
+    def take(self, polled: Polled) -> None:
+        """Take in what a poll brought: changes of the assignment first, then records."""
+        self._revoke(polled.revoked)
+        if polled.assigned:
+            assignment = object()
+            self._assignments.update(dict.fromkeys(polled.assigned, assignment))
+            self._tasks.spawn(self._assign(polled.assigned, assignment))
+        for record in polled.records:
+            self._take(record)
+        self._listener.changed()
+        for partition in self.partitions.values():
+            partition.wake()
+
+    async def close(self, timeout: float) -> None:
+        await self._tasks.cancel(timeout)
+
+    def lose_all(self) -> None:
+        """Start nothing new: as if every partition had been revoked."""
+        self._assignments.clear()
+        for partition in self.partitions.values():
+            partition.lose()
+
+    # --- assignment -------------------------------------------------------------------------------------
+
+    def _revoke(self, numbers: Iterable[int]) -> None:
+        if numbers:
+            self.written.clear()  # some of it will never be read back here
+        for number in numbers:
+            self._assignments.pop(number, None)
+            partition = self.partitions.pop(number, None)
+            if partition is not None:
+                partition.lose()
+                self._listener.released(partition.fold.workflows)
+
+    async def _assign(self, numbers: frozenset[int], assignment: object) -> None:
+        """Start from the snapshot; acting waits until everything up to the end seen now has been folded."""
+
+        def ours() -> frozenset[int]:
+            return frozenset(number for number in numbers if self._assignments.get(number) is assignment)
+
+        loaded = await insist(
+            lambda: self._load(numbers),
+            needed=lambda: bool(ours()),
+            waiting="an assignment waits",
+            partitions=sorted(numbers),
+        )
+        for partition in (loaded or {}).values():
+            if partition.number in ours():
+                await self._begin(partition)
+        self._listener.changed()
+
+    async def _load(self, numbers: frozenset[int]) -> Mapping[int, Partition]:
+        ends = await self._log.ends(topics.EVENTS.name)
+        snapshots = await self._snapshots.load(numbers)
+        return {number: _partition(number, snapshots[number], ends.get(number, 0)) for number in numbers}
+
+    async def _begin(self, partition: Partition) -> None:
+        self.partitions[partition.number] = partition
+        await self._follower.seek(partition.number, partition.position)
+
+    # --- folding ----------------------------------------------------------------------------------------
+
+    def _take(self, record: Record) -> None:
+        partition = self.partitions.get(record.partition)
+        if partition is None or record.offset < partition.position:
+            return
+        partition.position = record.offset + 1
+        with suppress(Undecodable):  # skipped by law; the projector writes the dead letter (E-14)
+            self._feed(partition, read_record(record, self.written.pop(record.value, None)))
+
+    def _feed(self, partition: Partition, recorded: Recorded) -> None:
+        workflow_id = recorded.envelope.workflow_id
+        if workflow_id in partition.parked:
+            partition.parked[workflow_id].append(recorded)
+        elif partition.fold.must_look_up(recorded):
+            partition.parked[workflow_id] = deque([recorded])
+            if not partition.looking_up:
+                partition.looking_up = True
+                self._tasks.spawn(self._look_up(partition))
+        else:
+            self._fold(partition, recorded, None)
+
+    def _fold(self, partition: Partition, recorded: Recorded, stub: Stub | None) -> None:
+        before = partition.fold.workflows.get(recorded.envelope.workflow_id)
+        verdict = partition.fold.apply(recorded, stub)
+        workflow = partition.fold.workflows.get(recorded.envelope.workflow_id)
+        if workflow is None:
+            return
+        partition.pending.add(workflow.id)
+        if verdict == "superseded":
+            self._listener.superseded(workflow, recorded)
+        elif verdict == "accepted" and before is not None:
+            self._listener.accepted(before, workflow, recorded)
+
+    async def _look_up(self, partition: Partition) -> None:
+        """Ask Postgres for the workflows whose openings wait, until none does."""
+        while partition.parked and partition.ours:
+            answer = await insist(
+                lambda: self._answer(partition, list(partition.parked)),
+                needed=lambda: partition.ours,
+                waiting="openings wait for Postgres",
+                partition=partition.number,
+            )
+            if answer is not None and partition.ours:
+                for workflow_id, stub in answer.items():
+                    self._unpark(partition, workflow_id, stub)
+                self._listener.changed()
+        partition.looking_up = False
+
+    async def _answer(self, partition: Partition, wanted: Sequence[str]) -> Mapping[str, Stub | None]:
+        projected, stubs = await self._snapshots.look_up(partition.number, wanted)
+        if projected < partition.floor:
+            raise Unavailable(f"Postgres was rebuilt and has come to {projected}, but was at {partition.floor} before")
+        partition.floor = projected
+        return {workflow_id: stubs.get(workflow_id) for workflow_id in wanted}
+
+    def _unpark(self, partition: Partition, workflow_id: str, stub: Stub | None) -> None:
+        parked = partition.parked.pop(workflow_id)
+        self._fold(partition, parked.popleft(), stub)
+        for recorded in parked:
+            self._feed(partition, recorded)
+
+    # --- tidying ----------------------------------------------------------------------------------------
+
+    async def tidy(self) -> None:
+        """Now and then forget ended workflows that the projector has passed; commit positions, for dashboards."""
+        while True:
+            await asyncio.sleep(TIDY_PERIOD)
+            try:
+                self._forget(await self._snapshots.positions())
+                await self._follower.commit(
+                    {partition.number: partition.position for partition in self.partitions.values()}
+                )
+            except PowerOnError as error:
+                log.info("tidying waits", error=str(error))
+            except Exception:
+                log.exception("tidying waits")
+
+    def _forget(self, projected: Mapping[int, int]) -> None:
+        for partition in self.partitions.values():
+            passed = projected.get(partition.number, 0)
+            held = set(partition.fold.workflows)
+            if partition.fold.forget_ended(passed):
+                partition.floor = max(partition.floor, passed)
+                self._listener.released(held - partition.fold.workflows.keys())
+
+
+def _partition(number: int, snapshot: Snapshot, end: int) -> Partition:
+    fold = PartialFold(dict(snapshot.workflows))
+    return Partition(number, fold, snapshot.offset, end, floor=snapshot.offset, pending=set(fold.workflows))

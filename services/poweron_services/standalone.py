@@ -1,0 +1,179 @@
+"""Everything in one process: the servers of this machine, all roles, and a request followed to its end.
+
+`poweron ask` and `execute_unified_workflow` are this.
+"""
+
+import asyncio
+import getpass
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import structlog
+
+from poweron_events.client import Heard
+from poweron_events.errors import Unavailable
+from poweron_events.log.kafka_clients import reach as reach_kafka
+from poweron_events.request import RequestIdentity
+from poweron_projections.connection import reach as reach_postgres
+from poweron_services import embedded, telemetry
+from poweron_services.client.ask import Asked, File, ask
+from poweron_services.client.connect import Connections, connect
+from poweron_services.client.follow import Outcome, Told
+from poweron_services.config import Settings
+
+log = structlog.get_logger()
+
+REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
+RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
+
+
+async def execute_unified_workflow(
+    request: Asked,
+    *,
+    files: Sequence[File] = (),
+    settings: Settings | None = None,
+    serving: bool = True,
+    heard: Callable[[Heard], None] = lambda _: None,
+    requested: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Request a workflow, or a further round of one, follow the round to its end, return the outcome (L-01).
+
+    Args:
+        request: what is asked for; a `RequestRound` follows up on a workflow whose rounds have ended.
+        files: documents to hand over beside those that the request names.
+        settings: read from the environment if not given.
+        serving: play all roles in this process; else some `poweron serve` must do it.
+        heard: told of every event as it happens.
+        requested: told the workflow's id once the request is in the log.
+        progress: told in sentences what is going on around the workflow.
+
+    Raises:
+        Unavailable: a server cannot be reached or started.
+        Refused: something must be mended first; the message says what. So it is where the workflow that a
+            `RequestRound` names is unknown, or one of its rounds still runs.
+    """
+    telemetry.configure_for_library()
+    async with opened(settings or Settings(), progress) as connections:
+        told = Told(heard, requested, progress)
+        return await run_request(connections, request, files, serving=serving, told=told)
+
+
+async def run_request(
+    connections: Connections, request: Asked, files: Sequence[File], *, serving: bool, told: Told
+) -> Outcome:
+    """The same over connections that are open already."""
+    asking = partial(ask, connections, request, files, identity=local_identity(), told=told)
+    return await (_served(connections, asking, told) if serving else asking())
+
+
+async def _served(connections: Connections, asking: Callable[[], Coroutine[Any, Any, Outcome]], told: Told) -> Outcome:
+    """What comes of asking while this process plays all roles."""
+    from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
+
+    if names := connections.settings.provided_models:
+        told.progress(f"Loading {' and '.join(names)}…")  # the clients of providers take seconds to import
+    async with open_model(connections.settings) as model:
+        served = asyncio.create_task(serve(connections, ROLES, model))
+        asked = asyncio.create_task(asking())
+        try:
+            await asyncio.wait({served, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if served.done() and not asked.done():
+                served.result()
+            return await asked
+        finally:
+            await _cancelled(asked)
+            await _cancelled(served)
+
+
+async def _cancelled(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()  # whoever waits for the other task hears of that one
+
+
+def local_identity() -> RequestIdentity:
+    """The identity of a new request of whoever uses this machine."""
+    return RequestIdentity(source=f"/poweron/cli/{local_user()}", id=secrets.token_hex(16))
+
+
+def local_user() -> str:
+    """Who is asking, as this machine knows them."""
+    with suppress(OSError, KeyError, ImportError):
+        return getpass.getuser()
+    return "unknown"
+
+
+@asynccontextmanager
+async def opened(
+    settings: Settings, progress: Callable[[str], None], *, patient: bool = False
+) -> AsyncGenerator[Connections, None]:
+    """Everything open, on the servers that the settings name, else on embedded ones.
+
+    Args:
+        settings: which servers.
+        progress: told in sentences what is going on.
+        patient: whether servers that are away are waited for, as a service does.
+
+    Raises:
+        Unavailable: a server cannot be reached or started.
+        Refused: something must be mended first; the message says what.
+    """
+    async with _servers(settings, progress) as (kafka, postgres), AsyncExitStack() as stack:
+
+        async def connected() -> Connections:
+            return await stack.enter_async_context(connect(settings, kafka=kafka, postgres=postgres))
+
+        if patient:
+            yield await _waited_for(connected)
+        else:
+            await _reached(settings, kafka, postgres)
+            yield await connected()
+
+
+async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
+    """What is open once the servers answer; why they do not is said once."""
+    said = ""
+    while True:
+        try:
+            return await connecting()
+        except Unavailable as error:
+            if str(error) != said:
+                said = str(error)
+                log.warning("a server is waited for", error=said)
+            await asyncio.sleep(RETRY_PERIOD)
+
+
+@asynccontextmanager
+async def _servers(settings: Settings, progress: Callable[[str], None]) -> AsyncGenerator[tuple[str, str], None]:
+    """The addresses of Kafka and Postgres."""
+    postgres = settings.postgres.get_secret_value() if settings.postgres else None
+    if settings.kafka and postgres:
+        yield settings.kafka, postgres
+        return
+    async with embedded.lease(settings.home, progress, mend=True) as servers:
+        yield settings.kafka or servers.kafka, postgres or servers.postgres
+
+
+async def _reached(settings: Settings, kafka: str, postgres: str) -> None:
+    """Ask both servers at once, so that neither is waited for in vain later."""
+    met = await asyncio.gather(
+        _answers(f"Kafka at {kafka}", reach_kafka(settings.kafka_settings(kafka), REACH_TIMEOUT)),
+        _answers("Postgres", reach_postgres(postgres, REACH_TIMEOUT)),
+        return_exceptions=True,
+    )
+    for error in met:
+        if error is not None:
+            raise error
+
+
+async def _answers(server: str, reaching: Awaitable[None]) -> None:
+    try:
+        await reaching
+    except Unavailable as error:
+        why = type(error.__cause__ or error).__name__
+        raise Unavailable(f"{server} does not answer, or does not let us in ({why})") from error

@@ -1,0 +1,206 @@
+"""What is told while it happens: model calls and actions, under the place that is being worked on.
+
+The place is a context variable, set where a role begins its work, so that nothing in between passes it on.
+"""
+
+import asyncio
+import time
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import structlog
+from structlog.typing import EventDict
+
+from poweron_events.codec import ReceivedRequest
+from poweron_events.envelope import Recorded, event_id
+from poweron_events.event import ModelCall
+from poweron_events.fold.state import Workflow
+from poweron_events.request import RequestIdentity
+from poweron_events.stream import WorkflowEvent
+from poweron_services.telemetry import gen_ai
+from poweron_services.telemetry.milestones import MILLISECOND, ended, place_fields, place_of_work, span
+from poweron_services.telemetry.spans import Context, Kind, Sink, Span, Value, answer_context, context_of
+
+log = structlog.get_logger()
+
+_Under = tuple[Sink, Context]
+_ASKED: ContextVar[tuple[int, Context | None]] = ContextVar("poweron_asked", default=(0, None))
+_AT: ContextVar[Workflow | None] = ContextVar("poweron_at", default=None)
+_UNDER: ContextVar[_Under | None] = ContextVar("poweron_span", default=None)
+
+
+def begin(workflow: Workflow, sink: Sink | None) -> None:
+    """From here on, in this task, log lines name the place and the event acted upon, and spans stand under it."""
+    _AT.set(workflow)
+    if sink is not None:
+        _UNDER.set((sink, context_of(workflow.id, place_of_work(workflow))))
+
+
+def placed(_: object, __: str, line: EventDict) -> EventDict:
+    """A log line with the place and the event that are being acted upon; what it says itself stands."""
+    workflow = _AT.get()
+    if workflow is None:
+        return line
+    event = workflow.head.id if workflow.head else None
+    return {"workflow_id": workflow.id, "event_id": event, **place_fields(place_of_work(workflow)), **line}
+
+
+def asked(since_ms: int, received: ReceivedRequest) -> None:
+    """From here on, in this task, the request is being answered; it came at `since_ms`."""
+    structlog.contextvars.bind_contextvars(request_source=received.identity.source, request_id=received.identity.id)
+    _ASKED.set((since_ms, Context.read(received.traceparent)))
+
+
+@dataclass(slots=True)
+class Answering:
+    """The answer to a request, and what it comes of, as `traceparent`, if spans are wanted."""
+
+    event: WorkflowEvent
+    traceparent: str | None
+
+
+@contextmanager
+def answering(
+    workflow_id: str, identity: RequestIdentity, event: WorkflowEvent, sink: Sink | None
+) -> Generator[Answering, None, None]:
+    """An answer on its way to the log; another event may take its place until it is there."""
+    since_ms, upstream = _ASKED.get()
+    context = answer_context(workflow_id, identity, upstream)
+    answer = Answering(event, str(context) if sink is not None else None)
+    yield answer
+    event = answer.event
+    log.info(
+        "request answered",
+        workflow_id=workflow_id,
+        event_id=event_id(workflow_id, event),
+        answer=event.TYPE,
+        round=getattr(event, "round", None),
+    )
+    if sink is not None:
+        now, root = time.time_ns(), context_of(workflow_id, (getattr(event, "round", None) or 1, 0, 0, 0))
+        sink(
+            Span(
+                name="intake",
+                context=context,
+                parent=upstream or root,
+                began_ns=since_ms * MILLISECOND if since_ms else now,
+                ended_ns=now,
+                kind="consumer",
+                attributes={"poweron.workflow_id": workflow_id, "poweron.answer": event.TYPE},
+                link=root if upstream is not None else None,
+            )
+        )
+
+
+def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink | None) -> None:
+    """A log line, and a span, for each thing that an accepted event ended."""
+    for told in ended(before, after, recorded):
+        log.info(
+            told.message,
+            workflow_id=after.id,
+            event_id=recorded.envelope.id,
+            reason=told.reason,
+            **place_fields(told.place),
+            **told.facts,
+        )
+        if sink is not None:
+            sink(span(after, told))
+
+
+@dataclass(slots=True)
+class Telling:
+    """What is known of a call or an action by the time it is over."""
+
+    name: str
+    kind: Kind
+    attributes: dict[str, Value]
+    call: ModelCall | None = None
+    failed: str | None = None
+
+    def answered(self, call: ModelCall) -> None:
+        """The model has answered."""
+        self.call = call
+        log.debug(
+            "a model answered",
+            template=call.template,
+            provider=call.provider,
+            model=call.model,
+            input_tokens=call.input_tokens,
+            output_tokens=call.output_tokens,
+            cost_nano_usd=call.cost_nano_usd,
+            duration_ms=call.duration_ms,
+            tries=call.tries,
+        )
+
+    def ended(self, outcome: str) -> None:
+        """The action is over."""
+        self.attributes["poweron.outcome"] = outcome
+        self.failed = None if outcome == "done" else outcome
+
+
+def model_call(stage: str, template: str) -> AbstractContextManager[Telling]:
+    """A call of a model, whether it is answered or not."""
+    attributes: dict[str, Value] = {
+        gen_ai.OPERATION: gen_ai.CHAT,
+        "poweron.stage": stage,
+        "poweron.template": template,
+    }
+    return _told(Telling(gen_ai.CHAT, "client", attributes))
+
+
+def running(action: str) -> AbstractContextManager[Telling]:
+    """An action at work; the models that it calls stand under it."""
+    attributes: dict[str, Value] = {
+        gen_ai.OPERATION: gen_ai.EXECUTE_TOOL,
+        gen_ai.TOOL_NAME: action,
+        gen_ai.TOOL_TYPE: gen_ai.FUNCTION,
+    }
+    return _told(Telling(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
+
+
+def _told(telling: Telling) -> AbstractContextManager[Telling]:
+    under = _UNDER.get()
+    return nullcontext(telling) if under is None else _told_as_span(telling, *under)
+
+
+@contextmanager
+def _told_as_span(telling: Telling, sink: Sink, parent: Context) -> Generator[Telling, None, None]:
+    context, began = parent.child(), time.time_ns()
+    token = _UNDER.set((sink, context))
+    try:
+        yield telling
+    except BaseException as error:
+        telling.failed = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+        raise
+    finally:
+        _UNDER.reset(token)
+        sink(
+            Span(
+                name=telling.name,
+                context=context,
+                parent=parent,
+                began_ns=began,
+                ended_ns=time.time_ns(),
+                kind=telling.kind,
+                attributes=telling.attributes | _of_call(telling.call),
+                failed=telling.failed,
+            )
+        )
+
+
+def _of_call(call: ModelCall | None) -> dict[str, Value]:
+    if call is None:
+        return {}
+    return {
+        gen_ai.PROVIDER: call.provider,
+        gen_ai.RESPONSE_MODEL: call.model,
+        gen_ai.INPUT_TOKENS: call.input_tokens,
+        gen_ai.OUTPUT_TOKENS: call.output_tokens,
+        "poweron.cost_nano_usd": call.cost_nano_usd,
+        "poweron.duration_ms": call.duration_ms,
+        "poweron.tries": call.tries,
+        "poweron.prompt_ref": call.prompt_ref or "",
+        "poweron.answer_ref": call.answer_ref or "",
+    }

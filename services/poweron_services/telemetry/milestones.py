@@ -1,0 +1,191 @@
+"""What an accepted event ends: a step, an attempt at a task, a round; each is a span and a log line.
+
+Read from the fold before and after the event, so that only what counts is told, with the broker's times.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from poweron_events.envelope import Recorded
+from poweron_events.event import ModelCall
+from poweron_events.fold.costs import model_calls
+from poweron_events.fold.state import Phase, Place, Used, Workflow
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
+from poweron_events.refinement import RefinementDecided
+from poweron_services.telemetry.spans import Context, Span, Value, context_of
+
+IN_A_TASK: Final[frozenset[Phase]] = frozenset({"plan_actions", "review"})
+IN_A_STEP: Final[frozenset[Phase]] = frozenset(
+    {"select", "parameterize", "ready", "approve", "started", "draining", "observe", "refine"}
+)
+
+What = Literal["step", "task", "workflow"]
+MILLISECOND = 1_000_000  # nanoseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """Something that an event ended. `reason` is what a person or a model wrote: for log lines, never for spans."""
+
+    what: What
+    place: Place
+    began_ms: int
+    ended_ms: int
+    facts: Mapping[str, Value]
+    reason: str = field(default="", repr=False)
+    failed: str | None = None
+
+    @property
+    def message(self) -> str:
+        return {"step": "iteration ended", "task": "task ended", "workflow": "round ended"}[self.what]
+
+
+def place_of_work(workflow: Workflow) -> Place:
+    """The place that the workflow's next event is about; a round is planned and ended outside of its tasks."""
+    if workflow.phase in IN_A_STEP:
+        return workflow.place
+    round_number, task, attempt, _ = workflow.place
+    return (round_number, task, attempt, 0) if workflow.phase in IN_A_TASK else (round_number, 0, 0, 0)
+
+
+def place_fields(place: Place) -> dict[str, int]:
+    """The place as fields of log lines and spans, as far as it goes."""
+    names = ("round", "task", "attempt", "step")
+    return {name: number for name, number in zip(names, place, strict=True) if number}
+
+
+def ended(before: Workflow, after: Workflow, recorded: Recorded) -> list[Ended]:
+    """What an accepted event ends, the innermost first."""
+    if not before.is_open:
+        return []
+    found, over = list[Ended](), after.phase in ("closing", "ended")
+    if before.phase in IN_A_STEP or before.phase in IN_A_TASK:
+        was, now = before.place, after.place
+        if before.phase in IN_A_STEP and (over or after.phase == "review" or was != now):
+            found.append(_step(before, after, recorded))
+        if over or was[:3] != now[:3]:
+            found.append(_attempt(before, recorded))
+    if after.phase == "ended":
+        found.append(_round(after, recorded))
+    return found
+
+
+def span(workflow: Workflow, told: Ended) -> Span:
+    """It as a span: steps under their attempt, attempts under their round, later rounds under the first."""
+    context = context_of(workflow.id, told.place)
+    parent = _parent(told.place)
+    return Span(
+        name=told.what,
+        context=context,
+        parent=None if parent is None else context_of(workflow.id, parent),
+        began_ns=told.began_ms * MILLISECOND,
+        ended_ns=told.ended_ms * MILLISECOND,
+        attributes={
+            "poweron.workflow_id": workflow.id,
+            **{f"poweron.{name}": value for name, value in (place_fields(told.place) | dict(told.facts)).items()},
+        },
+        failed=told.failed,
+        link=_upstream(workflow, context) if told.what == "workflow" else None,
+    )
+
+
+def _parent(place: Place) -> Place | None:
+    round_number, task, attempt, step = place
+    if step:
+        return (round_number, task, attempt, 0)
+    if task:
+        return (round_number, 0, 0, 0)
+    return (1, 0, 0, 0) if round_number > 1 else None
+
+
+def _upstream(workflow: Workflow, own: Context) -> Context | None:
+    """What the round's opening came of, where that is in the trace of whoever asked."""
+    asked = Context.read(workflow.current.traceparent)
+    return asked if asked is not None and asked.trace_id != own.trace_id else None
+
+
+def _step(before: Workflow, after: Workflow, recorded: Recorded) -> Ended:
+    event, step = recorded.envelope.event, before.step
+    goes_on = after.phase in IN_A_STEP and before.place[:3] == after.place[:3]
+    facts: dict[str, Value] = {"decision": "continue" if goes_on else "stop"}
+    if step.selection is not None:
+        facts["action"] = step.selection.action
+    if step.completed is not None:
+        facts["success"] = step.completed.success
+    reason = ""
+    if isinstance(event, RefinementDecided):
+        facts |= event.iteration.model_dump() | {"classification": event.classification, "decided_by": event.decided_by}
+        reason = event.reason
+    else:
+        used = step.used + Used.by(_calls(recorded))
+        facts |= {
+            "input_tokens": used.input_tokens,
+            "output_tokens": used.output_tokens,
+            "cost_nano_usd": used.cost_nano_usd,
+            "duration_ms": recorded.time_ms - before.current.step_ms,
+        }
+        reason = _why(before, recorded)
+    return Ended(
+        what="step",
+        place=before.place,
+        began_ms=before.current.step_ms,
+        ended_ms=recorded.time_ms,
+        facts=facts,
+        reason=reason,
+        failed=_failed(recorded),
+    )
+
+
+def _calls(recorded: Recorded) -> tuple[ModelCall, ...]:
+    assert recorded.envelope.event is not None
+    return model_calls(recorded.envelope.event)
+
+
+def _why(before: Workflow, recorded: Recorded) -> str:
+    """Why a step ended without a refinement."""
+    event = recorded.envelope.event
+    if isinstance(event, ObservationRecorded):
+        return "The plan goes on." if event.observation.success else "The action did not succeed."
+    return str(getattr(event, "error", "") or getattr(event, "reason", "") or before.current.reason)
+
+
+def _attempt(before: Workflow, recorded: Recorded) -> Ended:
+    event, task = recorded.envelope.event, before.task
+    reviewed = event if isinstance(event, TaskReviewed) else None
+    facts: dict[str, Value] = {"task_type": task.plan.task_type, "steps": task.step.number, "actions": task.actions}
+    facts |= {"status": reviewed.status, "decided_by": reviewed.decided_by} if reviewed else {"status": "stopped"}
+    return Ended(
+        what="task",
+        place=(*before.place[:3], 0),
+        began_ms=before.current.attempt_ms,
+        ended_ms=recorded.time_ms,
+        facts=facts,
+        reason=reviewed.reason if reviewed else _why(before, recorded),
+        failed="task_failed" if reviewed and reviewed.status == "failed" else _failed(recorded),
+    )
+
+
+def _round(after: Workflow, recorded: Recorded) -> Ended:
+    round_, event = after.current, recorded.envelope.event
+    return Ended(
+        what="workflow",
+        place=(round_.number, 0, 0, 0),
+        began_ms=round_.opened_ms,
+        ended_ms=recorded.time_ms,
+        facts={
+            "ending": round_.ending or "",
+            "mode": round_.opening.workflow_mode,
+            "tasks": len(round_.tasks),
+            **round_.totals.model_dump(),
+            "duration_ms": recorded.time_ms - round_.opened_ms,
+        },
+        reason=event.reason if isinstance(event, RoundFailed | RoundCancelled) else round_.reason,
+        failed=None if round_.ending == "completed" else f"round_{round_.ending}",
+    )
+
+
+def _failed(recorded: Recorded) -> str | None:
+    event = recorded.envelope.event
+    return f"{event.stage}_failed" if isinstance(event, StageFailed) else None

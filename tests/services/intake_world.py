@@ -1,0 +1,215 @@
+"""Intake on a log in memory, as its tests run it: with rows that are as far as a test wants them to be."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from builders import requested
+from poweron_events import RequestApproval, RequestCancellation, RequestWorkflow, encode_request, topics
+from poweron_events.codec import decode
+from poweron_events.content import ContentStore
+from poweron_events.dead_letter import DeadLetter, read_dead_letter
+from poweron_events.errors import Unavailable
+from poweron_events.execution import ApprovalGranted
+from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.log import Message, Record
+from poweron_events.log.memory import MemoryLog
+from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
+from poweron_projections.snapshots import Approval as Asked
+from poweron_services.intake.intake import GROUP, URGENT_GROUP, Intake
+
+SOURCE = "/tests"
+TIME = "2026-11-22T00:00:00.000Z"
+PAGE = 2  # messages
+
+
+class Rows:
+    """Rows that hold what the log holds, unless they are told to stay behind, to be away or to fail."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self.behind = False
+        self.away = False
+        self.failing: set[str] = set()
+        self.looks = 0
+        self.ended = 0
+        self.stubs: dict[str, Stub] = {}
+        self.asked: Asked | None = None
+        self.replaced = 0  # look-ups that empty rows answer in place of these
+        self.history: list[ChatMessage] = []  # newest first
+        self.forgotten = 0  # looks at the history that rows answer which are being made anew
+        self.opened: Opening = requested()
+
+    async def positions(self) -> Mapping[int, int]:
+        self.looks += 1
+        if self.away:
+            raise Unavailable("Postgres is away")
+        ends = await self._log.ends(topics.EVENTS.name)
+        return dict.fromkeys(ends, 0) if self.behind else ends
+
+    async def answered(self, source: str, request_id: str) -> bool:
+        if request_id in self.failing:
+            raise KeyError(request_id)
+        return any(event.request.id == request_id for event in await events(self._log))
+
+    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
+        if self.replaced:
+            self.replaced -= 1
+            return 0, {}
+        return (await self._log.ends(topics.EVENTS.name))[partition], self.stubs
+
+    async def count_open(self, most: int) -> int:
+        opened = [each for each in await events(self._log) if isinstance(each, WorkflowRequested)]
+        return min(len(opened) - self.ended, most)
+
+    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> Asked | None:
+        if self.asked and any(isinstance(event, ApprovalGranted) for event in await events(self._log)):
+            return replace(self.asked, state="granted", waits=False)
+        return self.asked
+
+    async def closing(self, workflow_id: str) -> bool:
+        return any(isinstance(event, CancellationRequested) for event in await events(self._log))
+
+    async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
+        if self.forgotten and before_seq is None:
+            self.forgotten -= 1
+            return self.history[self.forgotten :][:PAGE] if self.forgotten else []
+        older = [each for each in self.history if before_seq is None or each.seq < before_seq]
+        return older[:PAGE]
+
+    async def opening(self, workflow_id: str, round_number: int) -> Opening:
+        return self.opened
+
+    async def spent(self, workflow_id: str, rounds: int) -> Spent:
+        return Spent(steps=2, retries=1, input_tokens=300, output_tokens=60, cost_nano_usd=9_000)
+
+
+@asynccontextmanager
+async def running(
+    log: MemoryLog,
+    rows: Rows,
+    max_open: int = 1_000,
+    default_language: str | None = None,
+    approve: Collection[str] = (),
+) -> AsyncGenerator[list[Any], None]:
+    """Intake at work, and what it logs."""
+    intake = Intake(
+        event_log=log,
+        answers=rows,
+        content=ContentStore.at("memory:///"),
+        instance="1",
+        now_ms=lambda: 0,
+        default_language=default_language,
+        max_open=max_open,
+        approve=approve,
+    )
+    task = asyncio.create_task(intake.run())
+    with capture_logs() as lines:
+        try:
+            yield lines
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+async def request(log: MemoryLog, request_id: str, prompt: str = "Write it.", key: bytes = b"k", **fields: Any) -> None:
+    asked = RequestWorkflow.model_construct(prompt=prompt, **fields)
+    value = encode_request(asked, source=SOURCE, request_id=request_id, time=TIME)
+    await log.append(topics.REQUESTS.name, [Message(key, value)])
+
+
+def away_once(call: Callable[..., Awaitable[Any]], *needed: object) -> Callable[..., Awaitable[Any]]:
+    """The call, which is not answered the first time that it is made with these arguments."""
+    away = [True]
+
+    async def called(*arguments: Any) -> Any:
+        if away[0] and all(each in arguments for each in needed):
+            away[0] = False
+            raise Unavailable("Kafka is away")
+        return await call(*arguments)
+
+    return called
+
+
+def overtaken_once(log: MemoryLog, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The call, which the first who makes it waits for until somebody else has answered."""
+    first = [True]
+
+    async def called(*arguments: Any) -> Any:
+        if first[0]:
+            first[0] = False
+            async with asyncio.timeout(10):
+                while not await events(log):  # noqa: ASYNC110 - nobody tells
+                    await asyncio.sleep(0.01)
+        return await call(*arguments)
+
+    return called
+
+
+async def records(log: MemoryLog, topic: str) -> list[Record]:
+    return [record async for batch in log.read(topic, {}, await log.ends(topic)) for record in batch]
+
+
+async def values(log: MemoryLog, topic: str) -> list[bytes]:
+    return [record.value or b"" for record in await records(log, topic)]
+
+
+async def events(log: MemoryLog) -> list[Any]:
+    return [event_of(value) for value in await values(log, topics.EVENTS.name)]
+
+
+@cache
+def event_of(value: bytes) -> Any:
+    return decode(value).event
+
+
+async def committed(log: MemoryLog, number: int, key: bytes = b"k") -> None:
+    """Wait until intake has committed this many requests of the key's partition."""
+    partition = log.partition_of(topics.REQUESTS.name, key)
+    async with asyncio.timeout(10):
+        while log._committed.get((topics.REQUESTS.name, GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def looked(rows: Rows, times: int) -> None:
+    async with asyncio.timeout(10):
+        while rows.looks < times:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def dead_letters(log: MemoryLog) -> list[DeadLetter]:
+    return [read_dead_letter(value) for value in await values(log, topics.DEAD_LETTERS.name)]
+
+
+async def passed_by_the_cancellations(log: MemoryLog, number: int) -> None:
+    partition = log.partition_of(topics.REQUESTS.name, b"k")
+    async with asyncio.timeout(10):
+        while log._committed.get((topics.REQUESTS.name, URGENT_GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def cancel(log: MemoryLog, request_id: str, workflow: str) -> None:
+    value = encode_request(
+        RequestCancellation(workflow_id=workflow, round=1), source=SOURCE, request_id=request_id, time=TIME
+    )
+    await log.append(topics.REQUESTS.name, [Message(b"k", value)])
+
+
+async def told(log: MemoryLog, number: int, type_: type = WorkflowRequested) -> None:
+    """Wait until intake has written so many events of a type."""
+    async with asyncio.timeout(10):
+        while sum(isinstance(event, type_) for event in await events(log)) < number:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
+async def approve(log: MemoryLog, request_id: str, workflow: str, **fields: Any) -> None:
+    given = {"round": 1, "task": 1, "attempt": 1, "step": 1, "parameters_sha256": "0" * 64, "decision": "approve"}
+    asked = RequestApproval(workflow_id=workflow, **{**given, **fields})
+    value = encode_request(asked, source=SOURCE, request_id=request_id, time=TIME)
+    await log.append(topics.REQUESTS.name, [Message(b"k", value)])

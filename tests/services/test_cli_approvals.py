@@ -1,0 +1,128 @@
+"""What the command line shows of an action that waits for a person, without any server."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from builders import Told, document
+from poweron_projections.entries import ApprovalEntry, DocumentEntry, WorkflowSummary
+from poweron_services.cli import query_commands
+from poweron_services.cli.approval_commands import shown
+from poweron_services.cli.query_commands import print_workflow
+
+HOSTILE = "a\x1b[2J\x9b\u202egnp.exe"
+HARMLESS = r"a\x1b[2J\x9b\u202egnp.exe"
+WORKFLOW = Told().id
+
+
+def asked(**fields: Any) -> ApprovalEntry:
+    entry = {
+        "workflow_id": WORKFLOW,
+        "round": 1,
+        "task": 1,
+        "attempt": 1,
+        "step": 1,
+        "action": "web.search",
+        "objective": "Look it up.",
+        "parameters": {"query": "roof"},
+        "parameters_sha256": "0" * 64,
+        "prompt": "What does a roof cost?",
+        "asked": "2026-11-22T10:00:00.000Z",
+        "expires": "2026-11-23T10:00:00.000Z",
+    }
+    return ApprovalEntry.model_validate(entry | fields)
+
+
+def test_what_is_decided_about_is_shown_with_what_was_asked_for_and_how_long_it_waits() -> None:
+    assert shown(asked()).plain.splitlines() == [
+        f"Workflow {WORKFLOW}: web.search",
+        "  asked for:  What does a roof cost?",
+        "  objective:  Look it up.",
+        "  waits since 2026-11-22 10:00:00, until 2026-11-23 10:00:00 (UTC)",
+        "  parameters: {",
+        '    "query": "roof"',
+        "  }",
+    ]
+
+
+def entry(name: str, label: str) -> DocumentEntry:
+    return DocumentEntry(**{**dict(document(name)), "round": 1, "label": label, "seq": 0})
+
+
+def test_the_documents_that_the_action_reads_are_named() -> None:
+    given = {"documentList": ["docList:round1_request", "docItem:r1d1:a.pdf", "docList:round1_task1_action1_gone"]}
+    found = [entry("a.pdf", "round1_request"), entry("b.pdf", "round1_request"), entry("c.pdf", "other")]
+    lines = shown(asked(parameters=given), found).plain.splitlines()
+    assert lines[3:5] == ["  documents:  round1_request: a.pdf, b.pdf", "  documents:  round1_task1_action1_gone: none"]
+
+
+def test_a_long_objective_keeps_its_indent_in_a_terminal() -> None:
+    lines = shown(asked(objective="Look it up in every paper there is."), width=40).plain.splitlines()
+    assert lines[2:4] == ["  objective:  Look it up in every paper", "              there is."]
+
+
+@pytest.mark.req("S23")
+@pytest.mark.parametrize("field", ["action", "objective", "prompt", "parameters"])
+def test_nothing_that_is_decided_about_acts_on_the_terminal(field: str) -> None:
+    text = shown(asked(**{field: {"query": HOSTILE, HOSTILE: [HOSTILE]} if field == "parameters" else HOSTILE})).plain
+    assert not {"\x1b", "\x9b", "\u202e"} & set(text)
+    assert HARMLESS.removeprefix(r"a\x1b") in text
+
+
+@pytest.mark.req("S23")
+def test_a_parameter_cannot_feign_another_line() -> None:
+    feigned = asked(parameters={"query": 'roof"\n}\nWorkflow: harmless'}, objective="a\n  parameters: {}")
+    assert len(shown(feigned).plain.splitlines()) == len(shown(asked()).plain.splitlines())
+
+
+def test_parameters_are_shown_in_full_since_the_answer_is_bound_to_them() -> None:
+    assert "x" * 4_000 in shown(asked(parameters={"query": "x" * 4_000})).plain
+
+
+def listed(capsys: pytest.CaptureFixture[str], **fields: Any) -> str:
+    """The workflow's line in the list."""
+    listed_in(**fields)
+    return capsys.readouterr().out
+
+
+def listed_in(**fields: Any) -> None:
+    """List the workflow."""
+    numbers = ("current_round", "current_task", "attempt", "current_step", "current_action", "steps", "tokens", "seq")
+    texts = ("workflow_mode", "message", "updated", "cursor")
+    given = {
+        **dict.fromkeys(numbers, 1),
+        **dict.fromkeys(texts, ""),
+        "workflow_id": WORKFLOW,
+        "status": "running",
+        "phase": "select",
+        "frozen": False,
+        "prompt": "Write it.",
+        "max_steps": 5,
+        "cost_nano_usd": 0,
+        "opened": "2026-11-22T10:00:00.000Z",
+    }
+    print_workflow(WorkflowSummary.model_validate(given | fields))
+
+
+def test_a_workflow_that_waits_for_a_person_stands_out_in_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(capsys, phase="approve") == f"{WORKFLOW}  2026-11-22 10:00  approval     Write it.\n"
+    assert listed(capsys, phase="act") == f"{WORKFLOW}  2026-11-22 10:00  running      Write it.\n"
+
+
+@pytest.mark.req("S23")
+def test_a_prompt_in_the_list_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(capsys, prompt=f"{HOSTILE}\nand more").endswith(f"  {HARMLESS} and more\n")
+
+
+def test_the_list_stays_a_table_in_a_terminal_of_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=True)
+    monkeypatch.setattr(query_commands, "stdout", terminal)
+    with terminal.capture() as captured:
+        listed_in(prompt="Which deadline is the earliest of all?", status="cancelled")
+        listed_in(prompt="Write it.", phase="approve")
+    assert captured.get().splitlines() == [
+        f"{WORKFLOW}  11-22 10:00  cancelled  Which deadline is…",
+        f"{WORKFLOW}  11-22 10:00  approval   Write it.",
+    ]

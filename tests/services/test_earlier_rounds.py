@@ -1,0 +1,165 @@
+"""Rounds that follow up: what a round knows of those before it, and the documents that it can name."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from builders import At, Told, completed, document, follow_up, planned, requested, reviewed, step
+from poweron_events.codec import dumps
+from poweron_events.content import ContentStore
+from poweron_events.errors import Unavailable
+from poweron_events.fold.history import render, reverse_chronological
+from poweron_events.fold.state import ChatMessage, Workflow
+from poweron_events.request import EarlierRounds, LabelledDocuments, Spent
+from poweron_services.decider.references import UnknownReference
+from poweron_services.intake.earlier_rounds import compact, looked_back
+from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.planner import generate_planning_prompt
+from poweron_services.roles.prompt_context import document_lines
+from poweron_services.roles.selector import generate_react_plan_selection_prompt
+
+OLD, NEW = document("old.pdf", document_id="r1d1"), document("new.pdf", document_id="r2d1")
+
+
+@pytest.fixture
+def content() -> ContentStore:
+    return ContentStore.at("memory:///")
+
+
+def first_round(*more: ChatMessage) -> tuple[Told, list[ChatMessage]]:
+    """A workflow whose first round has ended, and its messages, newest first."""
+    told = Told().tell(requested(documents=(OLD,)), planned(), *step(), reviewed(), completed())
+    return told, reverse_chronological((*told.workflow.current.messages, *more))
+
+
+def writing(count: int, *, seq: int = 100, documents: int = 1) -> list[ChatMessage]:
+    """Messages of steps that wrote documents, newest first."""
+    return [
+        ChatMessage(
+            seq=seq + number,
+            time_ms=0,
+            kind="step",
+            status="step",
+            round=1,
+            task=1,
+            step=number,
+            message=f"Wrote number {number}.",
+            documents_label=f"round1_task1_action{number}_process",
+            documents=tuple(
+                document(f"{number}-{part}.md", document_id=f"d{number}-{part}") for part in range(documents)
+            ),
+        )
+        for number in range(count, 0, -1)
+    ]
+
+
+async def second_round(content: ContentStore, told: Told, messages: Sequence[ChatMessage]) -> Workflow:
+    async def put(stored: bytes) -> str:
+        return await content.put(told.id, stored)
+
+    earlier = await looked_back(1, messages, Spent(steps=1), put)
+    return told.tell(follow_up(earlier=earlier, documents=(NEW,)), planned(round_number=2)).workflow
+
+
+@pytest.mark.req("R-01")
+async def test_documents_of_the_rounds_before_and_of_this_one_are_named_alike(content: ContentStore) -> None:
+    workflow = await second_round(content, *first_round())
+    named = await documents_named(
+        ["docList:round2_request", "docItem:r1d1:old.pdf", "docList:round1_task1_action1_extract"], workflow, content
+    )
+    assert [each.document_name for each in named] == ["new.pdf", "old.pdf", "text.md"]
+
+
+@pytest.mark.req("P-01")
+@pytest.mark.req("H-01")
+async def test_the_documents_and_the_history_of_this_round_come_first(content: ContentStore) -> None:
+    workflow = await second_round(content, *first_round())
+    assert [line.label for line in document_lines(workflow)] == [
+        "round2_request",
+        "round1_task1_action1_extract",
+        "round1_request",
+    ]
+    planning = generate_planning_prompt(workflow, {})
+    assert planning.earlier.startswith(
+        "[round 1, success] The grand total is 42.\n[round 1, task 1, success] Task 1 of 1"
+    )
+    assert planning.documents == document_lines(workflow)
+    selection = generate_react_plan_selection_prompt(workflow, {})
+    shown = selection.render().data
+    assert shown.index("\n[round 2]") < shown.index("\n[round 1,")
+    assert "docItem:r1d1:old.pdf" in selection.earlier
+
+
+@pytest.mark.req("H-03")
+async def test_the_history_of_the_rounds_before_is_what_prompts_showed_of_them(content: ContentStore) -> None:
+    told, messages = first_round()
+    workflow = await second_round(content, told, messages)
+    assert workflow.current.opening.earlier == EarlierRounds(  # type: ignore[union-attr]
+        last_round=1,
+        spent=Spent(steps=1),
+        history="\n".join(map(render, messages)),
+        documents=(
+            LabelledDocuments(label="round1_task1_action1_extract", documents=(document("text.md"),)),
+            LabelledDocuments(label="round1_request", documents=(OLD,)),
+        ),
+    )
+
+
+@pytest.mark.req("E-10")
+@pytest.mark.parametrize("said", ["Read it.", 'Größe "42"\n' * 500, "合計" * 2_000, "\N{GRINNING FACE}" * 9_000])
+async def test_the_history_takes_at_most_8_kb_and_says_what_it_left_out(content: ContentStore, said: str) -> None:
+    messages = [each.model_copy(update={"message": said}) for each in writing(200)]
+    told = compact(messages)
+    assert 5_500 < len(dumps(told)) <= 8_000
+    assert told.startswith(f"[round 1, task 1, step 200] {said.splitlines()[0][:100]}")
+    assert told.endswith(" older entries are left out.)")
+    assert len(told) <= 8_000
+
+
+@pytest.mark.req("R-01")
+@pytest.mark.req("E-10")
+async def test_a_document_that_the_opening_has_no_room_for_is_found_in_the_whole_history(content: ContentStore) -> None:
+    told, messages = first_round(*writing(300))
+    workflow = await second_round(content, told, messages)
+    earlier = workflow.current.opening.earlier  # type: ignore[union-attr]
+    assert len(dumps(earlier.model_dump(mode="json", by_alias=True))) < 25_000
+    assert earlier.documents[0].label == "round1_task1_action300_process"
+    assert sum(len(each.documents) for each in earlier.documents) + earlier.documents_left_out == 302
+    (found,) = await documents_named(["docItem:d1-0:1-0.md"], workflow, content)
+    assert found.document_name == "1-0.md"
+    (both, _) = await documents_named(["docItem:r1d1:old.pdf", "docItem:d300-0:300-0.md"], workflow, content)
+    assert both == OLD
+
+
+@pytest.mark.req("R-01")
+async def test_a_label_names_all_its_documents_or_is_looked_up(content: ContentStore) -> None:
+    told, messages = first_round(*writing(1, documents=99))
+    workflow = await second_round(content, told, messages)
+    assert "round1_request" in {line.label for line in document_lines(workflow)}
+    assert len(await documents_named(["docList:round1_task1_action1_process"], workflow, content)) == 99
+
+
+async def test_what_was_erased_is_refused_in_the_usual_words(content: ContentStore) -> None:
+    workflow = await second_round(content, *first_round(*writing(300)))
+    with pytest.raises(UnknownReference, match="names no document of this workflow"):
+        await documents_named(["docItem:d1-0:1-0.md"], workflow, ContentStore.at("memory:///"))
+
+
+async def test_a_third_round_knows_both_before_it(content: ContentStore) -> None:
+    told, first = first_round()
+    await second_round(content, told, first)
+    told.tell(*step(round_number=2), reviewed(round_number=2), completed(2, "The roof."))
+    messages = reverse_chronological((*told.workflow.current.messages, *first))
+
+    async def put(_: bytes) -> str:
+        raise Unavailable("nothing is left out")
+
+    earlier = await looked_back(2, messages, Spent(), put)
+    workflow = told.tell(follow_up(3, "3", earlier=earlier), planned(round_number=3)).workflow
+    assert [line.label for line in document_lines(workflow)] == [
+        "round2_task1_action1_extract",
+        "round2_request",
+        "round1_task1_action1_extract",
+        "round1_request",
+    ]
+    assert At.head(workflow).place["round"] == 3

@@ -1,0 +1,118 @@
+"""A person's answer to the question whether an action may run: which one is taken, and what is said of others."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from builders import requested
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
+from poweron_events.request import RequestApproval, Requester, RequestIdentity
+from poweron_projections.snapshots import Approval as Asked
+from poweron_services.config import Settings
+from poweron_services.decider.approval import Approval, joined
+from poweron_services.intake.approvals import answer, why_not
+
+HASH = "0" * 64
+WAITS = Asked("asked", HASH, due_ms=1_000, by=None, waits=True)
+HERE = "Step 1 of task 2 in round 1"
+
+
+def request(**fields: Any) -> RequestApproval:
+    given = {"round": 1, "task": 2, "attempt": 1, "step": 1, "parameters_sha256": HASH, "decision": "approve"}
+    return RequestApproval(workflow_id="w", **{**given, **fields})
+
+
+@pytest.mark.req("E-15")
+@pytest.mark.parametrize(
+    ("asked", "now_ms", "reason"),
+    [
+        (WAITS, 999, None),
+        (None, 0, f"{HERE} does not wait for an approval."),
+        (replace(WAITS, state="granted", waits=False, by="Ada"), 0, f"{HERE} was approved already by Ada."),
+        (replace(WAITS, state="denied", waits=False), 0, f"{HERE} was denied already."),
+        (replace(WAITS, waits=False), 0, f"{HERE} does not wait for an approval any more; its round was stopped."),
+        (
+            replace(WAITS, parameters_sha256="1" * 64),
+            0,
+            f"{HERE} waits with other parameters than those that the answer is about; look at them again.",
+        ),
+        (WAITS, 1_000, "The time in which step 1 of task 2 in round 1 could be approved is over."),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_with_a_sentence(
+    asked: Asked | None, now_ms: int, reason: str | None
+) -> None:
+    assert why_not(request(), asked, now_ms) == reason
+
+
+@pytest.mark.req("E-15")
+@pytest.mark.parametrize(("decision", "event"), [("approve", ApprovalGranted), ("deny", ApprovalDenied)])
+def test_an_answer_keeps_who_gave_it_and_why_and_to_which_parameters(decision: str, event: type) -> None:
+    asked = RequestIdentity(source="/tests", id="1")
+    found = answer(request(decision=decision, reason="So be it.", requester=Requester(name="Ada")), asked)
+    assert isinstance(found, event)
+    assert (found.requester.name, found.reason, found.parameters_sha256, found.request) == (
+        "Ada",
+        "So be it.",
+        HASH,
+        asked,
+    )
+
+
+# --- which actions wait --------------------------------------------------------------------------------
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize(
+    ("patterns", "marked"),
+    [
+        ("", set()),
+        ("web.*", {"web.search", "web.read"}),
+        ("web", {"web.search", "web.read"}),
+        ("web.read, ai.process", {"web.read", "ai.process"}),
+        ("*", {"web.search", "web.read", "ai.process", "webmail.send"}),
+    ],
+)
+def test_patterns_mark_actions(patterns: str, marked: set[str]) -> None:
+    given = tuple(filter(None, patterns.split(", ")))
+    names = ("web.search", "web.read", "ai.process", "webmail.send")
+    assert {name for name in names if Approval(frozenset(given)).is_needed(name, requested())} == marked
+    assert {name for name in names if Approval().is_needed(name, requested(approve=given))} == marked
+
+
+@pytest.mark.req("E-08")
+def test_more_patterns_than_an_event_holds_mark_everything() -> None:
+    assert joined(("web.*",), ("ai", "web.*"), ()) == ("ai", "web.*")
+    assert joined(("web.*",), ("*",)) == ("*",)
+    assert joined((f"a.x{number}" for number in range(100)), ("b",)) == ("*",)
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize(
+    "wrong", ["ai.proces", "web.*,mail.*", "w.b", "web.*.read", "web,*.read", "ai process", "web.", ".read"]
+)
+def test_a_pattern_that_names_no_actions_is_refused_with_a_sentence(wrong: str) -> None:
+    with pytest.raises(ValidationError, match=r"means no action; there are ai\.process, document\.extract, "):
+        Settings(approve=wrong)
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize("right", ["web", "web.*", "web.search, ai", "*", "document.generateReport,", ""])
+def test_every_way_to_mean_an_action_of_the_catalog_can_be_set(right: str) -> None:
+    assert Settings(approve=right).approve_patterns == {each.strip() for each in right.split(",") if each.strip()}
+
+
+@pytest.mark.req("E-16")
+@pytest.mark.parametrize(
+    ("given", "expected_ms"), [("90s", 90_000), ("30m", 1_800_000), ("12h", 43_200_000), ("7d", 604_800_000)]
+)
+def test_how_long_an_approval_is_waited_for_is_written_with_its_unit(given: str, expected_ms: int) -> None:
+    assert Settings(approval_expires=given).approval_expires_ms == expected_ms
+
+
+@pytest.mark.parametrize("wrong", ["7", "0d", "d", "-1d", "1w", "1.5h", "999999d"])
+def test_what_is_no_duration_is_refused_with_a_sentence(wrong: str) -> None:
+    with pytest.raises(ValidationError, match="is no duration; write it like `30m`, `12h` or `7d`"):
+        Settings(approval_expires=wrong)

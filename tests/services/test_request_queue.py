@@ -1,0 +1,68 @@
+"""A lane alone: what is tried again, and what is given up so that the requests behind it are committed."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, Refused, Unavailable
+from poweron_events.log import Message, Record
+from poweron_events.log.memory import MemoryLog
+from poweron_services.intake.request_queue import TRIES, Lane
+
+
+class Requests:
+    """One request of a log in memory: how often it was handled, and what became of it."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.handled = 0
+        self.reasons: list[str] = []
+        self.settled = asyncio.Event()
+
+    def raising(self, error: Exception, times: int) -> Callable[[Record], Awaitable[None]]:
+        async def handle(_: Record) -> None:
+            self.handled += 1
+            if self.handled <= times:
+                raise error
+            self.settled.set()
+
+        return handle
+
+    async def give_up(self, _: Record, reason: str) -> None:
+        self.reasons.append(reason)
+        self.settled.set()
+
+    @asynccontextmanager
+    async def run(self, handle: Callable[[Record], Awaitable[None]]) -> AsyncGenerator[None, None]:
+        await self.log.append(topics.REQUESTS.name, [Message(b"k", b"a request")])
+        task = asyncio.create_task(Lane(self.log, "lane", lambda _: True, handle, self.give_up).run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+@pytest.mark.req("E-14")
+@pytest.mark.parametrize("error", [Refused("not that"), KeyError("a bug")])
+@pytest.mark.usefixtures("logged")
+async def test_what_will_fail_again_is_given_up_after_the_last_try(error: Exception) -> None:
+    requests = Requests()
+    async with requests.run(requests.raising(error, times=99)), asyncio.timeout(10):
+        await requests.settled.wait()
+    assert requests.handled == TRIES
+    assert requests.reasons == [f"intake met an unexpected error 5 times: {error!r}"]
+
+
+@pytest.mark.req("E-15")
+@pytest.mark.parametrize("error", [Unavailable("away"), Conflict("somebody was first")])
+@pytest.mark.usefixtures("logged")
+async def test_what_may_pass_is_tried_until_it_has_passed(error: Exception) -> None:
+    requests = Requests()
+    async with requests.run(requests.raising(error, times=TRIES + 1)), asyncio.timeout(10):
+        await requests.settled.wait()
+    assert requests.handled == TRIES + 2
+    assert requests.reasons == []

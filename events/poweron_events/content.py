@@ -21,7 +21,7 @@ from typing import Any
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 
-from poweron_events.errors import CONTENT_STORE, Refused, Unavailable
+from poweron_events.errors import Refused, Unavailable
 
 KEY_BYTES = 32
 AT_ONCE = 64_000  # bytes; a local folder takes so few before a thread would have begun
@@ -178,7 +178,7 @@ def _translated(missing: str) -> Generator[None, None, None]:
     except (NotFoundError, FileNotFoundError) as error:
         raise MissingContent(missing) from error
     except (BaseError, OSError) as error:
-        raise Unavailable(f"{CONTENT_STORE} did not answer: {error}") from error
+        raise Unavailable(f"The content store did not answer: {error}", code="content_store_unavailable") from error
 
 
 def _erased(workflow_id: str) -> AbstractContextManager[None]:

@@ -7,26 +7,39 @@ PowerOnError
     └── Unserved  nobody does the work now; the request stands, so do not ask again
 """
 
-from typing import Final
-
-CONTENT_STORE: Final = "The content store"
-"""What an error that tells of it calls it, so that a person can be told where to look."""
+from poweron_events.codes import Code
 
 
 class PowerOnError(Exception):
-    """Every error that PowerOn raises on purpose."""
+    """Every error that PowerOn raises on purpose: a sentence for people, and a code (`codes`) for programs.
+
+    `detail` says more for the log, such as which setting is in the way: no model is shown it.
+    """
+
+    code: Code = "unexpected_error"
+
+    def __init__(self, sentence: str, *, code: Code | None = None, detail: str = "") -> None:
+        super().__init__(sentence)
+        self.code = code or self.code
+        self.detail = detail
 
 
 class Refused(PowerOnError):
     """The input cannot be accepted and will not be next time either."""
 
+    code = "refused"
+
 
 class Conflict(PowerOnError):
     """Somebody else was first; what was read is no longer true."""
 
+    code = "conflict"
+
 
 class Unavailable(PowerOnError):
     """A service could not be reached or did not answer in time; its outcome may be unknown."""
+
+    code = "unavailable"
 
 
 class Unserved(Unavailable):

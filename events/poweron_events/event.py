@@ -14,6 +14,8 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, EncodedBytes, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
+from poweron_events.codes import Code
+
 PREFIX = "poweron."
 
 CATALOGUE = 2
@@ -156,6 +158,14 @@ class DocumentRef(Model):
     mime_type: str = Field(max_length=255)
     size: Count
     content: Commitment
+
+
+class UnreadDocument(Model):
+    """A document that could not be read, or not all of it. The reason is a sentence that begins with its name."""
+
+    document_name: FreeText = Field(min_length=1, max_length=255)
+    code: Code
+    reason: FreeText = Field(max_length=1_000)
 
 
 class CriterionProgress(Model):

@@ -4,9 +4,11 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from poweron_events.codes import Code
 from poweron_events.event import (
     MAX_CALLS,
     ActionName,
+    Count,
     DocumentRef,
     FreeText,
     Milliseconds,
@@ -15,11 +17,14 @@ from poweron_events.event import (
     Sha256,
     StepEvent,
     TryEvent,
+    UnreadDocument,
 )
 from poweron_events.request import Requester, RequestIdentity
 
 MAX_TRIES = 5
 """How often a `pure` or `idempotent` action is started before it counts as crashed (E-08)."""
+
+MAX_UNREAD = 100  # documents of one result that are told one by one
 
 EffectClass = Literal["pure", "idempotent", "at_most_once"]
 Outcome = Literal["done", "failed", "denied", "not_begun", "crashed", "unknown", "cancelled"]
@@ -86,6 +91,14 @@ class ActionCompleted(TryEvent):
     success: bool
     outcome: Outcome
     error: FreeText | None = Field(default=None, max_length=4_000)
+    detail: FreeText = Field(default="", max_length=2_000)
+    """More of the error, for the log: no model is shown it."""
+    code: Code | None = None
+    """Why there is no success; None where there is."""
+    unread: tuple[UnreadDocument, ...] = Field(default=(), max_length=MAX_UNREAD)
+    """Documents of which the action could not read everything; those of which it read nothing come first."""
+    unread_left_out: Count = 0
+    """How many more there are, for which this event has no room."""
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
     result_label: str = Field(max_length=255)
     notes: tuple[FreeText, ...] = ()

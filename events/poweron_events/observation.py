@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from poweron_events.event import Count, FreeText, Model, StepEvent
+from poweron_events.codes import Code
+from poweron_events.event import Count, FreeText, Model, StepEvent, UnreadDocument
 
 MAX_PREVIEWS = 5
 MAX_SNIPPET = 300  # characters
@@ -41,6 +42,10 @@ class Observation(Model):
     result_label: str
     documents_count: Count
     previews: tuple[Preview, ...] = Field(default=(), max_length=MAX_PREVIEWS)
+    code: Code | None = None
+    """Why there is no success; None where there is."""
+    unread: tuple[UnreadDocument, ...] = Field(default=(), max_length=MAX_NOTES)
+    """Together with the notes at most 8."""
     notes: tuple[Annotated[FreeText, Field(max_length=MAX_NOTE)], ...] = Field(default=(), max_length=MAX_NOTES)
     links: tuple[str, ...] = Field(default=(), max_length=MAX_LINKS)
     truncated: bool = False

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from poweron_events.codes import Code
 from poweron_events.event import (
     MAX_CALLS,
     Count,
@@ -39,6 +40,7 @@ class TaskReviewed(TaskEvent):
 
     status: Classification
     reason: FreeText = Field(default="", max_length=2_000)
+    code: Code | None = None
     improvements: tuple[FreeText, ...] = ()
     criteria_progress: tuple[CriterionProgress, ...] = ()
     decided_by: DecidedBy = "model"
@@ -62,6 +64,9 @@ class AnswerRejected(StageEvent):
     try_: Number = Field(alias="try")
     stage: AskedStage
     reason: FreeText = Field(max_length=2_000)
+    detail: FreeText = Field(default="", max_length=2_000)
+    """More of the reason, for the log: no model is shown it."""
+    code: Code | None = None
     model_call: ModelCall
 
 
@@ -70,6 +75,7 @@ class StageFailed(StageEvent):
 
     stage: Stage
     error: FreeText = Field(max_length=4_000)
+    code: Code | None = None
     tries: Number
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
     """Of answers that came, but could not be kept or recorded as what they were."""
@@ -100,6 +106,7 @@ class RoundFailed(RoundEnd):
     """The round ended without doing what it was asked for."""
 
     reason: FreeText = Field(max_length=4_000)
+    code: Code | None = None
 
 
 class RoundCancelled(RoundEnd):

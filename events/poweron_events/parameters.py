@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from poweron_events.codes import Code
 from poweron_events.event import FreeText, JsonValues, Model, ModelCall, StepEvent, TryEvent
 from poweron_events.selection import DecidedBy
 
@@ -32,4 +33,7 @@ class ParametersRejected(TryEvent):
     """The parameters could not be accepted; the second refusal ends the attempt."""
 
     reason: FreeText = Field(max_length=2_000)
+    detail: FreeText = Field(default="", max_length=2_000)
+    """More of the reason, for the log: no model is shown it."""
+    code: Code | None = None
     model_call: ModelCall | None = None

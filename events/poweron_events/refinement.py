@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from poweron_events.codes import Code
 from poweron_events.event import Count, CriterionProgress, FreeText, Milliseconds, Model, ModelCall, StepEvent
 from poweron_events.selection import DecidedBy
 
@@ -24,6 +25,8 @@ class RefinementDecided(StepEvent):
 
     decision: Literal["continue", "stop"]
     reason: FreeText = Field(max_length=2_000)
+    code: Code | None = None
+    """Why the loop stops; None where it goes on."""
     hint: FreeText | None = Field(default=None, max_length=2_000)
     classification: Classification
     improvements: tuple[FreeText, ...] = ()

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, FailFast, Field, Tag, field_validator
 
+from poweron_events.codes import Code
 from poweron_events.event import (
     Base64,
     Commitment,
@@ -266,6 +267,8 @@ class RequestRefused(Event):
 
     request: RequestIdentity
     reason: RefusalReason
+    code: Code | None = None
+    """The reason, told more finely."""
     detail: FreeText = Field(default="", max_length=2_000)
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from poweron_events.codes import Code
 from poweron_events.event import ActionName, FreeText, Model, ModelCall, StepEvent, TryEvent
 
 DecidedBy = Literal["model", "guard", "plan"]
@@ -61,4 +62,7 @@ class SelectionRejected(TryEvent):
     """The answer to the selection was not one allowed action; the second refusal ends the attempt."""
 
     reason: FreeText = Field(max_length=2_000)
+    detail: FreeText = Field(default="", max_length=2_000)
+    """More of the reason, for the log: no model is shown it."""
+    code: Code | None = None
     model_call: ModelCall | None = None

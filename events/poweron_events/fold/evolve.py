@@ -7,6 +7,7 @@ These are the transition rules number 1 (`request.LAWS`): they never change unde
 
 from typing import Any, Final, assert_never
 
+from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
 from poweron_events.event import CATALOGUE
 from poweron_events.execution import (
@@ -30,7 +31,7 @@ from poweron_events.fold.state import (
     change_step,
     change_task,
     max_steps,
-    refusals,
+    rejections,
     task_context,
 )
 from poweron_events.observation import ObservationRecorded
@@ -161,9 +162,9 @@ InRound = Turn | CancellationRequested | DeadlinePassed | ActionCompleted | Appr
 def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> Workflow | None:
     match event:
         case CancellationRequested():
-            return _stop(workflow, "cancelled", event.reason)
+            return _stop(workflow, "cancelled", event.reason, "cancelled")
         case DeadlinePassed():
-            return _stop(workflow, "failed", TIME_IS_OVER)
+            return _stop(workflow, "failed", TIME_IS_OVER, "deadline")
         case ActionCompleted():
             return _completed(workflow, recorded, event)
         case ApprovalGranted() | ApprovalDenied():
@@ -230,15 +231,15 @@ def _to(workflow: Workflow, phase: Phase) -> Workflow:
     return workflow._replace(phase=phase)
 
 
-def _stop(workflow: Workflow, ending: Ending, reason: str) -> Workflow | None:
+def _stop(workflow: Workflow, ending: Ending, reason: str, code: Code) -> Workflow | None:
     """Stop the round; a started action drains first: only its end is still awaited."""
     if workflow.phase in ("closing", "draining"):
         return None
-    return _close(workflow, ending, reason, "draining" if workflow.phase == "started" else "closing")
+    return _close(workflow, ending, reason, code, "draining" if workflow.phase == "started" else "closing")
 
 
-def _close(workflow: Workflow, ending: Ending, reason: str, phase: Phase = "closing") -> Workflow:
-    return workflow._replace(phase=phase, round=workflow.current._replace(ending=ending, reason=reason))
+def _close(workflow: Workflow, ending: Ending, reason: str, code: Code | None, phase: Phase = "closing") -> Workflow:
+    return workflow._replace(phase=phase, round=workflow.current._replace(ending=ending, reason=reason, code=code))
 
 
 def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
@@ -250,7 +251,7 @@ def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
 def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | None:
     """The role stays where it is: it asks once more, or decides without the model."""
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
-    next_try = len(refusals(workflow)) + 1
+    next_try = len(rejections(workflow)) + 1
     if not here or event.stage != workflow.phase or event.try_ != next_try or next_try > MAX_REFUSALS:
         return None
     return workflow._replace(round=workflow.current._replace(rejected=(*workflow.current.rejected, event)))
@@ -260,7 +261,7 @@ def _stage_failed(workflow: Workflow, event: StageFailed) -> Workflow | None:
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     if not here or event.stage != workflow.phase:
         return None
-    return _close(workflow, "failed", event.error)
+    return _close(workflow, "failed", event.error, event.code)
 
 
 def _planned(workflow: Workflow, recorded: Recorded, event: TasksPlanned) -> Workflow | None:
@@ -284,7 +285,7 @@ def _actions_planned(workflow: Workflow, event: ActionsPlanned) -> Workflow:
 
 
 def _selected(workflow: Workflow, event: ActionSelected) -> Workflow:
-    step = workflow.step._replace(selection=event, try_=1, refusals=())
+    step = workflow.step._replace(selection=event, try_=1, rejected=())
     return change_task(workflow, "parameterize", step=step, actions=workflow.task.actions + 1, announced=True)
 
 
@@ -292,10 +293,10 @@ def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) 
     step = workflow.step
     if event.try_ != step.try_:
         return None
-    refused = change_step(workflow, try_=step.try_ + 1, refusals=(*step.refusals, event.reason))
+    refused = change_step(workflow, try_=step.try_ + 1, rejected=(*step.rejected, event))
     if event.try_ < MAX_REFUSALS:
         return change_task(refused, announced=True)
-    return change_task(refused, "review", announced=True, refused=event.reason)
+    return change_task(refused, "review", announced=True, refused=event)
 
 
 def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
@@ -361,6 +362,7 @@ def _refined(workflow: Workflow, event: RefinementDecided) -> Workflow:
         "select" if goes_on else "review",
         step=Step(workflow.step.number + 1) if goes_on else workflow.step,
         stopped="" if goes_on else event.reason,
+        stop_code=None if goes_on else event.code,
         hint=event.hint,
         improvements=event.improvements,
         progress=event.criteria_progress or task.progress,
@@ -380,10 +382,10 @@ def _reviewed(workflow: Workflow, recorded: Recorded, event: TaskReviewed) -> Wo
         return _next_attempt(workflow, event)
     reviewed = change_task(workflow, progress=event.criteria_progress or task.progress)
     if event.status != "success":
-        return _close(reviewed, "failed", event.reason)
+        return _close(reviewed, "failed", event.reason, event.code)
     if task.number < len(workflow.current.tasks):
         return _begin_task(reviewed, task.number + 1, recorded.time_ms)
-    return _close(reviewed, "completed", event.reason)
+    return _close(reviewed, "completed", event.reason, event.code)
 
 
 def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
@@ -394,6 +396,7 @@ def _next_attempt(workflow: Workflow, event: TaskReviewed) -> Workflow:
         retries=task.retries + 1,
         refused=None,
         stopped="",
+        stop_code=None,
         hint=None,
         improvements=event.improvements,
         progress=event.criteria_progress or task.progress,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from poweron_events.envelope import Recorded
 from poweron_events.event import FreeText
 from poweron_events.fold.state import ChatMessage, MessageKind, MessageStatus, Workflow, request_label
-from poweron_events.observation import ObservationRecorded
+from poweron_events.observation import Observation, ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, TaskReviewed
 from poweron_events.request import RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected, SelectionRejected
@@ -98,7 +98,9 @@ def _step_done(before: Workflow, recorded: Recorded, event: ObservationRecorded)
         summary=event.summary,
         documents_label=completed.result_label if completed.documents else None,
         documents=completed.documents,
-        findings=event.observation.notes,
+        findings=findings(event.observation),
+        unread=completed.unread,
+        unread_left_out=completed.unread_left_out,
         learnings=selection.learnings,
     )
 
@@ -137,6 +139,11 @@ def _round_ended(
         success=isinstance(event, RoundCompleted),
         documents=event.documents,
     )
+
+
+def findings(observation: Observation) -> tuple[FreeText, ...]:
+    """What an observation says in sentences: of documents that were not read, then its notes."""
+    return (*(document.reason for document in observation.unread), *observation.notes)
 
 
 def reverse_chronological(messages: Iterable[ChatMessage]) -> list[ChatMessage]:

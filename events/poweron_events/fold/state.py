@@ -9,15 +9,16 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypedDict
 
+from poweron_events.codes import Code
 from poweron_events.envelope import Cause
-from poweron_events.event import CriterionProgress, DocumentRef, FreeText, Model, ModelCall
+from poweron_events.event import CriterionProgress, DocumentRef, FreeText, Model, ModelCall, UnreadDocument
 from poweron_events.execution import ActionCompleted, ApprovalDenied, ApprovalGranted, EffectClass
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import AnswerRejected, Totals
-from poweron_events.parameters import ParametersSet
+from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.planning import PlannedAction, TaskPlan
 from poweron_events.request import RoundRequested, WorkflowRequested
-from poweron_events.selection import ActionSelected
+from poweron_events.selection import ActionSelected, SelectionRejected
 
 Phase = Literal[
     "none",
@@ -47,6 +48,8 @@ Ending = Literal["completed", "failed", "cancelled"]
 MessageKind = Literal["workflow_start", "task_start", "step", "task_end", "round_end"]
 MessageStatus = Literal["first", "step", "last"]
 Opening = WorkflowRequested | RoundRequested
+Rejection = AnswerRejected | SelectionRejected | ParametersRejected
+"""An answer of a model that could not be used."""
 
 
 class ChatMessage(Model):
@@ -67,6 +70,8 @@ class ChatMessage(Model):
     documents_label: str | None = None
     documents: tuple[DocumentRef, ...] = ()
     findings: tuple[FreeText, ...] = ()
+    unread: tuple[UnreadDocument, ...] = ()
+    unread_left_out: int = 0
     learnings: tuple[FreeText, ...] = ()
 
 
@@ -116,7 +121,7 @@ class Step(NamedTuple):
 
     number: int
     try_: int = 1
-    refusals: tuple[str, ...] = ()
+    rejected: tuple[SelectionRejected | ParametersRejected, ...] = ()
     selection: ActionSelected | None = None
     parameters: ParametersSet | None = None
     approval: Literal["asked", "granted", "denied"] | None = None
@@ -140,9 +145,12 @@ class Task(NamedTuple):
     waited_ms: int = 0
     used: Used = Used()
     announced: bool = False
-    refused: str | None = None
+    refused: SelectionRejected | ParametersRejected | None = None
+    """The second refusal in a row, after which the attempt is over."""
     stopped: FreeText = ""
-    """Why the last refinement said to stop."""
+    """Why the last refinement said to stop, as a sentence."""
+    stop_code: Code | None = None
+    """Why it did."""
     hint: str | None = None
     improvements: tuple[str, ...] = ()
     progress: tuple[CriterionProgress, ...] = ()
@@ -169,6 +177,8 @@ class Round(NamedTuple):
     retries: int = 0
     ending: Ending | None = None
     reason: str = ""
+    code: Code | None = None
+    """Why the round fails."""
     rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0
@@ -269,13 +279,13 @@ def max_steps(workflow: Workflow) -> int:
     return min(limit, workflow.task.plan.max_steps or limit)
 
 
-def refusals(workflow: Workflow) -> tuple[str, ...]:
-    """Why the answers to the stage at hand could not be used so far."""
+def rejections(workflow: Workflow) -> tuple[Rejection, ...]:
+    """The answers to the stage at hand that could not be used so far."""
     if workflow.phase in ("select", "parameterize"):
-        return workflow.step.refusals
+        return workflow.step.rejected
     here = (workflow.phase, *workflow.place)
     return tuple(
-        event.reason
+        event
         for event in workflow.current.rejected
         if (event.stage, event.round, event.task, event.attempt, event.step) == here
     )

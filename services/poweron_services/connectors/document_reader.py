@@ -14,11 +14,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
+from poweron_events.codec import writable
+from poweron_events.codes import UnreadCode
 from poweron_events.errors import Refused, Unavailable
+from poweron_events.event import UnreadDocument
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, parse_markdown
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
 from poweron_services.connectors.documents_child.media_types import sniff
-from poweron_services.decider.unread_documents import unreadable
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -34,13 +36,18 @@ __all__ = [
 CHILD = "poweron_services.connectors.documents_child"
 BYTES_PER_CHARACTER = 6  # of the child's answer, at most: UTF-8, or an escape such as \u001f
 CHUNK = 1 << 16  # bytes
+MAX_NAME, MAX_REASON = 255, 1_000  # characters, of an event
+UNNAMED = "document"
 
 
 class UnreadableDocument(Refused):
     """The document holds nothing that can be read; the message says what happened and what to do next."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(unreadable(name, why))
+    def __init__(self, name: str, why: str, code: UnreadCode) -> None:
+        super().__init__(f"{name!r} {why}", code=code)
+        self.document = UnreadDocument(
+            document_name=name[:MAX_NAME] or UNNAMED, code=code, reason=writable(str(self))[:MAX_REASON]
+        )
 
 
 async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:
@@ -51,19 +58,22 @@ async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) ->
     start no process now. Cancelling kills the child.
     """
     if not data:
-        raise UnreadableDocument(name, "is empty; check that it was saved and handed over completely.")
+        raise UnreadableDocument(
+            name, "is empty; check that it was saved and handed over completely.", "document_empty"
+        )
     if len(data) > limits.input_bytes:
         raise UnreadableDocument(
             name,
             f"has {len(data) // MEGABYTE} MB, more than the {limits.input_bytes // MEGABYTE} MB "
             f"that a document may have; hand over a smaller part of it.",
+            "document_too_large",
         )
     question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
     try:
         async with asyncio.timeout(limits.wall_seconds), _child() as child:
             answer = await _ask(child, [question, data], limits)
     except TimeoutError:
-        raise UnreadableDocument(name, _too_slow(limits)) from None
+        raise UnreadableDocument(name, _too_slow(limits), "document_timeout") from None
     return await asyncio.to_thread(_understood, answer, name, limits)
 
 
@@ -112,9 +122,9 @@ def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
     try:
         said: dict[str, Any] = json.loads(answer)
     except ValueError:
-        raise UnreadableDocument(name, _silent(limits)) from None
+        raise UnreadableDocument(name, _silent(limits), "document_damaged") from None
     if "unreadable" in said:
-        raise UnreadableDocument(name, said["unreadable"])
+        raise UnreadableDocument(name, said["unreadable"], said["code"])
     document = said["document"]
     sections = tuple(Section(**section) for section in document.pop("sections"))
     return ExtractedDocument(sections=sections, notes=tuple(document.pop("notes")), **document)

@@ -7,15 +7,18 @@ from itertools import chain
 from typing import Final
 
 from poweron_events.codec import dumps, sha256
+from poweron_events.errors import Refused
 from poweron_events.execution import ApprovalDenied, ApprovalGranted, ApprovalRequested
 from poweron_events.fold.state import Opening, Workflow, step_place
-from poweron_events.observation import Observation
 from poweron_events.request import MAX_PATTERNS, Requester
 from poweron_services.decider.validation import matches
 
 DAY: Final = 86_400_000  # milliseconds
-DENIED: Final = "The action was denied by"
 EXPIRED: Final = "Nobody approved the action in time."
+
+
+class NotApproved(Refused):
+    """The action must not run, since nobody approved it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,17 @@ class Approval:
             expires_ms=self.expires_ms,
         )
 
-    def why_not(self, workflow: Workflow) -> str | None:
-        """Why the action must not run, as a sentence; None if it may."""
+    def why_not(self, workflow: Workflow) -> NotApproved | None:
+        """Why the action must not run; None if it may."""
         match workflow.step.answer:
             case ApprovalDenied() as denied:
                 return _denied(denied)
             case ApprovalGranted(parameters_sha256=approved) if approved != parameters_sha256(workflow):
-                return "What was approved are other parameters than these."
+                return NotApproved("What was approved are other parameters than these.", code="other_parameters")
             case None if self.must_be_asked(workflow):
-                return "Somebody has to approve this action, and nobody was asked."
+                return NotApproved(
+                    "Somebody has to approve this action, and nobody was asked.", code="approval_missing"
+                )
         return None
 
 
@@ -90,14 +95,9 @@ def by_whom(requester: Requester) -> str:
     return requester.name or "somebody who gave no name"
 
 
-def _denied(denied: ApprovalDenied) -> str:
-    """On one line: of an action that did not run, the loop is told the first line only."""
+def _denied(denied: ApprovalDenied) -> NotApproved:
     if denied.request is None:
-        return denied.reason
+        return NotApproved(denied.reason, code="approval_expired")
     because = f": {denied.reason}" if denied.reason else ", without a reason."
-    return " ".join(f"{DENIED} {by_whom(denied.requester)}{because}".split())
-
-
-def tells_of_a_denial(observation: Observation) -> bool:
-    """Whether the action did not run since somebody denied it, or nobody approved it in time."""
-    return not observation.success and any(note.startswith((DENIED, EXPIRED)) for note in observation.notes)
+    sentence = " ".join(f"The action was denied by {by_whom(denied.requester)}{because}".split())
+    return NotApproved(sentence, code="approval_denied")

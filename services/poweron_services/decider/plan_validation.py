@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from poweron_events.catalog import ActionSpec
+from poweron_events.errors import Refused
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import Workflow, max_steps, result_label
 from poweron_events.planning import PlannedAction
@@ -27,17 +28,17 @@ def check_plan(actions: Sequence[PlannedAction], workflow: Workflow, catalog: Ma
     """
     limit = max_steps(workflow)
     if len(actions) > limit:
-        raise NotAllowed(f"The plan has {len(actions)} actions; this task may take {limit}.")
+        raise NotAllowed(f"The plan has {len(actions)} actions; this task may take {limit}.", code="plan_too_long")
     for number, action in enumerate(actions, start=1):
         try:
             _check(action, workflow, catalog)
         except NotAllowed as error:
-            raise NotAllowed(in_plan(number, error)) from error
+            raise in_plan(number, error) from error
 
 
-def in_plan(number: int, error: Exception) -> str:
+def in_plan(number: int, error: Refused, more: str = "") -> NotAllowed:
     """What is wrong, and with which action of the plan."""
-    return f"Action {number} of the plan: {error}"
+    return NotAllowed(f"Action {number} of the plan: {error}{more}", code=error.code, detail=error.detail)
 
 
 def results(actions: Sequence[PlannedAction], workflow: Workflow) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ MAX_SHOWN = 5  # references named in an error
 class UnknownReference(Refused):
     """A reference that names no document of this workflow."""
 
+    code = "unknown_reference"
+
 
 def earlier_rounds(workflow: Workflow) -> EarlierRounds | None:
     """What the open round knows of the rounds before it; None in the first."""

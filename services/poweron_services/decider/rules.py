@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
+from poweron_events.codes import BudgetCode, GuardCode
 from poweron_events.errors import Refused
 from poweron_events.event import CriterionProgress, ModelCall
 from poweron_events.fold.evolve import TIME_IS_OVER
@@ -15,9 +16,16 @@ Whose = Literal["task", "workflow"]
 
 WRITING: Final = frozenset({"ai.process", "document.generateReport"})  # the actions that write a result
 CANCELLED: Final = "The round was cancelled."
-_BUDGET: Final = "The {whose}'s budget of "
-_NOTHING: Final = "Nothing may be used: "
-_BUDGETS: Final = (_NOTHING, *(_BUDGET.format(whose=whose) for whose in get_args(Whose)))
+ALL_MET: Final = "All success criteria are met."
+STOPS_EVERY_ATTEMPT: Final[frozenset[str]] = frozenset({"cancelled", "deadline", *get_args(BudgetCode)})
+"""What would stop another attempt at the task, too."""
+
+
+class Stop(NamedTuple):
+    """Why the loop stops: as a code, and as a sentence."""
+
+    code: GuardCode
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Review:
 
     progress: tuple[CriterionProgress, ...] = ()
     can_improve: bool = True  # whether a further action could improve the result, as the refinement says
-    used_up: str | None = None  # which budget is, as a sentence
+    used_up: Stop | None = None  # which budget is
     cancelled: bool = False
     deadline_passed: bool = False
 
@@ -40,32 +48,17 @@ def all_met(progress: tuple[CriterionProgress, ...]) -> bool:
     return bool(progress) and all(criterion.met for criterion in progress)
 
 
-def why_stop(observation: Observation, review: Review, current_step: int, max_steps: int) -> str | None:
-    """The reason to stop, as a sentence; None to go on. Steps count from 1."""
+def why_stop(observation: Observation, review: Review, current_step: int, max_steps: int) -> Stop | None:
+    """The reason to stop; None to go on. Steps count from 1."""
     reasons = (
-        (review.cancelled, CANCELLED),
-        (review.deadline_passed, TIME_IS_OVER),
-        (not review.budget_left, review.used_up or ""),
-        (observation.success and all_met(review.progress), "All success criteria are met."),
-        (not review.can_improve, "No further action can improve the result."),
-        (current_step >= max_steps, step_limit(max_steps)),
+        (review.cancelled, Stop("cancelled", CANCELLED)),
+        (review.deadline_passed, Stop("deadline", TIME_IS_OVER)),
+        (not review.budget_left, review.used_up),
+        (observation.success and all_met(review.progress), Stop("criteria_met", ALL_MET)),
+        (not review.can_improve, Stop("no_improvement", "No further action can improve the result.")),
+        (current_step >= max_steps, Stop("step_limit", f"The limit of {max_steps} steps is reached.")),
     )
-    return next((reason for holds, reason in reasons if holds), None)
-
-
-def step_limit(max_steps: int) -> str:
-    """The sentence that an attempt took all its steps."""
-    return f"The limit of {max_steps} steps is reached."
-
-
-def tells_of_a_budget(reason: str) -> bool:
-    """Whether a reason is, or begins with, the sentence that a budget is used up or holds no further prompt."""
-    return reason.startswith(_BUDGETS)
-
-
-def stops_every_attempt(reason: str) -> bool:
-    """Whether an attempt stopped for what would stop another one, too."""
-    return tells_of_a_budget(reason) or reason.startswith((CANCELLED, TIME_IS_OVER))
+    return next((stop for holds, stop in reasons if holds), None)
 
 
 def should_continue(observation: Observation, review: Review, current_step: int, max_steps: int) -> bool:
@@ -76,10 +69,15 @@ def should_continue(observation: Observation, review: Review, current_step: int,
 class BudgetUsedUp(Refused):
     """A budget is used up; the sentence says which one, and how far."""
 
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.sentence, code=stop.code)
+        self.stop = stop
+
 
 class Budget(NamedTuple):
     """What of a budget is used; without a limit it is never used up."""
 
+    code: BudgetCode
     whose: Whose
     used: int
     limit: int | None
@@ -101,20 +99,21 @@ class Budget(NamedTuple):
             BudgetUsedUp: it does not even hold the prompt.
         """
         if self.left <= prompt:
-            left = f"{_BUDGET.format(whose=self.whose)}{self.said(self.limit or 0)} leaves {self.left:,}"
-            raise BudgetUsedUp(f"{left}, and the next prompt takes about {prompt:,}.")
+            left = f"The {self.whose}'s budget of {self.said(self.limit or 0)} leaves {self.left:,}"
+            raise BudgetUsedUp(Stop(self.code, f"{left}, and the next prompt takes about {prompt:,}."))
         return self.left - prompt
 
     @property
-    def sentence(self) -> str:
+    def stop(self) -> Stop:
         assert self.limit is not None
         if self.limit == 0:
-            return f"{_NOTHING}the {self.whose}'s budget is {self.said(0)}."
-        return f"{_BUDGET.format(whose=self.whose)}{self.said(self.limit)} is used up: {self.said(self.used)}."
+            return Stop(self.code, f"Nothing may be used: the {self.whose}'s budget is {self.said(0)}.")
+        used = f"The {self.whose}'s budget of {self.said(self.limit)} is used up: {self.said(self.used)}."
+        return Stop(self.code, used)
 
 
-def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> str | None:
-    """The first budget that is used up, as a sentence; None while every one has something left (B-02, S41).
+def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> Stop | None:
+    """The first budget that is used up; None while every one has something left (B-02, S41).
 
     What was used follows from accepted events alone, so that it is the same after a crash and in a replay.
 
@@ -128,7 +127,7 @@ def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: 
     budgets = [*_tokens(workflow, calls), *_money_and_time(workflow, calls)]
     if for_a_step:
         budgets.append(_steps(workflow))
-    return next((budget.sentence for budget in budgets if budget.is_used_up), None)
+    return next((budget.stop for budget in budgets if budget.is_used_up), None)
 
 
 def check_budget(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> None:
@@ -137,9 +136,9 @@ def check_budget(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_s
     Raises:
         BudgetUsedUp: says which budget.
     """
-    said = used_up(workflow, calls, for_a_step=for_a_step)
-    if said is not None:
-        raise BudgetUsedUp(said)
+    stop = used_up(workflow, calls, for_a_step=for_a_step)
+    if stop is not None:
+        raise BudgetUsedUp(stop)
 
 
 def tightest(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Budget | None:
@@ -150,15 +149,16 @@ def tightest(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Budget | No
     return min(limits, key=lambda budget: budget.left, default=None)
 
 
-def retries_used_up(workflow: Workflow) -> str | None:
+def retries_used_up(workflow: Workflow) -> Stop | None:
     """Why nothing is tried again: the workflow's budget of retries over all its tasks, or the limit of each task."""
     opening, used = workflow.current.opening, workflow.current.retries
-    budget = Budget("workflow", _before(workflow).retries + used, opening.budgets.workflow_retries, _retries_in_words)
+    used += _before(workflow).retries
+    budget = Budget("retry_budget", "workflow", used, opening.budgets.workflow_retries, _retries_in_words)
     if budget.is_used_up:
-        return budget.sentence
+        return budget.stop
     limit, task = opening.max_retries, workflow.current.task
     reached = task is not None and task.retries >= limit
-    return f"The limit of {_retries_in_words(limit)} is reached." if reached else None
+    return Stop("retry_limit", f"The limit of {_retries_in_words(limit)} is reached.") if reached else None
 
 
 def _is_limited(workflow: Workflow) -> bool:
@@ -168,22 +168,23 @@ def _is_limited(workflow: Workflow) -> bool:
 
 def _tokens(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
     budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
-    yield Budget("workflow", spent.tokens, budgets.workflow_tokens, _tokens_in_words)
-    yield Budget("task", task.tokens, budgets.task_tokens, _tokens_in_words)
+    yield Budget("token_budget", "workflow", spent.tokens, budgets.workflow_tokens, _tokens_in_words)
+    yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words)
 
 
 def _money_and_time(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
     budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
-    yield Budget("workflow", spent.cost_nano_usd, budgets.workflow_cost_nano_usd, _dollars)
-    yield Budget("task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars)
+    yield Budget("cost_budget", "workflow", spent.cost_nano_usd, budgets.workflow_cost_nano_usd, _dollars)
+    yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars)
     if workflow.current.task is not None:
         took = workflow.head_ms - workflow.task.began_ms - workflow.task.waited_ms
-        yield Budget("task", took, budgets.task_duration_ms, _seconds)
+        yield Budget("time_budget", "task", took, budgets.task_duration_ms, _seconds)
 
 
 def _steps(workflow: Workflow) -> Budget:
     budgets, totals = workflow.current.opening.budgets, workflow.current.totals
-    return Budget("workflow", _before(workflow).steps + totals.steps, budgets.workflow_steps, _steps_in_words)
+    used = _before(workflow).steps + totals.steps
+    return Budget("step_budget", "workflow", used, budgets.workflow_steps, _steps_in_words)
 
 
 def _spent(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:

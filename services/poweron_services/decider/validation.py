@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps
+from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import Event
 from poweron_events.fold.state import Workflow
@@ -21,12 +22,18 @@ MAX_ANSWER = 60_000  # bytes of the event that a model's answer becomes; the env
 
 
 class NotAllowed(Refused):
-    """The proposal breaks a rule; the first line is shown to the model, the log keeps them all (S8)."""
+    """The proposal breaks a rule; the sentence is shown to the model, the detail only to the log (S8)."""
+
+    def __init__(self, sentence: str, *, code: Code, detail: str = "") -> None:
+        super().__init__(sentence, code=code, detail=detail)
 
 
-def shown(reason: str) -> str:
-    """What a model is told of a refusal: the first line; the rest speaks of settings and is for the log (S8)."""
-    return reason.partition("\n")[0]
+def told(reason: str, code: Code | None) -> str:
+    """What a model is told of a reason in the log (S8).
+
+    Release 0.2 and older wrote no codes, and the detail below the first line of the reason.
+    """
+    return reason if code else reason.partition("\n")[0]
 
 
 def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
@@ -57,8 +64,11 @@ def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSp
     allowed = allowed_actions(workflow, catalog)
     if action not in allowed:
         choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ", which may use none"
-        uniform = f"{action!r} is not an action of this task{choice}."
-        raise NotAllowed(f"{uniform}\n{_why_not(action, workflow, catalog)}")
+        raise NotAllowed(
+            f"{action!r} is not an action of this task{choice}.",
+            code="action_not_allowed",
+            detail=_why_not(action, workflow, catalog),
+        )
     return allowed[action]
 
 
@@ -81,11 +91,13 @@ def check_schema(schema: ParametersSchema | None, spec: ActionSpec) -> None:
     for field in schema.fields if schema else ():
         if field.name in FORBIDDEN_FIELDS:
             raise NotAllowed(
-                f"parametersSchema must not hold {field.name!r}; documents and connections are references."
+                f"parametersSchema must not hold {field.name!r}; documents and connections are references.",
+                code="field_not_allowed",
             )
         if field.name not in spec.business_parameters:
             raise NotAllowed(
-                f"{field.name!r} is no parameter of {spec.name}; it has {', '.join(spec.business_parameters)}."
+                f"{field.name!r} is no parameter of {spec.name}; it has {', '.join(spec.business_parameters)}.",
+                code="field_not_allowed",
             )
 
 
@@ -96,7 +108,9 @@ def check_documents(references: Collection[str], spec: ActionSpec) -> None:
         NotAllowed: says what is missing.
     """
     if not references and "documentList" in _required(spec):
-        raise NotAllowed(f"{spec.name} works on documents; name them in requiredInputDocuments.")
+        raise NotAllowed(
+            f"{spec.name} works on documents; name them in requiredInputDocuments.", code="documents_missing"
+        )
 
 
 def check_connection(connection: str | None, workflow: Workflow) -> None:
@@ -107,7 +121,9 @@ def check_connection(connection: str | None, workflow: Workflow) -> None:
     """
     known = workflow.current.opening.connections
     if connection is not None and connection not in known:
-        raise NotAllowed(f"{connection!r} is no connection; known are {', '.join(known) or 'none'}.")
+        raise NotAllowed(
+            f"{connection!r} is no connection; known are {', '.join(known) or 'none'}.", code="unknown_connection"
+        )
 
 
 def check_recordable(event: Event) -> None:
@@ -119,9 +135,9 @@ def check_recordable(event: Event) -> None:
     try:
         size = len(dumps(event.model_dump(mode="json", by_alias=True)))
     except (TypeError, ValueError, RecursionError) as error:  # half a character, a number beyond 64 bits
-        raise NotAllowed(f"The answer cannot be recorded: {error}.") from error
+        raise NotAllowed(f"The answer cannot be recorded: {error}.", code="answer_unreadable") from error
     if size > MAX_ANSWER:
-        raise NotAllowed(f"The answer takes {size} bytes; keep it below {MAX_ANSWER}.")
+        raise NotAllowed(f"The answer takes {size} bytes; keep it below {MAX_ANSWER}.", code="answer_too_large")
 
 
 def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[SchemaField, ...]:
@@ -204,7 +220,7 @@ def complete_parameters(
     said = {name: coerced(value, types[name].annotation) for name, value in given.items() if name in asked}
     kept = {name: value for name, value in said.items() if not _is_blank(value)}
     if missing := [name for name, field in asked.items() if field.required and name not in kept]:
-        raise NotAllowed(f"{', '.join(missing)} must be given for {spec.name}.")
+        raise NotAllowed(f"{', '.join(missing)} must be given for {spec.name}.", code="parameter_missing")
     kept = {name: value for name, value in kept.items() if name not in overruled}
     filled = {name: value for name, value in defaults.items() if name in spec.business_parameters and name not in kept}
     references: dict[str, JsonValue] = {}
@@ -228,8 +244,12 @@ def _checked(values: dict[str, JsonValue], spec: ActionSpec) -> dict[str, JsonVa
     try:
         model = spec.parameters.model_validate_json(dumps(values), strict=True)
     except ValidationError as error:
-        raise NotAllowed(f"The parameters do not fit {spec.name}: {explain(error)}.") from error
+        raise NotAllowed(
+            f"The parameters do not fit {spec.name}: {explain(error)}.", code="parameter_invalid"
+        ) from error
     except (TypeError, ValueError, RecursionError) as error:
-        raise NotAllowed(f"The parameters of {spec.name} are no JSON that can be kept: {error}.") from error
+        raise NotAllowed(
+            f"The parameters of {spec.name} are no JSON that can be kept: {error}.", code="parameter_invalid"
+        ) from error
     parameters: dict[str, JsonValue] = model.model_dump(mode="json", by_alias=True)
     return parameters

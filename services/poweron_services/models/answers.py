@@ -21,6 +21,8 @@ from poweron_services.models.json_objects import NoObject, the_object
 class Unacceptable(Refused):
     """The model's answer cannot be used; the sentence is shown to the model and kept in the log."""
 
+    code = "answer_unreadable"
+
 
 def _texts(given: Any) -> Any:
     """One text stands for a list of one."""

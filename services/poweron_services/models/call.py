@@ -11,13 +11,13 @@ import structlog
 
 from poweron_events.codec import writable
 from poweron_events.content import ContentStore
-from poweron_events.errors import CONTENT_STORE, Unavailable
+from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow
 from poweron_services import telemetry
 from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
-from poweron_services.models.chat_model import ANOTHER_FORM, OF_OUR_OWN, ChatModel, Completion, TooLong
+from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.prompts import Prompt, Stage
 from poweron_services.models.time_limit import lose
 from poweron_services.retry import Backoff
@@ -33,7 +33,7 @@ class Called:
 
     text: str
     call: ModelCall
-    refusal: str = ""
+    refusal: Refused | None = None
     """Why there is no text, where the model would not answer."""
 
 
@@ -41,8 +41,7 @@ class Called:
 class Decided(Generic[Answer]):
     """A model's answer as its stage expects it, or the reason why it cannot be used."""
 
-    answer: Answer | None
-    refusal: str
+    answer: Answer | Refused
     call: ModelCall
 
 
@@ -92,7 +91,7 @@ class Caller:
         return Called(
             answer,
             await self._kept(workflow_id, prompt.stage, [shown, answer.encode()], call),
-            writable(completion.refusal),
+            completion.refusal,
         )
 
     async def _kept(
@@ -102,7 +101,7 @@ class Caller:
 
         An answer that came is paid for: a store that is away is waited for, the model is not asked again.
         """
-        trouble, backoff = f"{CONTENT_STORE} has not answered.", Backoff()
+        trouble, backoff = "The content store has not answered.", Backoff()
         try:
             while True:
                 try:
@@ -137,12 +136,11 @@ class Caller:
         """Ask once and read the answer; an unacceptable one is told, not raised."""
         called = await self.call(workflow, prompt)
         if called.refusal:
-            return Decided(None, called.refusal, called.call)
+            return Decided(called.refusal, called.call)
         try:
-            return Decided(parse(called.text, answer, forbidden=forbidden), "", called.call)
+            return Decided(parse(called.text, answer, forbidden=forbidden), called.call)
         except Unacceptable as error:
-            told = "" if called.call.provider in OF_OUR_OWN else f"\n{ANOTHER_FORM}"
-            return Decided(None, f"{error}{told}", called.call)
+            return Decided(error, called.call)
 
 
 def _within_budget(workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:

@@ -1,19 +1,16 @@
 """What PowerOn asks of a language model: one prompt in, one text out."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from poweron_events.errors import Refused
 from poweron_services.models.prompts import Prompt
 
-ANOTHER_FORM: Final = "POWERON_MODEL_OUTPUT=prompted or a larger model may help."
-"""What to try where the answer of a model of a provider cannot be read."""
-
-OF_OUR_OWN: Final = frozenset({"builtin", "scripted"})  # providers for which no setting changes the form of an answer
-
 
 class TooLong(Refused):
     """The prompt is longer than what the model takes; a shorter one may be answered."""
+
+    code = "prompt_too_long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,8 @@ class Completion:
     output_tokens: int = 0
     cost_nano_usd: int = 0
     tries: int = 1
-    refusal: str = ""
-    """Why there is no answer although the model was paid: one line, with what may help; the text is then empty."""
+    refusal: Refused | None = None
+    """Why there is no answer although the model was paid: one line; the text is then empty."""
 
 
 class ChatModel(Protocol):

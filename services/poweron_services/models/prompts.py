@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 import jinja2
 
+from poweron_events.codes import Code
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import ChatMessage
@@ -218,6 +219,7 @@ class RefinementPrompt(Prompt):
     progress: tuple[CriterionProgress, ...]
     selected_action: str
     observation: Observation
+    findings: tuple[str, ...]  # what the observation says in sentences
     steps_left: int
     refusal: str | None = None
 
@@ -232,6 +234,7 @@ class ReviewPrompt(Prompt):
     history: tuple[ChatMessage, ...]  # the steps of this task, newest first
     last_observation: Observation | None
     stopped_because: str  # a sentence
+    stop_code: Code | None  # the same as a code
     retries_left: int
     refusal: str | None = None
 

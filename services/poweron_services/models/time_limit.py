@@ -24,7 +24,8 @@ class Unkept(Unavailable):
     """The time is over, and answers were still in hand; their calls name neither prompt nor answer."""
 
     def __init__(self, lost: list[Lost]) -> None:
-        super().__init__(f"The model answered, but its answer could not be kept in time. {lost[-1].trouble}")
+        sentence = f"The model answered, but its answer could not be kept in time. {lost[-1].trouble}"
+        super().__init__(sentence, code="content_store_unavailable")
         self.calls = tuple(each.call for each in lost)
 
 

@@ -7,7 +7,9 @@ so that result and observation are one append.
 from collections.abc import Sequence
 
 from poweron_events.catalog import CATALOG
+from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionCompleted
+from poweron_events.fold.history import findings
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import (
     MAX_NOTE,
@@ -20,7 +22,7 @@ from poweron_events.observation import (
     Preview,
 )
 from poweron_services.decider.unread_documents import unread_in_short
-from poweron_services.decider.validation import shown
+from poweron_services.decider.validation import told
 
 READABLE = ("text/", "application/json", "application/xml")
 PROSE = ("text/markdown", "text/plain")
@@ -38,20 +40,25 @@ def observe_build(workflow: Workflow, completed: ActionCompleted, texts: Sequenc
         Preview(name=document.document_name, mime=document.mime_type, snippet=_cut(text, MAX_SNIPPET))
         for document, text in zip(completed.documents, plain, strict=False)
     )
-    facts = [_told(completed, completed.error)] if completed.error else []
+    unread = tuple(_cut_reason(document) for document in completed.unread[:MAX_NOTES])
+    facts = [told(completed.error, completed.code)] if completed.error and not _tells_itself(completed) else []
     facts += completed.notes
-    notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:MAX_NOTES])
+    room = MAX_NOTES - len(unread)
+    notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:room])
     omitted = Omitted(
         previews=len(completed.documents) - len(previews),
-        notes=len(facts) - len(notes),
+        notes=len(facts) - len(notes) + len(completed.unread) - len(unread) + completed.unread_left_out,
         characters=sum(_left_out(text, MAX_SNIPPET) for text in plain)
-        + sum(_left_out(fact, MAX_NOTE) for fact in facts[:MAX_NOTES]),
+        + sum(_left_out(document.reason, MAX_NOTE) for document in completed.unread[:MAX_NOTES])
+        + sum(_left_out(fact, MAX_NOTE) for fact in facts[:room]),
     )
     observation = Observation(
         success=completed.success,
         result_label=completed.result_label,
         documents_count=len(completed.documents),
         previews=previews,
+        code=completed.code,
+        unread=unread,
         notes=notes,
         truncated=omitted != Omitted(),
         omitted=omitted if omitted != Omitted() else None,
@@ -62,13 +69,17 @@ def observe_build(workflow: Workflow, completed: ActionCompleted, texts: Sequenc
         attempt=completed.attempt,
         step=completed.step,
         observation=observation,
-        summary=summarize(workflow, observation),
+        summary=summarize(workflow, observation, unread_in_short(completed)),
     )
 
 
-def _told(completed: ActionCompleted, error: str) -> str:
-    """What the loop is told of an error: of an action that was not allowed, only what a model may know (S8)."""
-    return shown(error) if completed.outcome == "denied" else error
+def _tells_itself(completed: ActionCompleted) -> bool:
+    """Whether the error is that no document could be read, which each of them tells."""
+    return completed.code == "documents_unreadable" and bool(completed.unread)
+
+
+def _cut_reason(document: UnreadDocument) -> UnreadDocument:
+    return document.model_copy(update={"reason": _cut(document.reason, MAX_NOTE)})
 
 
 def _cut(text: str, limit: int) -> str:
@@ -80,16 +91,15 @@ def _left_out(text: str, limit: int) -> int:
     return len(text) - (limit - 1) if len(text) > limit else 0
 
 
-def summarize(workflow: Workflow, observation: Observation) -> str:
-    """What the step did, in at most 200 characters, from the observation alone (H-02)."""
+def summarize(workflow: Workflow, observation: Observation, lacks: str = "") -> str:
+    """What the step did, in at most 200 characters (H-02); `lacks` says what it could not read."""
     selection = workflow.step.selection
     action = selection.action if selection else "The action"
     if not observation.success:
-        why = observation.notes[0] if observation.notes else "no reason was given"
+        why = next(iter(findings(observation)), "no reason was given")
         return _cut(f"{action} failed: {why}", MAX_SUMMARY)
     names = ", ".join(preview.name for preview in observation.previews)
     count = observation.documents_count
-    lacks = unread_in_short(observation.notes)
     made = f"{count} document{'s' if count != 1 else ''}{lacks}: {names}" if count else f"no documents{lacks}"
     return _cut(f"{action} gave {made}{_answer(action, observation.previews)}", MAX_SUMMARY)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from poweron_events.catalog import ActionSpec
+from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.parameters import ParametersRejected, ParametersSet
@@ -18,7 +19,7 @@ from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.roles.prompt_context import refusal
-from poweron_services.roles.rejections import MAX_REASON
+from poweron_services.roles.rejections import reasons
 
 TEMPLATE = Template.beside(__file__, "parameterizer.v2.md")
 
@@ -40,8 +41,8 @@ class Parameterizer:
             return [_judged(workflow, planned.parameters, fields, spec, None)]
         prompt = generate_react_parameters_prompt(workflow, selection, fields)
         decided = await self.caller.decide(workflow, prompt, ParametersAnswer)
-        if decided.answer is None:
-            return [_rejected(workflow, decided.refusal, decided.call)]
+        if isinstance(decided.answer, Refused):
+            return [_rejected(workflow, decided.answer, decided.call)]
         return [_judged(workflow, decided.answer.parameters, fields, spec, decided.call)]
 
 
@@ -74,16 +75,15 @@ def _judged(
         )
         check_recordable(accepted)
     except NotAllowed as error:
-        return _rejected(workflow, str(error), call)
+        return _rejected(workflow, error, call)
     except ValidationError as error:  # for example nested too deeply to be recorded
-        return _rejected(workflow, f"The parameters cannot be recorded: {explain(error)}.", call)
+        unrecordable = NotAllowed(f"The parameters cannot be recorded: {explain(error)}.", code="parameter_invalid")
+        return _rejected(workflow, unrecordable, call)
     return accepted
 
 
-def _rejected(workflow: Workflow, reason: str, call: ModelCall | None) -> ParametersRejected:
-    return ParametersRejected(
-        **step_place(workflow), try_=workflow.step.try_, reason=reason[:MAX_REASON], model_call=call
-    )
+def _rejected(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> ParametersRejected:
+    return ParametersRejected(**step_place(workflow), try_=workflow.step.try_, **reasons(refusal), model_call=call)
 
 
 def generate_react_parameters_prompt(

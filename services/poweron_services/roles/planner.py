@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
 from poweron_events.fold.state import Workflow, max_steps, result_place, task_place
 from poweron_events.outcome import AnswerRejected
 from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
@@ -37,17 +38,17 @@ class Planner:
             return [await self.create_task_action(workflow)]
         refused = rejected_for_good(workflow)
         if refused is not None:
-            raise Unacceptable(f"No plan could be made. {refused}")
+            raise Unacceptable(f"No plan could be made. {refused}", code="answers_rejected")
         prompt = generate_planning_prompt(workflow, self.catalog)
         decided = await self.caller.decide(workflow, prompt, PlanningAnswer)
-        if decided.answer is None:
-            return [answer_rejected(workflow, decided.refusal, decided.call)]
+        if isinstance(decided.answer, Refused):
+            return [answer_rejected(workflow, decided.answer, decided.call)]
         tasks = tuple(TaskPlan(**dict(task)) for task in decided.answer.tasks)
         planned = TasksPlanned(round=workflow.current.number, tasks=tasks, model_call=decided.call)
         try:
             check_recordable(planned)
         except NotAllowed as error:
-            return [answer_rejected(workflow, str(error), decided.call)]
+            return [answer_rejected(workflow, error, decided.call)]
         return [planned]
 
     async def create_task_action(self, workflow: Workflow) -> ActionsPlanned | AnswerRejected:
@@ -57,17 +58,17 @@ class Planner:
         """
         refused = rejected_for_good(workflow)
         if refused is not None:
-            raise Unacceptable(f"No actions could be planned. {refused}")
+            raise Unacceptable(f"No actions could be planned. {refused}", code="answers_rejected")
         prompt = generate_actions_prompt(workflow, self.catalog)
         decided = await self.caller.decide(workflow, prompt, ActionsAnswer)
-        if decided.answer is None:
-            return answer_rejected(workflow, decided.refusal, decided.call)
+        if isinstance(decided.answer, Refused):
+            return answer_rejected(workflow, decided.answer, decided.call)
         try:
             await self._check(decided.answer.actions, workflow)
             planned = ActionsPlanned(**task_place(workflow), actions=decided.answer.actions, model_call=decided.call)
             check_recordable(planned)
         except NotAllowed as error:
-            return answer_rejected(workflow, str(error), decided.call)
+            return answer_rejected(workflow, error, decided.call)
         return planned
 
     async def _check(self, actions: Sequence[PlannedAction], workflow: Workflow) -> None:
@@ -84,7 +85,7 @@ class Planner:
                 await documents_named(named, workflow, self.content)
             except UnknownReference as error:
                 known = f" Earlier actions of the plan write {', '.join(earlier)}." if earlier else ""
-                raise NotAllowed(in_plan(number, error) + known) from error
+                raise in_plan(number, error, known) from error
 
 
 def generate_planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> PlanningPrompt:

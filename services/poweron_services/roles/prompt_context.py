@@ -5,12 +5,13 @@ from typing import Any, TypeVar
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.fold.history import item_reference, reverse_chronological
-from poweron_events.fold.state import ChatMessage, Workflow, refusals
+from poweron_events.fold.state import ChatMessage, Workflow, rejections
 from poweron_services.decider.defaults import language
 from poweron_services.decider.references import documents_at_hand, earlier_rounds
-from poweron_services.decider.validation import allowed_actions, shown
+from poweron_services.decider.validation import allowed_actions
 from poweron_services.models.prompts import CatalogLine, DocumentLine, TaskPrompt
 from poweron_services.roles.criteria_progress import progress
+from poweron_services.roles.rejections import shown
 
 Chosen = TypeVar("Chosen", bound=TaskPrompt)
 
@@ -48,8 +49,8 @@ def earlier_history(workflow: Workflow) -> str:
 
 def refusal(workflow: Workflow) -> str | None:
     """Why the last answer to this very question was refused, as far as a model is told (S8)."""
-    refused = refusals(workflow)
-    return shown(refused[-1]) if refused else None
+    rejected = rejections(workflow)
+    return shown(rejected[-1]) if rejected else None
 
 
 def task_prompt(kind: type[Chosen], workflow: Workflow, catalog: Mapping[str, ActionSpec], **more: Any) -> Chosen:

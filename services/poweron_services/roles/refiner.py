@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from poweron_events.codes import StopCode
+from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
+from poweron_events.fold.history import findings
 from poweron_events.fold.state import Used, Workflow, max_steps, step_place
 from poweron_events.observation import Observation
 from poweron_events.refinement import Classification, IterationTelemetry, RefinementDecided
@@ -11,6 +14,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.rules import (
     BudgetUsedUp,
     Review,
+    all_met,
     retries_used_up,
     should_continue,
     used_up,
@@ -24,7 +28,7 @@ from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import MAX_REASON, answer_rejected, rejected_for_good
 
-TEMPLATE = Template.beside(__file__, "refiner.v2.md")
+TEMPLATE = Template.beside(__file__, "refiner.v3.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,16 @@ class Refiner:
         observation = recorded.observation
         refused = rejected_for_good(workflow)
         if refused is not None:
-            return [refine_decide(workflow, observation, _stop(refused, "retry"), None)]
+            return [refine_decide(workflow, observation, _stop(refused, "retry"), None, "answers_rejected")]
         try:
             prompt = create_refinement_prompt(workflow, observation)
             decided = await self.caller.decide(workflow, prompt, RefinementAnswer)
         except BudgetUsedUp as error:
             classification: Classification = "success" if observation.success else "failed"
-            return [refine_decide(workflow, observation, _stop(str(error), classification), None)]
-        if decided.answer is None:
-            return [answer_rejected(workflow, decided.refusal, decided.call)]
+            stop = _stop(str(error), classification)
+            return [refine_decide(workflow, observation, stop, None, error.stop.code)]
+        if isinstance(decided.answer, Refused):
+            return [answer_rejected(workflow, decided.answer, decided.call)]
         return [refine_decide(workflow, observation, decided.answer, decided.call)]
 
 
@@ -60,6 +65,7 @@ def create_refinement_prompt(workflow: Workflow, observation: Observation) -> Re
         progress=progress(workflow),
         selected_action=workflow.step.selection.action,
         observation=observation,
+        findings=findings(observation),
         steps_left=max_steps(workflow) - workflow.step.number,
         refusal=refusal(workflow),
     )
@@ -71,9 +77,16 @@ def _stop(reason: str, classification: Classification) -> RefinementAnswer:
 
 
 def refine_decide(
-    workflow: Workflow, observation: Observation, answer: RefinementAnswer, call: ModelCall | None
+    workflow: Workflow,
+    observation: Observation,
+    answer: RefinementAnswer,
+    call: ModelCall | None,
+    code: StopCode | None = None,
 ) -> RefinementDecided:
-    """The decision: the model's, unless a rule stops the loop or there is no model to ask (L-05, L-06)."""
+    """The decision: the model's, unless a rule stops the loop or there is no model to ask (L-05, L-06).
+
+    `code` says why there is none; else the rules say why the loop stops.
+    """
     after = updated_progress(workflow, answer.criteria_progress)
     ending = workflow.current.ending
     calls = [call] if call else []
@@ -88,10 +101,13 @@ def refine_decide(
     place = (observation, review, workflow.step.number, max_steps(workflow))
     stop = None if should_continue(*place) else why_stop(*place)
     overruled = answer.decision == "continue" and stop is not None
+    if stop is not None and not overruled and code is None:
+        code = "criteria_met" if observation.success and all_met(after) else "no_improvement"
     return RefinementDecided(
         **step_place(workflow),
         decision="continue" if stop is None else "stop",
-        reason=stop if overruled and stop else answer.reason,
+        reason=stop.sentence if overruled and stop else answer.reason,
+        code=code or (stop.code if stop else None),
         hint=None if stop else answer.hint,
         classification=answer.classification,
         improvements=fitting_improvements(answer.improvements),

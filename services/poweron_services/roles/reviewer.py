@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Final, TypedDict
 
 import structlog
 
 from poweron_events.codec import writable
+from poweron_events.codes import Code, StopCode
 from poweron_events.content import ContentStore, MissingContent
-from poweron_events.errors import PowerOnError
+from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import DocumentRef, ModelCall
 from poweron_events.fold.costs import charged
 from poweron_events.fold.state import ChatMessage, Used, Workflow, task_place
@@ -22,10 +23,9 @@ from poweron_events.outcome import (
     Totals,
 )
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.advice import advice
 from poweron_services.decider.defaults import language
 from poweron_services.decider.requested_formats import missing_formats
-from poweron_services.decider.rules import CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up
+from poweron_services.decider.rules import ALL_MET, CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up, used_up
 from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
     TEXT_BUDGET,
@@ -34,14 +34,13 @@ from poweron_services.decider.size_limits import (
     fitting_text,
 )
 from poweron_services.decider.unread_documents import unread_documents
-from poweron_services.decider.validation import shown
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskResult, Template
 from poweron_services.models.time_limit import TimeLimit, Unkept
 from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import history, refusal
-from poweron_services.roles.rejections import answer_rejected, rejected_for_good
+from poweron_services.roles.rejections import answer_rejected, rejected_for_good, shown
 
 log = structlog.get_logger()
 
@@ -55,6 +54,9 @@ MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 MAX_DONE = 5  # steps and documents that the message of a failed round names
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
 _ENDS = (".", "!", "?", "…")
+UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})
+SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "plan_failed", "retry_limit", "step_limit"})
+"""Why an attempt stopped, where that is why its task failed, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +75,19 @@ class Reviewer:
         task, refused = workflow.task, rejected_for_good(workflow)
         if task.refused is not None:
             reason = f"The model's proposals were refused twice: {shown(task.refused)}"
-            return review_task_completion(workflow, ReviewAnswer(status="failed", reason=reason[:MAX_SAID]), None)
+            answer = ReviewAnswer(status="failed", reason=reason[:MAX_SAID])
+            return review_task_completion(workflow, answer, None, "answers_rejected")
         if refused is not None:
             unusable = f"The model's review could not be used. {refused}"
-            return review_task_completion(workflow, _judged_by_progress(workflow, unusable), None)
+            answer = _judged_by_progress(workflow, unusable)
+            return review_task_completion(workflow, answer, None, "answers_rejected")
         try:
             decided = await self.caller.decide(workflow, create_review_prompt(workflow), ReviewAnswer)
         except BudgetUsedUp as error:
-            return review_task_completion(workflow, _judged_by_progress(workflow, str(error)), None)
-        if decided.answer is None:
-            return answer_rejected(workflow, decided.refusal, decided.call)
+            answer = _judged_by_progress(workflow, str(error))
+            return review_task_completion(workflow, answer, None, error.stop.code)
+        if isinstance(decided.answer, Refused):
+            return answer_rejected(workflow, decided.answer, decided.call)
         return review_task_completion(workflow, decided.answer, decided.call)
 
     async def _end(self, workflow: Workflow) -> RoundCompleted | RoundFailed | RoundCancelled:
@@ -97,7 +102,8 @@ class Reviewer:
         if round_.ending == "cancelled":
             message = CANCELLED + (f" Reason: {round_.reason}" if round_.reason else "")
             return RoundCancelled(**_said(workflow, message), reason=reason)
-        return RoundFailed(**_said(workflow, failure_message(workflow)), reason=reason or "A task could not be done.")
+        said = _said(workflow, failure_message(workflow))
+        return RoundFailed(**said, reason=reason or "A task could not be done.", code=round_.code)
 
     async def _final_message(
         self, workflow: Workflow, documents: Sequence[DocumentRef]
@@ -116,7 +122,7 @@ class Reviewer:
                 called = await self.caller.call(workflow, prompt)
         except (PowerOnError, TimeoutError) as error:
             log.warning("the model wrote no final message", workflow_id=workflow.id, error=str(error))
-            why = shown(writable(str(error))) or f"It has not answered within {seconds:g} s."
+            why = writable(str(error)) or f"It has not answered within {seconds:g} s."
             return _plain_message(prompt, why), error.calls if isinstance(error, Unkept) else ()
         except Exception:
             log.exception("the model wrote no final message", workflow_id=workflow.id)
@@ -165,11 +171,7 @@ def _said(workflow: Workflow, message: str, calls: Sequence[ModelCall] = (), *fa
     documents = written_documents(workflow.current.messages)
     kept = fitting(documents[::-1][:MAX_DOCUMENTS], DOCUMENTS_BUDGET)[::-1]
     left_out = len(documents) - len(kept)
-    named = (
-        f"{left_out} more documents were written; the steps in `poweron history {workflow.id}` name them."
-        if left_out
-        else ""
-    )
+    named = f"{left_out} more documents were written; the steps of the history name them." if left_out else ""
     more = fitting_text("".join(f"\n\n{fact}" for fact in (*facts, named) if fact), FACTS_BUDGET)
     text = fitting_text(message[: MAX_MESSAGE - len(more)], TEXT_BUDGET - FACTS_BUDGET)
     return {
@@ -189,15 +191,24 @@ def written_documents(messages: Sequence[ChatMessage]) -> tuple[DocumentRef, ...
     return tuple(named.values())
 
 
-def review_task_completion(workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None) -> TaskReviewed:
-    """The judgement: success, retry or failed (L-07); a retry only where limit and budget allow one."""
+def review_task_completion(
+    workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None, code: StopCode | None = None
+) -> TaskReviewed:
+    """The judgement: success, retry or failed (L-07); a retry only where limit and budget allow one.
+
+    `code` says why no model was asked, or could answer.
+    """
     no_retry = retries_used_up(workflow) if answer.status == "retry" else None
+    after = updated_progress(workflow, answer.criteria_progress)
+    if answer.status == "success" and all_met(after):
+        code = "criteria_met"
     return TaskReviewed(
         **task_place(workflow),
         status=answer.status if no_retry is None else "failed",
-        reason=answer.reason if no_retry is None else f"{no_retry} {answer.reason}"[:MAX_SAID],
+        reason=answer.reason if no_retry is None else f"{no_retry.sentence} {answer.reason}"[:MAX_SAID],
+        code=no_retry.code if no_retry else code or _why_reviewed_so(workflow, answer, call),
         improvements=fitting_improvements(answer.improvements),
-        criteria_progress=updated_progress(workflow, answer.criteria_progress),
+        criteria_progress=after,
         decided_by="guard" if call is None or no_retry else "model",
         model_call=call,
     )
@@ -213,25 +224,41 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
         progress=progress(workflow),
         history=steps,
         last_observation=step.observation.observation if step.observation else None,
-        stopped_because=_why_stopped(workflow),
+        stopped_because=_why_stopped(workflow)[1],
+        stop_code=_why_stopped(workflow)[0],
         retries_left=max(0, workflow.current.opening.max_retries - task.retries),
         refusal=refusal(workflow),
     )
 
 
-def _why_stopped(workflow: Workflow) -> str:
-    """The reason of the last refinement; a whole plan (Actionplan mode) ends without one."""
-    step = workflow.step
-    if workflow.task.stopped or step.observation is None:
-        return workflow.task.stopped or "No step was taken."
-    done = step.observation.observation.success
-    return "All planned actions are done." if done else "A planned action failed; those after it were not tried."
+def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall | None) -> Code:
+    """Why the model came to its judgement, where code knows more of it than that the model did."""
+    if answer.status != "failed":
+        return "judged_by_model"
+    if (stop := used_up(workflow, [call] if call else [], for_a_step=True)) is not None:
+        return stop.code
+    if workflow.step.completed is not None and workflow.step.completed.code in UNAPPROVED:
+        return workflow.step.completed.code
+    stopped, _ = _why_stopped(workflow)
+    return stopped if stopped in SAYS_WHY_IT_FAILED else "judged_by_model"
+
+
+def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:
+    """Code and reason of the last refinement; a whole plan (Actionplan mode) ends without one."""
+    task, step = workflow.task, workflow.step
+    if task.stopped:
+        return task.stop_code, task.stopped
+    if step.observation is None:
+        return "no_step", "No step was taken."
+    if step.observation.observation.success:
+        return "plan_done", "All planned actions are done."
+    return "plan_failed", "A planned action failed; those after it were not tried."
 
 
 def _judged_by_progress(workflow: Workflow, otherwise: str) -> ReviewAnswer:
     """What code judges where the model cannot."""
     met = all_met(progress(workflow))
-    reason = "All success criteria are met." if met else otherwise
+    reason = ALL_MET if met else otherwise
     return ReviewAnswer(status="success" if met else "failed", reason=reason[:MAX_SAID])
 
 
@@ -242,21 +269,15 @@ def failure_message(workflow: Workflow) -> str:
     done, failed = [step for step in steps if step.success], [step for step in steps if not step.success]
     written = written_documents(workflow.current.messages)
     paragraphs = [f"The request could not be completed. {reason}{'' if reason.endswith(_ENDS) else '.'}"]
-    if failed and not _says(reason, failed[-1]):
-        paragraphs.append(f"The last problem met was: {failed[-1].summary}")
+    if failed:
+        paragraphs.append(f"The last problem met was: {' '.join(failed[-1].findings) or failed[-1].summary}")
     if done:
         paragraphs += ["Done before that:", "\n".join(f"- {step.summary}" for step in done[-MAX_DONE:])]
     if written:
         names = ", ".join(document.document_name for document in written[-MAX_DONE:])
         paragraphs.append(f"Written before that: {names}.")
-    paragraphs.append(f"Nothing is lost: `poweron history {workflow.id}` shows every step. {advice(workflow)}")
+    paragraphs.append("Nothing is lost: the history shows every step.")
     return "\n\n".join(paragraphs)
-
-
-def _says(reason: str, failed: ChatMessage) -> bool:
-    """Whether the reason has the problem of a failed step already, of which the step may tell the beginning only."""
-    problem = failed.findings[0] if failed.findings else failed.summary
-    return problem.removesuffix("…").rstrip(".") in reason
 
 
 def _plain_message(prompt: MessagePrompt, why: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow, max_steps, step_place
 from poweron_events.selection import ActionSelected, SelectionRejected
@@ -24,7 +25,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import SelectionPrompt, Template
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.prompt_context import task_prompt
-from poweron_services.roles.rejections import MAX_REASON
+from poweron_services.roles.rejections import reasons
 
 TEMPLATE = Template.beside(__file__, "selector.v2.md")
 FORBIDDEN = frozenset({"parameters"})
@@ -44,14 +45,14 @@ class Selector:
             return [await self._planned(workflow)]
         prompt = generate_react_plan_selection_prompt(workflow, self.catalog)
         decided = await self.caller.decide(workflow, prompt, SelectionAnswer, forbidden=FORBIDDEN)
-        if decided.answer is None:
-            return [_rejected(workflow, decided.refusal, decided.call)]
+        if isinstance(decided.answer, Refused):
+            return [_rejected(workflow, decided.answer, decided.call)]
         try:
             await self._check(workflow, decided.answer)
             selected = _selected(workflow, decided.answer, decided.call)
             check_recordable(selected)
         except (NotAllowed, UnknownReference) as error:
-            return [_rejected(workflow, str(error), decided.call)]
+            return [_rejected(workflow, error, decided.call)]
         return [selected]
 
     async def _check(self, workflow: Workflow, answer: SelectionAnswer) -> None:
@@ -74,14 +75,12 @@ class Selector:
         try:
             await self._check(workflow, answer)
         except (NotAllowed, UnknownReference) as error:
-            return _rejected(workflow, str(error), None)
+            return _rejected(workflow, error, None)
         return _selected(workflow, answer, None)
 
 
-def _rejected(workflow: Workflow, reason: str, call: ModelCall | None) -> SelectionRejected:
-    return SelectionRejected(
-        **step_place(workflow), try_=workflow.step.try_, reason=reason[:MAX_REASON], model_call=call
-    )
+def _rejected(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> SelectionRejected:
+    return SelectionRejected(**step_place(workflow), try_=workflow.step.try_, **reasons(refusal), model_call=call)
 
 
 def _selected(workflow: Workflow, answer: SelectionAnswer, call: ModelCall | None) -> ActionSelected:

@@ -27,11 +27,13 @@ def _answer(name: str, limits: Limits) -> dict[str, Any]:
     try:
         return {"document": asdict(read(sys.stdin.buffer.read(), name, limits))}
     except Unreadable as error:
-        return {"unreadable": str(error)}
+        return {"unreadable": str(error), "code": error.code}
     except MemoryError:
-        return {"unreadable": "needs more memory than a document may use; hand over a smaller part of it."}
+        why = "needs more memory than a document may use; hand over a smaller part of it."
+        return {"unreadable": why, "code": "document_too_large"}
     except RecursionError:
-        return {"unreadable": "is nested too deeply to be read; hand over a simpler version of it."}
+        why = "is nested too deeply to be read; hand over a simpler version of it."
+        return {"unreadable": why, "code": "document_unsafe"}
 
 
 def _keep_stdout_for_the_answer() -> BinaryIO:

@@ -50,4 +50,5 @@ def _check_prolog(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
 
 
 def _refusal(reason: str) -> Unreadable:
-    return Unreadable(f"was not opened because {reason}; open it in its own program and save it as a new file.")
+    why = f"was not opened because {reason}; open it in its own program and save it as a new file."
+    return Unreadable(why, "document_unsafe")

@@ -16,7 +16,14 @@ _HEAD = re.compile(r"\A# ?(?P<name>.*)\n\n<!-- (?P<mime>\S*)(?P<truncated> trunc
 
 
 class Unreadable(Exception):
-    """The document holds nothing that can be read; the message says why and what to do, after the document's name."""
+    """The document holds nothing that can be read; the message says why and what to do, after the document's name.
+
+    `code` is one of the codes of documents in `poweron_events.codes`, which is not imported here.
+    """
+
+    def __init__(self, why: str, code: str) -> None:
+        super().__init__(why)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)

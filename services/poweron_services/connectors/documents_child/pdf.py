@@ -55,7 +55,8 @@ def _opened(data: bytes) -> Any:
         if isinstance(error.args[0], PDFPasswordIncorrect):
             raise Unreadable(
                 "is protected with a password, so nothing of it can be read; "
-                "save it without a password and hand it over again."
+                "save it without a password and hand it over again.",
+                "document_protected",
             ) from error
         raise
 

@@ -72,10 +72,11 @@ def read(data: bytes, name: str, limits: Limits) -> ExtractedDocument:
     except Exception as error:
         raise Unreadable(
             f"looks like {WORDS_FOR[kind]} but is damaged or incomplete, so nothing of it was read; "
-            f"open it in its own program, save it again and hand over the new file."
+            f"open it in its own program, save it again and hand over the new file.",
+            "document_damaged",
         ) from error
     if not document.sections:
-        raise Unreadable(_without_text(document.notes))
+        raise Unreadable(_without_text(document.notes), "document_without_text")
     notes = (*_mismatch(kind, name), *document.notes)
     return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
 
@@ -115,11 +116,13 @@ def _reader(kind: str) -> Reader:
     if kind == media_types.ENCRYPTED:
         raise Unreadable(
             "is protected with a password, so nothing of it can be read; "
-            "save it without a password and hand it over again."
+            "save it without a password and hand it over again.",
+            "document_protected",
         )
     if kind not in READERS:
         raise Unreadable(
-            f"is not a kind of document that can be read (its content looks like {kind}); hand over one of {READABLE}."
+            f"is not a kind of document that can be read (its content looks like {kind}); hand over one of {READABLE}.",
+            "document_format_unknown",
         )
     reader: Reader = import_module(f"poweron_services.connectors.documents_child.{READERS[kind]}").read
     return reader

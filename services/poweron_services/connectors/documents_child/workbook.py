@@ -29,7 +29,8 @@ def _sheets(data: bytes) -> Iterator[tuple[str, Iterator[list[Cell]]]]:
     except PasswordError as error:
         raise Unreadable(
             "is protected with a password, so nothing of it can be read; "
-            "save it without a password and hand it over again."
+            "save it without a password and hand it over again.",
+            "document_protected",
         ) from error
     for name in workbook.sheet_names:
         yield name, workbook.get_sheet_by_name(name).iter_rows()

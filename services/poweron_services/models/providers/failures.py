@@ -17,17 +17,16 @@ from pydantic_ai import exceptions as ai
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.config import ProviderSettings
 from poweron_services.models.chat_model import TooLong
-from poweron_services.models.providers.clients import KEY_VARIABLES, MAX_BODY, PLACE_VARIABLES, TooMuch
+from poweron_services.models.providers.clients import MAX_BODY, TooMuch
 
 MAX_SAID = 300  # characters of what a provider says about an error
 SHORT = 6  # characters; nothing that short is a secret
 LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|(?i:\bbearer)\s+\S+")
 REFUSING: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}  # statuses that another try does not change
 HIDDEN: Final = "[hidden]"
-NEXT_QUOTA: Final = "Top it up, or set POWERON_MODEL to a model elsewhere."
+NEXT_QUOTA: Final = "Top it up, or use a model elsewhere."
 NEXT_BUSY: Final = "Wait {}, or have the limits of the account raised."
 NEXT_TROUBLE: Final = "The provider's status page, or the log of a server of your own, may say more."
-ENDING_WITH_V1: Final = frozenset({"openai", "ollama"})  # providers whose address usually ends so
 SAYS_TOO_LONG: Final = re.compile(
     r"prompt is too long|context (?:length|size|window)|too many (?:input )?tokens", re.IGNORECASE
 )
@@ -75,9 +74,12 @@ def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> Powe
     """What an error of a request means: an error of ours, or `Again` where another try may help."""
     named = f"{provider}:{name}"
     if _comes_from(error, TooMuch):
-        return Refused(f"The answer of {named} was longer than {MAX_BODY} bytes, or compressed; it was not read.")
+        return Refused(
+            f"The answer of {named} was longer than {MAX_BODY} bytes, or compressed; it was not read.",
+            code="answer_unreadable",
+        )
     if _is_too_long(error):
-        return TooLong(f"The prompt, with POWERON_MODEL_MAX_TOKENS for the answer, is longer than what {named} takes.")
+        return TooLong(f"The prompt, with the room for the answer, is longer than what {named} takes.")
     return _final(error, provider, name, scrub) or _passing(error, provider, named, scrub)
 
 
@@ -87,21 +89,21 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
         case ai.ModelAuthenticationError():
             return Refused(
                 f"{provider} does not let us in ({_status(error)}): "
-                f"set {KEY_VARIABLES[provider]} to a key that is valid and may use the model {name!r}."
+                f"its key is not valid, or may not use the model {name!r}.",
+                code="model_access_denied",
             )
         case ai.ModelNotFoundError():
-            return Refused(
-                f"{provider} knows no model {name!r} (404): set POWERON_MODEL to one that it has, "
-                f"and {PLACE_VARIABLES[provider]} to where it is."
-            )
+            return Refused(f"{provider} knows no model {name!r} (404) where it was asked.", code="model_unknown")
         case ai.ModelQuotaExceededError():
-            return Refused(f"The account at {provider} has used up what it may spend{_said(error, scrub)} {NEXT_QUOTA}")
+            return Refused(
+                f"The account at {provider} has used up what it may spend{_said(error, scrub)} {NEXT_QUOTA}",
+                code="model_quota_exceeded",
+            )
         case ai.ModelAPIError() if isinstance(error, ai.ModelRequestRejectedError) or _status(error) in REFUSING:
-            return Refused(f"{provider}:{name} refused the request{_said(error, scrub)}")
+            return Refused(f"{provider}:{name} refused the request{_said(error, scrub)}", code="model_refused")
         case ai.UserError():
             return Refused(
-                f"{provider}:{name} cannot be asked like this: {scrub(error.message)} "
-                "POWERON_MODEL_OUTPUT says how the form of an answer is told."
+                f"{provider}:{name} cannot be asked like this: {scrub(error.message)}", code="model_misconfigured"
             )
     return None
 
@@ -110,25 +112,19 @@ def _passing(error: Exception, provider: str, named: str, scrub: Scrubber) -> Po
     """What may pass by itself."""
     match error:
         case ai.ModelRequestTimeout() | ai.ModelTimeoutError():
-            return Unavailable(f"{named} did not answer in time; POWERON_MODEL_TIMEOUT says how long it may take.")
+            return Unavailable(f"{named} did not answer in time.", code="model_timeout")
         case ai.ModelConnectionError():
-            return Again(Unavailable(f"{named} cannot be reached; {PLACE_VARIABLES[provider]} says where it is."))
+            return Again(Unavailable(f"{named} cannot be reached.", code="model_unavailable"))
         case ai.ModelRateLimitError():
             wait = "a minute" if error.retry_after is None else f"{error.retry_after:,.0f} s, as it asks"
-            busy = Unavailable(f"{named} is asked too often{_said(error, scrub)} {NEXT_BUSY.format(wait)}")
+            said = f"{named} is asked too often{_said(error, scrub)} {NEXT_BUSY.format(wait)}"
+            busy = Unavailable(said, code="model_busy")
             return Again(busy, error.retry_after)
         case ai.ModelHTTPError():
-            return Again(
-                Unavailable(f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"), error.retry_after
-            )
+            said = f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"
+            return Again(Unavailable(said, code="model_unavailable"), error.retry_after)
     unreadable = f"The answer of {named} could not be read; it is not what this provider should send."
-    return Again(Refused(f"{unreadable} {_is_it_there(provider)}"))
-
-
-def _is_it_there(provider: str) -> str:
-    """A question about the address, at which some other page may answer."""
-    variable = PLACE_VARIABLES[provider]
-    return f"Does {variable} end with `/v1`?" if provider in ENDING_WITH_V1 else f"Is {variable} right?"
+    return Again(Refused(f"{unreadable} Is that its address?", code="model_misconfigured"))
 
 
 def _is_too_long(error: Exception) -> bool:

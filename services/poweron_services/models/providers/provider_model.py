@@ -13,6 +13,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from poweron_events.errors import Refused
 from poweron_events.event import MAX_NANO_USD, NANO, Model
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.models.answers import (
@@ -23,7 +24,7 @@ from poweron_services.models.answers import (
     ReviewAnswer,
     SelectionAnswer,
 )
-from poweron_services.models.chat_model import ANOTHER_FORM, Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
     ParametersPrompt,
@@ -162,18 +163,19 @@ class ProviderModel:
             refusal=refusal,
         )
 
-    def _refusal(self, response: ModelResponse, prompt: Prompt, text: str) -> str:
-        """Why the answer is none and what may help, or empty."""
+    def _refusal(self, response: ModelResponse, prompt: Prompt, text: str) -> Refused | None:
+        """Why the answer is none, and what may help."""
         named = f"{self._provider}:{self._name}"
         if response.finish_reason == "content_filter":
             said = self._scrub(str((response.provider_details or {}).get("refusal") or "")[:MAX_NAME]).rstrip(".")
-            return f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}"
+            return Refused(f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}", code="answer_refused")
         if response.finish_reason == "length":
             after, budget = _tokens(response.usage.output_tokens), prompt.max_output_tokens
             limit = budget is None or budget >= self._settings.model_max_tokens
-            room = "POWERON_MODEL_MAX_TOKENS" if limit else "budget"
-            return f"The answer of {named} was cut off after {after} tokens. A larger {room} leaves more room."
-        return "" if text.strip() else f"{named} answered with nothing. {ANOTHER_FORM}"
+            room = "limit of answers" if limit else "budget"
+            cut_off = f"The answer of {named} was cut off after {after} tokens. A larger {room} leaves more room."
+            return Refused(cut_off, code="answer_cut_off")
+        return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
 
 
 def _text(response: ModelResponse) -> str:

@@ -1,0 +1,202 @@
+"""The codes: why something stopped, failed or was rejected, for whoever branches on it or counts it.
+
+An event says it twice: in a sentence for people, which may change with every release, and as a code, which does not.
+The vocabulary is open: a newer release, or an action from outside of this package, may write a code that is not here.
+An event of release 0.2 or older has none.
+"""
+
+from typing import Annotated, Final, Literal, NamedTuple
+
+from pydantic import Field
+
+Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=64)]
+"""A code on the wire: lower-case words joined by underscores."""
+
+BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget", "retry_budget"]
+"""Which budget is used up, of the task or of the workflow."""
+
+GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_improvement", "step_limit", "retry_limit"]
+"""What the rules in code stop the loop for."""
+
+StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done", "plan_failed", "no_step"]
+"""Why an attempt stopped, or why its review came to its status."""
+
+RejectionCode = Literal[
+    "action_not_allowed",
+    "answer_cut_off",
+    "answer_empty",
+    "answer_refused",
+    "answer_too_large",
+    "answer_unreadable",
+    "documents_missing",
+    "field_not_allowed",
+    "parameter_invalid",
+    "parameter_missing",
+    "plan_too_long",
+    "unknown_connection",
+    "unknown_reference",
+]
+"""Why an answer of a model cannot be used."""
+
+RefusalCode = Literal[
+    "already_approved",
+    "already_denied",
+    "approval_overdue",
+    "document_missing",
+    "invalid_request",
+    "no_such_round",
+    "nothing_to_approve",
+    "other_parameters",
+    "pattern_meaningless",
+    "request_too_large",
+    "round_ended",
+    "round_open",
+    "unknown_workflow",
+]
+"""Why a request is refused."""
+
+UnreadCode = Literal[
+    "document_damaged",
+    "document_empty",
+    "document_format_unknown",
+    "document_protected",
+    "document_timeout",
+    "document_too_large",
+    "document_unsafe",
+    "document_without_text",
+    "partly_read",
+]
+"""Why a document, or a part of it, was not read."""
+
+
+class Explained(NamedTuple):
+    """What a code means, and what whoever meets it can do."""
+
+    meaning: str
+    remedy: str
+
+
+_AS_IT_SHOULD: Final = "Nothing: this is how work ends as it should."
+_LARGER_BUDGET: Final = "Ask again with a larger budget, or for less."
+_CHANGE: Final = "Change the request or its documents and ask again."
+_MODEL_TRIES: Final = "Nothing for the first one: the model is asked once more. If it happens often, use another model."
+_AGAIN: Final = "Ask again later; the log of the service says more."
+
+CODES: Final[dict[str, Explained]] = {
+    # --- why an attempt, a task or a round stopped
+    "criteria_met": Explained("All success criteria are met.", _AS_IT_SHOULD),
+    "no_improvement": Explained("No further action can improve the result.", _AS_IT_SHOULD),
+    "judged_by_model": Explained("The model's review decided it.", "Read the reason beside the code."),
+    "plan_done": Explained("All planned actions are done (mode Actionplan).", _AS_IT_SHOULD),
+    "plan_failed": Explained("A planned action failed; those after it were not tried (mode Actionplan).", _CHANGE),
+    "no_step": Explained("The attempt was judged before it took a step.", "Read the reason beside the code."),
+    "step_limit": Explained("The attempt took all its steps.", "Ask again with more steps (`maxSteps`)."),
+    "retry_limit": Explained("The task was tried again as often as it may be (`maxRetries`).", _CHANGE),
+    "token_budget": Explained("A budget of tokens is used up, or does not hold the next prompt.", _LARGER_BUDGET),
+    "cost_budget": Explained("A budget of money is used up.", _LARGER_BUDGET),
+    "time_budget": Explained("A task's budget of time is used up.", _LARGER_BUDGET),
+    "step_budget": Explained("The workflow's budget of steps is used up.", _LARGER_BUDGET),
+    "retry_budget": Explained("The workflow's budget of retries is used up.", _LARGER_BUDGET),
+    "cancelled": Explained("Somebody cancelled the round.", "Nothing; the workflow can be followed up on."),
+    "deadline": Explained("The time of the round is over (`deadlineMs`).", "Ask again for less at once."),
+    "answers_rejected": Explained(
+        "The answers of the model could not be used, twice in a row.", "Use another model, or ask in other words."
+    ),
+    # --- why an answer of a model was rejected
+    "answer_unreadable": Explained("The answer is not the JSON that was asked for.", _MODEL_TRIES),
+    "answer_refused": Explained("The model, or a filter of its provider, would not answer.", "Use other words."),
+    "answer_cut_off": Explained("The answer reached its limit of tokens.", "Allow longer answers, or a larger budget."),
+    "answer_empty": Explained("The model answered with nothing.", _MODEL_TRIES),
+    "answer_too_large": Explained("The answer does not fit into an event.", _MODEL_TRIES),
+    "action_not_allowed": Explained(
+        "There is no such action, or this task may not use it.", "Look at `allowedMethods` and `deniedMethods`."
+    ),
+    "field_not_allowed": Explained("The schema of the parameters holds a field that it must not hold.", _MODEL_TRIES),
+    "documents_missing": Explained("The action works on documents, and none was named.", _MODEL_TRIES),
+    "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
+    "unknown_connection": Explained("The connection did not come with the request.", "Name it in `connections`."),
+    "plan_too_long": Explained("The plan has more actions than the task may take steps.", _MODEL_TRIES),
+    "parameter_missing": Explained("A required parameter was not given.", _MODEL_TRIES),
+    "parameter_invalid": Explained("A parameter has a value that the action does not take.", _MODEL_TRIES),
+    # --- why a stage, or a model within an action, could not do its work
+    "model_unavailable": Explained("The model cannot be reached, or has trouble of its own.", _AGAIN),
+    "model_busy": Explained("The model is asked too often.", "Ask again later, or ask for less at once."),
+    "model_timeout": Explained("The model did not answer in time.", "Ask again later, or allow it more time."),
+    "model_access_denied": Explained("The provider does not let us in.", "Set a key that is valid for this model."),
+    "model_unknown": Explained("The provider has no such model.", "Set the model's name and its provider's address."),
+    "model_quota_exceeded": Explained("The account at the provider has used up what it may spend.", "Raise its limit."),
+    "model_refused": Explained("The provider refused the request.", "Read what it says, beside the code."),
+    "model_misconfigured": Explained("The model cannot be asked as it is set up.", "Correct the model's settings."),
+    "prompt_too_long": Explained(
+        "The prompt is longer than what the model takes.", "Hand over less, or use a model that takes more."
+    ),
+    "content_store_unavailable": Explained(
+        "The content store did not answer.", "See that it can be reached; ask again once it can."
+    ),
+    "stage_timeout": Explained("The stage was not done within its time (`stageTimeoutMs`).", _AGAIN),
+    "unavailable": Explained("Something that the work needs could not be reached.", _AGAIN),
+    "event_too_large": Explained("What was to be said does not fit into an event.", _CHANGE),
+    "refused": Explained("The work was refused, for the reason beside the code.", _CHANGE),
+    "unexpected_error": Explained(
+        "The service met an error that it did not expect.", "Look into the log of the service."
+    ),
+    # --- why an action has no result
+    "approval_denied": Explained("A person denied the action.", "Ask again once the action may be approved."),
+    "approval_expired": Explained("Nobody approved the action in time.", "Ask again and have it approved in time."),
+    "approval_missing": Explained("The action has to be approved, and nobody was asked.", _AGAIN),
+    "action_failed": Explained("The action could not do its work, for the reason beside the code.", _CHANGE),
+    "action_timeout": Explained("The action was stopped at its time limit.", "Ask again for less at once."),
+    "claim_lost": Explained(
+        "The worker lost its claim before the action began.", "Nothing: the loop goes on without it."
+    ),
+    "worker_stopped": Explained("The worker stopped before the action ended.", "See that the processes stay alive."),
+    "round_stopped": Explained("The round was stopped before the action ended.", "Nothing; see why the round stopped."),
+    "result_not_stored": Explained(
+        "The action ended, but its result could not be stored.", "See that the content store can be reached."
+    ),
+    "nothing_to_read": Explained("There is no document to work on.", "Hand over a document."),
+    "documents_unreadable": Explained(
+        "None of the documents could be read.", "See the reason of each, and hand them over again."
+    ),
+    "output_invalid": Explained(
+        "What the model wrote is not in the format that was asked for.", "Use another model, or ask for another format."
+    ),
+    # --- why a document was not read
+    "document_damaged": Explained("The document is damaged.", "Check it and hand it over again."),
+    "document_empty": Explained("The document is empty.", "Check that it was saved and handed over completely."),
+    "document_format_unknown": Explained(
+        "Documents of this kind cannot be read.", "Save it in one of the formats that can be read."
+    ),
+    "document_protected": Explained("The document is protected by a password.", "Save it without the password."),
+    "document_timeout": Explained("The document could not be read in time.", "Hand over a smaller part of it."),
+    "document_too_large": Explained("The document is larger than what can be read.", "Hand over a smaller part of it."),
+    "document_unsafe": Explained(
+        "The document was not opened, since opening it could do harm.",
+        "Open it in its own program and save it as a new file.",
+    ),
+    "document_without_text": Explained(
+        "The document holds no text that can be read.", "Hand over a version with text."
+    ),
+    "partly_read": Explained(
+        "A part of the document was not read.", "Hand over what was left out as a document of its own."
+    ),
+    # --- why a request was refused
+    "invalid_request": Explained(
+        "The request does not have the form that it must have.", "Correct what the detail names."
+    ),
+    "request_too_large": Explained("The request does not fit into an event.", "Shorten the prompt."),
+    "pattern_meaningless": Explained("A pattern in `approve` means no action.", "Correct the pattern."),
+    "document_missing": Explained("A document is not in the content store.", "Store it before it is named."),
+    "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
+    "no_such_round": Explained("The workflow has no such round.", "Name its last round."),
+    "round_open": Explained("A round of the workflow still runs.", "Wait for its end, or cancel it."),
+    "round_ended": Explained("The round has ended, or was followed by another one.", "Name the workflow's last round."),
+    "nothing_to_approve": Explained("The step waits for no approval.", "Look at what waits for an approval now."),
+    "already_approved": Explained("Somebody approved it already.", "Nothing: the first answer holds."),
+    "already_denied": Explained("Somebody denied it already.", "Nothing: the first answer holds."),
+    "other_parameters": Explained(
+        "The step waits with other parameters than those that were answered.", "Look at them again."
+    ),
+    "approval_overdue": Explained("The time in which it could be approved is over.", "Ask again and answer in time."),
+}
+"""Every code that this release writes; `docs/events.md` has them as a table."""

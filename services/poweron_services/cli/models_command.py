@@ -9,14 +9,15 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from poweron_events.errors import PowerOnError, Refused
+from poweron_events.errors import PowerOnError
 from poweron_events.event import NANO
 from poweron_services import wiring
+from poweron_services.cli.code_advice import advice
 from poweron_services.cli.error_messages import FAILED, sentences, settled
 from poweron_services.cli.output import one_line, print_json, stdout
 from poweron_services.config import MODEL_STAGES, Settings
 from poweron_services.models.answers import PlanningAnswer, parse
-from poweron_services.models.chat_model import ANOTHER_FORM, Completion
+from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import PlanningPrompt
 from poweron_services.roles.planner import TEMPLATE
 
@@ -33,6 +34,7 @@ class Checked:
     duration_ms: int
     completion: Completion | None
     problem: str
+    code: str | None
 
 
 @sentences()
@@ -56,7 +58,7 @@ async def _all(settings: Settings) -> list[Checked]:
 async def _one(name: str, settings: Settings) -> Checked:
     stages = [stage for stage, model in settings.models.items() if model == name]
     alone = settings.model_copy(update={"model": name, **{f"model_{stage}": None for stage in MODEL_STAGES}})
-    completion, problem = None, ""
+    completion, problem, code = None, "", None
     began = time.monotonic_ns()
     try:
         async with wiring.open_model(alone) as model:
@@ -64,18 +66,15 @@ async def _one(name: str, settings: Settings) -> Checked:
             completion = await model.complete(_prompt())
         _accept(completion)
     except PowerOnError as error:
-        problem = str(error)
-    return Checked(name, stages, (time.monotonic_ns() - began) // 1_000_000, completion, problem)
+        problem, code = f"{error} {advice(error.code)}", error.code
+    return Checked(name, stages, (time.monotonic_ns() - began) // 1_000_000, completion, problem, code)
 
 
 def _accept(completion: Completion) -> None:
-    """Refuse an answer that no stage could use, with what to try."""
-    if completion.refusal:
-        raise Refused(completion.refusal)
-    try:
-        parse(completion.text, PlanningAnswer)
-    except Refused as error:
-        raise Refused(f"{error} {ANOTHER_FORM}") from error
+    """Refuse an answer that no stage could use."""
+    if completion.refusal is not None:
+        raise completion.refusal
+    parse(completion.text, PlanningAnswer)
 
 
 def _prompt() -> PlanningPrompt:
@@ -100,6 +99,7 @@ def _object(checked: Checked) -> dict[str, Any]:
         "stages": list(checked.stages),
         "works": not checked.problem,
         "problem": checked.problem or None,
+        "code": checked.code,
         "answeredBy": used and used.model,
         "inputTokens": used.input_tokens if used else 0,
         "outputTokens": used.output_tokens if used else 0,

@@ -14,6 +14,7 @@ from poweron_events.request import MAX_PATTERNS, Requester
 from poweron_services.decider.validation import matches
 
 DAY: Final = 86_400_000  # milliseconds
+UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})  # codes of an action that a person held back
 EXPIRED: Final = "Nobody approved the action in time."
 
 

@@ -23,6 +23,7 @@ from poweron_events.outcome import (
     Totals,
 )
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.approval import UNAPPROVED
 from poweron_services.decider.defaults import language
 from poweron_services.decider.requested_formats import missing_formats
 from poweron_services.decider.rules import ALL_MET, CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up, used_up
@@ -54,7 +55,6 @@ MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 MAX_DONE = 5  # steps and documents that the message of a failed round names
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
 _ENDS = (".", "!", "?", "…")
-UNAPPROVED: Final = frozenset({"approval_denied", "approval_expired"})
 SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "plan_failed", "retry_limit", "step_limit"})
 """Why an attempt stopped, where that is why its task failed, too."""
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from poweron_events.event import CriterionProgress
-from poweron_events.observation import Observation
 from poweron_events.refinement import Classification
-from poweron_services.decider.approval import tells_of_a_denial
-from poweron_services.decider.rules import WRITING, stops_every_attempt
+from poweron_services.decider.approval import UNAPPROVED
+from poweron_services.decider.rules import STOPS_EVERY_ATTEMPT, WRITING
 from poweron_services.models.answers import RefinementAnswer, ReviewAnswer
 from poweron_services.models.prompts import RefinementPrompt, ReviewPrompt
 
@@ -23,32 +22,30 @@ def refine(prompt: RefinementPrompt) -> str:
     if succeeded and final:
         return _stop("success", "The result is written and states its sources.", _all_met(prompt.progress))
     if prompt.steps_left < 1:
-        return _stop("failed", _why(prompt.observation, "No steps are left."), prompt.progress)
+        return _stop("failed", "No steps are left.", prompt.progress)
     if succeeded:
         return _go_on(prompt)
-    if prompt.selected_action == "ai.process" or tells_of_a_denial(prompt.observation):
-        return _stop("failed", _why(prompt.observation, "The request could not be answered."), prompt.progress)
+    if prompt.selected_action == "ai.process" or prompt.observation.code in UNAPPROVED:
+        return _stop("failed", f"{prompt.selected_action} failed.", prompt.progress)
     return _try_again(prompt)
 
 
 def review(prompt: ReviewPrompt) -> str:
     """What the task came to."""
-    last = prompt.last_observation
     met = bool(prompt.progress) and all(one.met for one in prompt.progress)
     if met or _has_result(prompt):
         return _reviewed("success", "All criteria are met.", _all_met(prompt.progress))
     if prompt.retries_left and _has_another_way(prompt):
         return _reviewed("retry", "The request was not answered yet.", prompt.progress, (READ_DIRECTLY,))
-    reason = _why(last, prompt.stopped_because) if last else prompt.stopped_because
-    return _reviewed("failed", reason or "The request could not be answered.", prompt.progress)
+    return _reviewed("failed", prompt.stopped_because or "The request could not be answered.", prompt.progress)
 
 
 def _has_another_way(prompt: ReviewPrompt) -> bool:
     """Whether the documents may still be read directly; what a person denied is not done by a detour."""
-    if prompt.last_observation is not None and tells_of_a_denial(prompt.last_observation):
+    if prompt.last_observation is not None and prompt.last_observation.code in UNAPPROVED:
         return False
     answered = any(message.action == "ai.process" for message in prompt.history)
-    return not answered and not stops_every_attempt(prompt.stopped_because)
+    return not answered and prompt.stop_code not in STOPS_EVERY_ATTEMPT
 
 
 def _go_on(prompt: RefinementPrompt) -> str:
@@ -59,7 +56,7 @@ def _go_on(prompt: RefinementPrompt) -> str:
 
 def _try_again(prompt: RefinementPrompt) -> str:
     improvement = WRITE_PLAINLY if prompt.selected_action == "document.generateReport" else READ_DIRECTLY
-    reason = _why(prompt.observation, f"{prompt.selected_action} failed.")
+    reason = f"{prompt.selected_action} failed."
     return _refined("continue", reason, "retry", prompt.progress, hint=improvement, improvements=(improvement,))
 
 
@@ -106,7 +103,3 @@ def _all_met(progress: tuple[CriterionProgress, ...]) -> tuple[CriterionProgress
 
 def _at_least(one: CriterionProgress, thousandths: int) -> CriterionProgress:
     return one.model_copy(update={"progress": max(one.progress, thousandths)})
-
-
-def _why(observation: Observation, otherwise: str) -> str:
-    return " ".join(observation.notes) or otherwise

@@ -80,7 +80,7 @@ def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> Powe
         )
     if _is_too_long(error):
         return TooLong(f"The prompt, with the room for the answer, is longer than what {named} takes.")
-    return _final(error, provider, name, scrub) or _passing(error, provider, named, scrub)
+    return _final(error, provider, name, scrub) or _passing(error, named, scrub)
 
 
 def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refused | None:
@@ -108,7 +108,7 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
     return None
 
 
-def _passing(error: Exception, provider: str, named: str, scrub: Scrubber) -> PowerOnError | Again:
+def _passing(error: Exception, named: str, scrub: Scrubber) -> PowerOnError | Again:
     """What may pass by itself."""
     match error:
         case ai.ModelRequestTimeout() | ai.ModelTimeoutError():

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from poweron_events.event import DocumentRef, Model
+from poweron_events.event import DocumentRef, Model, UnreadDocument
 
 WorkflowStatus = Literal["running", "completed", "failed", "cancelled", "never_opened"]
 
@@ -15,6 +15,8 @@ class WorkflowSummary(Model):
     workflow_id: str
     status: WorkflowStatus
     phase: str
+    stopped_by: str | None
+    """The code of why the last round ended, or is ending."""
     frozen: bool
     prompt: str | None
     workflow_mode: str | None
@@ -47,6 +49,7 @@ class RoundSummary(Model):
     max_steps: int
     status: str
     reason: str
+    stopped_by: str | None
     message: str | None
     steps: int
     input_tokens: int
@@ -71,6 +74,7 @@ class TaskEntry(Model):
     tokens: int
     criteria_progress: JsonValue
     reason: str
+    stopped_by: str | None
 
 
 class StepEntry(Model):
@@ -92,11 +96,13 @@ class StepEntry(Model):
     success: bool | None
     outcome: str | None
     error: str | None
+    error_code: str | None
     result_label: str | None
     decision: str | None
     decision_reason: str | None
     classification: str | None
     hint: str | None
+    stopped_by: str | None
     input_tokens: int
     output_tokens: int
     cost_nano_usd: int
@@ -137,6 +143,8 @@ class HistoryEntry(Model):
     documents_label: str | None
     documents: tuple[DocumentRef, ...]
     findings: tuple[str, ...]
+    unread: tuple[UnreadDocument, ...]
+    unread_left_out: int
     learnings: tuple[str, ...]
     time: str
 

@@ -27,6 +27,8 @@ class MessageRow(NamedTuple):
     documents_label: str | None
     documents: Json
     findings: Json
+    unread: Json
+    unread_left_out: int
     learnings: Json
     time_ms: int
 
@@ -52,6 +54,8 @@ def message_row(workflow_id: str, message: ChatMessage) -> MessageRow:
         documents_label=optional_text(message.documents_label),
         documents=json(message.documents),
         findings=json(message.findings),
+        unread=json(message.unread),
+        unread_left_out=message.unread_left_out,
         learnings=json(message.learnings),
         time_ms=message.time_ms,
     )

@@ -22,6 +22,7 @@ class RequestRow(NamedTuple):
     answer: str
     round: int | None
     reason: str | None
+    code: str | None
     detail: str
 
 
@@ -44,6 +45,7 @@ def request_rows(recorded: Recorded, seq: int) -> list[RequestRow]:
         answer="accepted" if refused is None else "refused",
         round=getattr(event, "round", None),
         reason=None if refused is None else refused.reason,
+        code=None if refused is None else refused.code,
         detail="" if refused is None else text(refused.detail),
     )
     return [row]

@@ -15,6 +15,7 @@ from poweron_events.execution import (
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import StageFailed
 from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected, SelectionRejected
@@ -44,11 +45,13 @@ class StepRow(NamedTuple):
     success: bool | None = None
     outcome: str | None = None
     error: str | None = None
+    error_code: str | None = None
     result_label: str | None = None
     decision: str | None = None
     decision_reason: str | None = None
     classification: str | None = None
     hint: str | None = None
+    stopped_by: str | None = None
     input_tokens: int = 0
     output_tokens: int = 0
     cost_nano_usd: int = 0
@@ -76,13 +79,15 @@ def step_row(told: Sequence[Recorded], status: str) -> StepRow:
     for recorded in told:
         cells |= _cells(recorded)
     events = [recorded.envelope.event for recorded in told]
-    refusals = [event.reason for event in events if isinstance(event, SelectionRejected | ParametersRejected)]
+    rejected = [event for event in events if isinstance(event, SelectionRejected | ParametersRejected)]
+    if status == "refused":
+        cells["stopped_by"] = rejected[-1].code
     calls = [call for event in events if event is not None for call in model_calls(event)]
     return StepRow(
         told[0].envelope.workflow_id,
         *_place(told),
         **cells,
-        refusals=json(refusals),
+        refusals=json([f"{event.reason}\n{event.detail}".rstrip() for event in rejected]),
         input_tokens=sum(call.input_tokens for call in calls),
         output_tokens=sum(call.output_tokens for call in calls),
         cost_nano_usd=sum(call.cost_nano_usd for call in calls),
@@ -109,6 +114,7 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "success": event.success,
                 "outcome": event.outcome,
                 "error": optional_text(event.error),
+                "error_code": event.code,
                 "result_label": text(event.result_label),
                 "duration_ms": event.duration_ms,
                 "completed_ms": recorded.time_ms,
@@ -121,7 +127,10 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "decision_reason": text(event.reason),
                 "classification": event.classification,
                 "hint": optional_text(event.hint),
+                "stopped_by": event.code,
             }
+        case StageFailed() as event:
+            return {"stopped_by": event.code}
         case ApprovalRequested() as event:
             return {
                 "approval": "asked",

@@ -25,6 +25,7 @@ class TaskRow(NamedTuple):
     tokens: int = 0
     criteria_progress: Json = "[]"
     reason: str = ""
+    stopped_by: str | None = None
     started_ms: int | None = None
     ended_ms: int | None = None
 
@@ -36,6 +37,7 @@ class TaskCourse(NamedTuple):
     started_ms: int
     status: str = "running"
     reason: str = ""
+    stopped_by: str | None = None
     ended_ms: int | None = None
 
 
@@ -80,6 +82,7 @@ def task_row(workflow: Workflow, course: TaskCourse) -> TaskRow:
         tokens=task.used.tokens,
         criteria_progress=json(task.progress),
         reason=course.reason,
+        stopped_by=course.stopped_by,
         started_ms=course.started_ms,
         ended_ms=course.ended_ms,
     )
@@ -101,6 +104,7 @@ def _ended(course: TaskCourse, recorded: Recorded, after: Workflow) -> TaskCours
     """The end of a task: by its review, or because its round was stopped."""
     event = recorded.envelope.event
     if not isinstance(event, TaskReviewed):
-        return course._replace(status="stopped", reason=text(after.current.reason), ended_ms=recorded.time_ms)
+        stopped = course._replace(status="stopped", reason=text(after.current.reason), ended_ms=recorded.time_ms)
+        return stopped._replace(stopped_by=after.current.code)
     status = "success" if event.status == "success" else "failed"
-    return course._replace(status=status, reason=text(event.reason), ended_ms=recorded.time_ms)
+    return course._replace(status=status, reason=text(event.reason), stopped_by=event.code, ended_ms=recorded.time_ms)

@@ -14,6 +14,7 @@ class WorkflowRow(NamedTuple):
     partition: int
     status: str
     phase: str
+    stopped_by: str | None
     round: int
     task: int
     attempt: int
@@ -40,6 +41,7 @@ class RoundRow(NamedTuple):
     request_id: str
     status: str
     reason: str
+    stopped_by: str | None
     message: str | None
     steps: int
     input_tokens: int
@@ -63,6 +65,7 @@ def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> 
         partition=newest.partition,
         status=_status(after),
         phase=after.phase,
+        stopped_by=after.round.code if after.round else None,
         round=round_number,
         task=task,
         attempt=attempt,
@@ -106,6 +109,7 @@ def round_row(workflow: Workflow) -> RoundRow:
         request_id=text(opening.request.id),
         status=_status(workflow),
         reason=text(round_.reason),
+        stopped_by=round_.code,
         message=None if last is None else text(last.message),
         steps=totals.steps,
         input_tokens=totals.input_tokens,

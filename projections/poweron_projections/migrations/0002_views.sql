@@ -5,6 +5,7 @@ CREATE VIEW workflow_overview AS
 SELECT workflows.workflow_id,
        first.prompt,
        workflows.status,
+       workflows.stopped_by,
        workflows.round                                        AS rounds,
        latest.mode,
        latest.message,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from poweron_events.event import CriterionProgress, DocumentRef, Event, ModelCall
+from poweron_events.event import CriterionProgress, DocumentRef, Event, ModelCall, UnreadDocument
 from poweron_events.execution import (
     ActionCompleted,
     ActionStarted,
@@ -58,6 +58,9 @@ _ESTIMATE = DocumentRef(
 )
 _TEXT = DocumentRef(
     document_id="t1a1s1d1", document_name="estimate.md", mime_type="text/markdown", size=2_048, content=CONTENT
+)
+_UNREAD = UnreadDocument(
+    document_name="scan.pdf", code="document_damaged", reason="'scan.pdf' is damaged, so nothing of it was read."
 )
 _CALL = ModelCall(
     provider="builtin",
@@ -116,6 +119,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
     RequestRefused(
         request=RequestIdentity(source=SOURCE, id="4714"),
         reason="round_open",
+        code="round_open",
         detail="Round 1 is still running; wait for its end or cancel it.",
     ),
     DocumentErased(
@@ -163,7 +167,15 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         model_call=_CALL,
     ),
     SelectionRejected(
-        round=1, task=1, attempt=1, step=1, try_=1, reason="There is no action 'mail.send'.", model_call=_CALL
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        try_=1,
+        reason="'mail.send' is not an action of this task; choose one of document.extract.",
+        detail="It is denied; denied are mail.",
+        code="action_not_allowed",
+        model_call=_CALL,
     ),
     ParametersSet(
         round=1,
@@ -175,7 +187,14 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         model_call=_CALL,
     ),
     ParametersRejected(
-        round=1, task=1, attempt=1, step=1, try_=1, reason="'aiPrompt' must be a text.", model_call=_CALL
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        try_=1,
+        reason="'aiPrompt' must be a text.",
+        code="parameter_invalid",
+        model_call=_CALL,
     ),
     ApprovalRequested(
         round=1, task=1, attempt=1, step=1, parameters_sha256=SHA256, action="mail.send", expires_ms=86_400_000
@@ -214,6 +233,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         success=True,
         outcome="done",
         documents=(_TEXT,),
+        unread=(_UNREAD,),
         result_label=_LABEL,
         duration_ms=412,
     ),
@@ -227,6 +247,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
             result_label=_LABEL,
             documents_count=1,
             previews=(Preview(name="estimate.md", mime="text/markdown", snippet="Grand total: 42"),),
+            unread=(_UNREAD,),
             notes=("1 document was read.",),
         ),
         summary="Read estimate.pdf: the grand total is 42.",
@@ -238,13 +259,21 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         step=1,
         decision="stop",
         reason="The grand total is known.",
+        code="criteria_met",
         classification="success",
         criteria_progress=_MET,
         iteration=IterationTelemetry(input_tokens=2_436, output_tokens=192, duration_ms=455),
         model_call=_CALL,
     ),
     TaskReviewed(
-        round=1, task=1, attempt=1, status="success", reason="It is named.", criteria_progress=_MET, model_call=_CALL
+        round=1,
+        task=1,
+        attempt=1,
+        status="success",
+        reason="It is named.",
+        code="criteria_met",
+        criteria_progress=_MET,
+        model_call=_CALL,
     ),
     AnswerRejected(
         round=1,
@@ -254,10 +283,18 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         try_=1,
         stage="refine",
         reason="The answer is not one JSON object.",
+        code="answer_unreadable",
         model_call=_CALL,
     ),
     StageFailed(
-        round=1, task=1, attempt=1, step=1, stage="select", error="The model did not answer for 300 s.", tries=4
+        round=1,
+        task=1,
+        attempt=1,
+        step=1,
+        stage="select",
+        error="The model did not answer for 300 s.",
+        code="stage_timeout",
+        tries=4,
     ),
     DeadlinePassed(round=1, due_ms=1_795_221_000_000),
     RoundCompleted(
@@ -272,6 +309,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         message="The request could not be completed. The model did not answer for 300 s.",
         totals=_TOTALS,
         reason="The model did not answer for 300 s.",
+        code="stage_timeout",
     ),
     RoundCancelled(
         round=1,

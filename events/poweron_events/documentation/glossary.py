@@ -80,7 +80,9 @@ MEANINGS: Final[dict[str, str]] = {
     # what intake answers
     "reason": "Why, in a sentence.",
     "RequestRefused.reason": "Why, as one of a few words that a program can tell apart.",
-    "detail": "Why, in a sentence that says what to change.",
+    "code": "The same as a code, one of [these](#codes) or a newer one; null where nothing stopped, or up to 0.2.",
+    "detail": "More of the reason, for the log: no model is shown it.",
+    "RequestRefused.detail": "Why, in a sentence that says what to change.",
     "legalBasis": "The legal basis of the erasure.",
     # planning
     "tasks": "The tasks in the order in which they are done.",
@@ -133,6 +135,9 @@ MEANINGS: Final[dict[str, str]] = {
     "outcome": "How the action ended; `unknown` where it may or may not have had its effect.",
     "error": "What went wrong, in a sentence; null where nothing did.",
     "resultLabel": "The label of the result's documents, `round{r}_task{t}_action{a}_{label}`.",
+    "unread": "Documents of which not everything was read, with the reason.",
+    "unreadLeftOut": "How many more there are, for which the event has no room.",
+    "UnreadDocument.reason": "What was not read and why, in a sentence that begins with the document's name.",
     "notes": "What else is worth knowing.",
     # observation
     "observation": "The compact view of the result that a model may see.",

@@ -8,6 +8,7 @@ import orjson
 
 from poweron_events import topics
 from poweron_events.codec import encode, encode_request
+from poweron_events.codes import CODES
 from poweron_events.documentation.examples import EXAMPLES, SHA256, SOURCE, WORKFLOW
 from poweron_events.documentation.glossary import AUTHORS
 from poweron_events.documentation.schemas import DEAD_LETTER, Json, json_schemas
@@ -45,6 +46,14 @@ Readers ignore fields that they do not know; writers write no others than these.
 """
 
 
+_CODES: Final = """
+## Codes
+
+Why something stopped, failed or was rejected, beside the sentence that says it to people: count these, branch on these.
+The set is open: a newer release, or an action from elsewhere, may write others.
+"""
+
+
 def events_page() -> str:
     """All events and requests with their fields and an example each, for people to read."""
     examples = {type(example): example for example in EXAMPLES}
@@ -60,10 +69,16 @@ def events_page() -> str:
         *(_section(event, schemas[event.TYPE], examples[event]) for event in WORKFLOW_EVENTS.values()),
         f"\n## Dead letters: what is kept on `{topics.DEAD_LETTERS.name}`\n",
         _titled(f"`{DEAD_LETTER}`", schemas[DEAD_LETTER]),
+        _codes(),
         "\n## Values: what stands inside the fields above\n",
         *(_titled(name, parts[name]) for name in sorted(parts)),
     ]
     return "".join(sections)
+
+
+def _codes() -> str:
+    rows = [f"| `{code}` | {explained.meaning} | {explained.remedy} |" for code, explained in sorted(CODES.items())]
+    return "\n".join([_CODES, "| code | what it means | what to do |", "|---|---|---|", *rows]) + "\n"
 
 
 def _section(event: type[Event], schema: Json, example: Event) -> str:

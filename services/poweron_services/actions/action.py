@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from poweron_events.catalog import ActionSpec
+from poweron_events.codes import Code
 from poweron_events.errors import Refused
+from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionDocument, ActionResult
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
@@ -44,6 +46,11 @@ class Done:
 
     result: ActionResult
     notes: tuple[str, ...] = ()
+    unread: tuple[UnreadDocument, ...] = ()
+    code: Code | None = None
+    """Why there is no success; None where there is."""
+    detail: str = ""
+    """More of the error, for the log only."""
 
 
 class Action(Protocol):
@@ -65,8 +72,18 @@ def document(name: str, data: str, mime_type: str) -> ActionDocument:
 
 
 class Failed(Refused):
-    """The action could not do its work; the sentence says why, and each note one reason more."""
+    """The action could not do its work; the sentence says why, the notes and the unread documents more of it."""
 
-    def __init__(self, why: str, *notes: str) -> None:
-        super().__init__(why)
+    code = "action_failed"
+
+    def __init__(self, why: str, *notes: str, code: Code | None = None, unread: Sequence[UnreadDocument] = ()) -> None:
+        super().__init__(why, code=code)
         self.notes = notes
+        self.unread = tuple(unread)
+
+
+def none_read(unread: Sequence[UnreadDocument], otherwise: str) -> Failed:
+    """That there is nothing to work on: no document could be read, or there is none."""
+    if not unread:
+        return Failed(otherwise, code="nothing_to_read")
+    return Failed(unread[0].reason, code="documents_unreadable", unread=unread)

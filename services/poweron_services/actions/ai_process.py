@@ -6,8 +6,9 @@ import io
 import orjson
 
 from poweron_events.catalog import CATALOG, AiProcessParameters
+from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done, Failed, Order, document
+from poweron_services.actions.action import Done, Failed, Order, document, none_read
 from poweron_services.actions.texts import process_prompt, texts_of
 from poweron_services.models.prompts import OutputFormat, SourceText
 
@@ -23,7 +24,7 @@ class AiProcess:
     async def __call__(self, order: Order) -> Done:
         parameters: AiProcessParameters = order.parameters
         output_format: OutputFormat = next(iter(parameters.expected_document_formats), "markdown")
-        texts, notes = await _texts(order)
+        texts, unread = await _texts(order)
         prompt = process_prompt(
             order,
             parameters.ai_prompt,
@@ -34,14 +35,14 @@ class AiProcess:
         called = await order.ask(prompt)
         check_format(called.text, output_format)
         written = document(f"answer.{ENDINGS[output_format]}", called.text, MIME_TYPES[output_format])
-        return Done(ActionResult(success=True, documents=(written,)), tuple(notes))
+        return Done(ActionResult(success=True, documents=(written,)), unread=tuple(unread))
 
 
-async def _texts(order: Order) -> tuple[list[SourceText], list[str]]:
-    texts, notes = await texts_of(order.documents)
+async def _texts(order: Order) -> tuple[list[SourceText], list[UnreadDocument]]:
+    texts, unread = await texts_of(order.documents)
     if order.documents and not texts:
-        raise Failed(*notes)
-    return [SourceText(given.reference, given.name.removesuffix(".md"), text) for given, text in texts], notes
+        raise none_read(unread, "There is no document to read.")
+    return [SourceText(given.reference, given.name.removesuffix(".md"), text) for given, text in texts], unread
 
 
 def check_format(text: str, output_format: OutputFormat) -> None:
@@ -51,17 +52,17 @@ def check_format(text: str, output_format: OutputFormat) -> None:
         Failed: says what is wrong with it.
     """
     if not text.strip():
-        raise Failed("The model wrote nothing.")
+        raise Failed("The model wrote nothing.", code="answer_empty")
     try:
         if output_format == "json":
             orjson.loads(text)
         elif output_format == "csv":
             _check_csv(text)
     except (orjson.JSONDecodeError, csv.Error) as error:
-        raise Failed(f"The output is not valid {output_format.upper()}: {error}") from error
+        raise Failed(f"The output is not valid {output_format.upper()}: {error}", code="output_invalid") from error
 
 
 def _check_csv(text: str) -> None:
     rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
     if len({len(row) for row in rows}) > 1:
-        raise Failed("The output is not valid CSV: its rows differ in their number of cells.")
+        raise Failed("The output is not valid CSV: its rows differ in their number of cells.", code="output_invalid")

@@ -1,10 +1,11 @@
 """`document.extract`: the text and tables of documents, as markdown with a heading for every page or section."""
 
 from poweron_events.catalog import CATALOG, DocumentExtractParameters
+from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done, Failed, Order, document
+from poweron_services.actions.action import Done, Order, document, none_read
 from poweron_services.actions.texts import MARKDOWN, process_prompt
-from poweron_services.connectors.document_reader import UnreadableDocument, extract
+from poweron_services.connectors.document_reader import UnreadableDocument, extract, partly_read
 from poweron_services.models.prompts import SourceText
 
 
@@ -15,26 +16,30 @@ class DocumentExtract:
 
     async def __call__(self, order: Order) -> Done:
         parameters: DocumentExtractParameters = order.parameters
-        texts, notes = await _extract_all(order)
+        texts, unread, notes = await _extract_all(order)
         documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in texts]
         if parameters.ai_prompt:
             called = await order.ask(process_prompt(order, parameters.ai_prompt, texts))
             documents.append(document("extract.md", called.text, MARKDOWN))
-        return Done(ActionResult(success=True, documents=tuple(documents)), tuple(notes))
+        return Done(ActionResult(success=True, documents=tuple(documents)), tuple(notes), tuple(unread))
 
 
-async def _extract_all(order: Order) -> tuple[list[SourceText], list[str]]:
+async def _extract_all(order: Order) -> tuple[list[SourceText], list[UnreadDocument], list[str]]:
     texts: list[SourceText] = []
-    unread: list[str] = []
+    unread: list[UnreadDocument] = []
+    partly: list[UnreadDocument] = []
     notes: list[str] = []
     for given in order.documents:
         try:
             found = await extract(given.data, given.name)
         except UnreadableDocument as error:
-            unread.append(str(error))
+            unread.append(error.document)
             continue
         texts.append(SourceText(given.reference, given.name, found.markdown()))
-        notes += found.notes
+        if found.truncated:
+            partly.append(partly_read(given.name, found.notes))
+        else:
+            notes += found.notes
     if not texts:
-        raise Failed(*(unread or ["There is no document to extract text from."]))
-    return texts, [*unread, *notes]  # the loop is told the first ones only
+        raise none_read(unread, "There is no document to extract text from.")
+    return texts, [*unread, *partly], notes

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import InputDocument, Order
 from poweron_services.connectors.document_reader import UnreadableDocument, extract
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
@@ -21,16 +22,16 @@ async def text_of(given: InputDocument) -> str:
     return (await extract(given.data, given.name)).markdown()
 
 
-async def texts_of(documents: Sequence[InputDocument]) -> tuple[list[tuple[InputDocument, str]], list[str]]:
-    """Each document that can be read with its text, and a sentence for each that cannot."""
+async def texts_of(documents: Sequence[InputDocument]) -> tuple[list[tuple[InputDocument, str]], list[UnreadDocument]]:
+    """Each document that can be read with its text, and those that cannot."""
     texts: list[tuple[InputDocument, str]] = []
-    notes: list[str] = []
+    unread: list[UnreadDocument] = []
     for given in documents:
         try:
             texts.append((given, await text_of(given)))
         except UnreadableDocument as error:
-            notes.append(str(error))
-    return texts, notes
+            unread.append(error.document)
+    return texts, unread
 
 
 def process_prompt(

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
@@ -30,6 +30,7 @@ __all__ = [
     "UnreadableDocument",
     "extract",
     "parse_markdown",
+    "partly_read",
     "sniff",
 ]
 
@@ -45,9 +46,17 @@ class UnreadableDocument(Refused):
 
     def __init__(self, name: str, why: str, code: UnreadCode) -> None:
         super().__init__(f"{name!r} {why}", code=code)
-        self.document = UnreadDocument(
-            document_name=name[:MAX_NAME] or UNNAMED, code=code, reason=writable(str(self))[:MAX_REASON]
-        )
+        self.document = _unread(name, why, code)
+
+
+def partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
+    """A document of which a part was not read; each note is a sentence about that."""
+    return _unread(name, f"was not read as a whole. {' '.join(notes)}", "partly_read")
+
+
+def _unread(name: str, why: str, code: UnreadCode) -> UnreadDocument:
+    reason = writable(f"{name!r} {why}")[:MAX_REASON]
+    return UnreadDocument(document_name=writable(name)[:MAX_NAME] or UNNAMED, code=code, reason=reason)
 
 
 async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:

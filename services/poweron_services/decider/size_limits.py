@@ -12,6 +12,7 @@ from poweron_events.event import Model, ModelCall
 
 DOCUMENTS_BUDGET = 20_000  # bytes, as JSON
 NOTES_BUDGET = 8_000  # bytes
+UNREAD_BUDGET = 8_000  # bytes, as JSON
 TEXT_BUDGET = 24_000  # bytes
 ERROR_BUDGET = 6_000  # bytes
 MAX_CALLS = 20  # model calls told one by one

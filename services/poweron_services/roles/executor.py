@@ -12,12 +12,14 @@ from typing import TypeVar
 import structlog
 
 from poweron_events.codec import dumps, writable
+from poweron_events.codes import Code
 from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import PowerOnError, Refused, Unavailable
-from poweron_events.event import DocumentRef, ModelCall
+from poweron_events.event import DocumentRef, ModelCall, UnreadDocument
 from poweron_events.execution import (
     MAX_TRIES,
+    MAX_UNREAD,
     ActionCompleted,
     ActionDocument,
     ActionResult,
@@ -37,6 +39,7 @@ from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
     ERROR_BUDGET,
     NOTES_BUDGET,
+    UNREAD_BUDGET,
     fitting,
     fitting_calls,
     fitting_text,
@@ -57,7 +60,7 @@ MAX_DOCUMENTS = 99  # of one result that its event names; all of them stand in `
 ALL_DOCUMENTS = "documents.json"
 MAX_NOTES = 20
 MAX_NOTE = 500  # characters
-MAX_ERROR = 4_000  # characters
+MAX_ERROR, MAX_DETAIL = 4_000, 2_000  # characters
 
 Answer = TypeVar("Answer")
 
@@ -174,7 +177,8 @@ class Executor:
         ours = await standing.caught_up() and self._claims.get(workflow.id) is claim
         if not ours or self.now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
-            return [self._without_result(workflow, "not_begun", "The worker lost its claim before the action began.")]
+            lost = "The worker lost its claim before the action began."
+            return [self._without_result(workflow, "not_begun", lost, "claim_lost")]
         claim.begun = True
         try:
             return await self._run(workflow)
@@ -195,30 +199,28 @@ class Executor:
         if retriable and workflow.phase == "started" and len(workflow.step.starts) < MAX_TRIES:
             return await self._claim(workflow, len(workflow.step.starts) + 1, standing)
         if retriable:
-            return [self._without_result(workflow, "crashed", "The worker stopped before the action ended.")]
-        return [
-            self._without_result(
-                workflow, "unknown", "The worker stopped before the action ended; whether it had its effect is unknown."
-            )
-        ]
+            stopped = "The worker stopped before the action ended."
+            return [self._without_result(workflow, "crashed", stopped, "worker_stopped")]
+        unknown = "The worker stopped before the action ended; whether it had its effect is unknown."
+        return [self._without_result(workflow, "unknown", unknown, "worker_stopped")]
 
     def _cancelled(self, workflow: Workflow, start: Start, own: _Claim) -> ActionCompleted:
         if not own.begun:
             self.forget(workflow.id)
-            return self._without_result(workflow, "not_begun", "The round was stopped before the action began.")
-        if start.effect_class == "at_most_once":
-            return self._without_result(workflow, "unknown", "The round was stopped while the action ran.")
-        return self._without_result(workflow, "cancelled", "The round was stopped while the action ran.")
+            not_begun = "The round was stopped before the action began."
+            return self._without_result(workflow, "not_begun", not_begun, "round_stopped")
+        outcome: Outcome = "unknown" if start.effect_class == "at_most_once" else "cancelled"
+        return self._without_result(workflow, outcome, "The round was stopped while the action ran.", "round_stopped")
 
-    def _without_result(self, workflow: Workflow, outcome: Outcome, error: str) -> ActionCompleted:
-        return self._completed(workflow, outcome=outcome, error=error)
+    def _without_result(self, workflow: Workflow, outcome: Outcome, error: str, code: Code) -> ActionCompleted:
+        return self._completed(workflow, failed(error, code), outcome=outcome)
 
     def _completed(
         self,
         workflow: Workflow,
+        done: Done,
         *,
         outcome: Outcome,
-        error: str | None = None,
         documents: tuple[DocumentRef, ...] = (),
         notes: tuple[str, ...] = (),
         duration_ms: int = 0,
@@ -226,12 +228,17 @@ class Executor:
     ) -> ActionCompleted:
         selection = workflow.step.selection
         assert selection is not None
+        error, unread = done.result.error, fitting(done.unread[:MAX_UNREAD], UNREAD_BUDGET)
         return ActionCompleted(
             **step_place(workflow),
             try_=len(workflow.step.starts),
             success=outcome == "done",
             outcome=outcome,
             error=fitting_text(writable(error)[:MAX_ERROR], ERROR_BUDGET) if error else None,
+            detail=writable(done.detail)[:MAX_DETAIL],
+            code=None if outcome == "done" else done.code or "action_failed",
+            unread=unread,
+            unread_left_out=len(done.unread) - len(unread),
             documents=documents,
             result_label=result_label(workflow, selection.action),
             notes=_fitting_notes(notes),
@@ -254,12 +261,13 @@ class Executor:
             documents, notes = await self._stored(workflow, done)
         except Exception as error:
             log.exception("a result could not be stored", workflow_id=workflow.id)
-            outcome, done = "failed", _failed(f"The action ended, but its result could not be stored: {error}")
+            not_stored = f"The action ended, but its result could not be stored: {error}"
+            outcome, done = "failed", failed(not_stored, "result_not_stored")
             documents, notes = (), ()
         completed = self._completed(
             workflow,
+            done,
             outcome=outcome,
-            error=done.result.error,
             documents=documents,
             notes=notes,
             duration_ms=(time.monotonic_ns() - began) // 1_000_000,
@@ -280,12 +288,14 @@ class Executor:
         try:
             spec = check_action(selection.action, workflow, specs)
             if (why_not := self.approval.why_not(workflow)) is not None:
-                return "denied", _failed(why_not)
+                return "denied", failed(str(why_not), why_not.code)
             order = await self._order(workflow, calls)
         except NotAllowed as error:
-            return "denied", _failed(str(error))
-        except (PowerOnError, ValueError) as error:
-            return "failed", _failed(str(error))
+            return "denied", failed(str(error), error.code, detail=error.detail)
+        except PowerOnError as error:
+            return "failed", failed(str(error), error.code)
+        except ValueError as error:
+            return "failed", failed(str(error), "parameter_invalid")
         return await self._performed(workflow, self.actions[spec.name], order, calls)
 
     async def _performed(
@@ -299,15 +309,18 @@ class Executor:
             async with TimeLimit(seconds):
                 done = await action(order)
         except TimeoutError:
-            return interrupted, _failed(f"{spec.name} was stopped after {seconds:.3g} s, its time limit.")
+            too_long = f"{spec.name} was stopped after {seconds:.3g} s, its time limit."
+            return interrupted, failed(too_long, "action_timeout")
         except Refused as error:
-            return "failed", _failed(str(error), error.notes if isinstance(error, Failed) else ())
+            more = error if isinstance(error, Failed) else Failed("")
+            return "failed", failed(str(error), error.code, notes=more.notes, unread=more.unread)
         except PowerOnError as error:
             calls.extend(error.calls if isinstance(error, Unkept) else ())
-            return interrupted, _failed(str(error))
+            return interrupted, failed(str(error), error.code)
         except Exception:
             log.exception("action raised", workflow_id=workflow.id, action=spec.name)
-            return interrupted, _failed(f"{spec.name} met an unexpected error; the service's log has it.")
+            unexpected = f"{spec.name} met an unexpected error; the service's log has it."
+            return interrupted, failed(unexpected, "unexpected_error")
         return ("done" if done.result.success else "failed"), done
 
     async def _order(self, workflow: Workflow, calls: list[ModelCall]) -> Order:
@@ -318,8 +331,8 @@ class Executor:
         async def ask(prompt: Prompt) -> Called:
             called = await self.caller.call(workflow, prompt, calls)
             calls.append(called.call)
-            if called.refusal:
-                raise Refused(called.refusal)
+            if called.refusal is not None:
+                raise called.refusal
             return called
 
         return Order(
@@ -384,8 +397,11 @@ async def _patient(seconds: float) -> AsyncGenerator[None, None]:
         raise Unavailable(f"the content store did not answer for {seconds:g} s") from error
 
 
-def _failed(error: str, notes: tuple[str, ...] = ()) -> Done:
-    return Done(ActionResult(success=False, error=error), notes)
+def failed(
+    error: str, code: Code, *, detail: str = "", notes: tuple[str, ...] = (), unread: tuple[UnreadDocument, ...] = ()
+) -> Done:
+    """A result that is none, and why."""
+    return Done(ActionResult(success=False, error=error), notes, unread, code, detail)
 
 
 def _fitting_notes(notes: Sequence[str]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ async def main(home, copies):
     server = Postgres(prepare(home))
     await server.start(lambda _: None)
     running = server.find()
-    print(running.handle.exe())
+    print(running.handle.cmdline()[0])
     await server.stop(running)
 
 asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
@@ -83,7 +83,7 @@ def fetched(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path | None
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory, fetched: Path | None) -> Newcomer:
+def root(tmp_path_factory: pytest.TempPathFactory, fetched: Path | None) -> Generator[Newcomer, None, None]:
     """Root, whose clone, virtual environment and home lie where nobody else may enter."""
     folder = tmp_path_factory.mktemp("closed")
     folder.chmod(0o700)
@@ -91,7 +91,8 @@ def root(tmp_path_factory: pytest.TempPathFactory, fetched: Path | None) -> Newc
     (folder / "home" / SERVERS).mkdir(parents=True, mode=0o700)
     if fetched is not None:
         (folder / "home" / SERVERS / "software").symlink_to(fetched)
-    return Newcomer(folder, environment(PATH=f"{uv().parent}:{os.environ['PATH']}"))
+    yield Newcomer(folder, environment(PATH=f"{uv().parent}:{os.environ['PATH']}"))
+    shutil.rmtree(folder, ignore_errors=True)  # half a gigabyte, which pytest would keep
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from poweron_events.errors import Unavailable
-from poweron_services.embedded import Servers, down, lease, status, unprivileged, up, wheels
+from poweron_services.embedded import Servers, down, lease, nobody, status, unprivileged, up, wheels
 from poweron_services.embedded.folders import Folders
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import load, save
-from poweron_services.embedded.postgres_server import Postgres, _unprivileged
+from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.embedded.server_process import Running, start_apart, true_within
 from poweron_services.embedded.start_cache import StartCache
 from poweron_services.embedded.users import locked
@@ -31,6 +31,7 @@ from poweron_services.embedded.users import locked
 pytestmark = pytest.mark.system
 
 DEADLINE = 60.0  # seconds for anything that another process does
+RIGHTS = ("CapEff", "CapPrm", "CapInh", "CapAmb")  # as Linux tells them of a process
 
 USER = """
 import asyncio, sys
@@ -170,7 +171,7 @@ def kill(running: Running) -> None:
 
 
 async def another_process_with_the_rights_of_postgres(home: Path) -> Running:
-    command = _unprivileged(["/bin/sleep", "600"])
+    command = nobody.command(["/bin/sleep", "600"])
     pid = await start_apart(command, folder=home, log=home / "stranger.log", env={})
     return Running(psutil.Process(pid))
 
@@ -381,7 +382,10 @@ async def test_nobody_else_reaches_postgres_and_it_may_no_more_than_pass_doors(h
         assert await exit_code(*tried, user=65534) == 2
         server = postgres_of(home).handle
         assert server.uids().effective == pwd.getpwnam("nobody").pw_uid
-        assert capabilities(server.pid) == 1 << unprivileged.CAP_DAC_OVERRIDE
+        processes = [server, *server.children(recursive=True)]
+        assert len(processes) > 1
+        for process in processes:
+            assert rights(process.pid) == dict.fromkeys(RIGHTS, 1 << unprivileged.CAP_DAC_OVERRIDE) | {"NoNewPrivs": 1}
 
 
 async def exit_code(*command: str, user: int | None = None) -> int:
@@ -389,10 +393,12 @@ async def exit_code(*command: str, user: int | None = None) -> int:
     return await process.wait()
 
 
-def capabilities(pid: int) -> int:
-    found = re.search(r"^CapEff:\s+(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1], 16)
+def rights(pid: int) -> dict[str, int]:
+    """What the process may do now, what it can take, what it hands on, and whether a program can add to that."""
+    found = re.findall(
+        rf"^({'|'.join(RIGHTS)}|NoNewPrivs):\s+(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE
+    )
+    return {name: int(value, 16) for name, value in found}
 
 
 async def test_up_lets_the_pair_run_until_down_and_leases_take_no_time(home: Path) -> None:

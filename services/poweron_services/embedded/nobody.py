@@ -1,0 +1,119 @@
+"""Postgres where we are root: its programs as the user nobody, from a folder that nobody may enter."""
+
+import hashlib
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from poweron_events.errors import Refused
+from poweron_services.embedded import unprivileged, wheels
+from poweron_services.embedded.server_process import clean_env
+
+COPIES = Path("/var/cache/poweron")  # only root can write on the way there, so nobody can plant a program for others
+OPEN = 0o755
+NOT_NEEDED = shutil.ignore_patterns("include", "pkgconfig", "*.a")
+
+
+def command(program: Sequence[str]) -> list[str]:
+    """What runs the program; as nobody where we are root."""
+    if os.geteuid() != 0:
+        return [*program]
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError as error:
+        raise Refused(
+            "Postgres does not run as root, and this machine has no user 'nobody' to run it as. "
+            "Run PowerOn as an ordinary user, or set POWERON_POSTGRES to a server of your own."
+        ) from error
+    become = [sys.executable, "-I", "-S", str(unprivileged.__file__), str(nobody.pw_uid), str(nobody.pw_gid)]
+    return [*become, *program]
+
+
+def programs() -> Path:
+    """The folder of Postgres' programs to start them from: where they are installed, or else a copy, made once."""
+    installed = wheels.postgres()
+    if os.geteuid() != 0 or _may_run(installed):
+        return installed
+    try:
+        copy = _copy(installed)
+    except OSError as error:
+        raise _closed(installed, _reason(error)) from error
+    if not _may_run(copy):
+        raise _closed(installed, "'nobody' may not run programs there either")
+    return copy
+
+
+def _may_run(folder: Path) -> bool:
+    version = command([str(folder / "postgres"), "--version"])
+    asked = subprocess.run(version, env=clean_env(), capture_output=True, text=True, check=False)  # noqa: S603
+    if asked.returncode == unprivileged.IMPOSSIBLE:
+        raise Refused(asked.stderr.strip())
+    return asked.returncode != unprivileged.CLOSED
+
+
+def _copy(installed: Path) -> Path:
+    """Named by what is copied, so that another version gets a copy of its own."""
+    with (installed / "postgres").open("rb") as postgres:
+        name = f"postgres-{hashlib.file_digest(postgres, 'sha256').hexdigest()[:12]}"
+    whole, parts = wheels.parts_of_postgres()
+    copy = _place(installed) / name
+    if not copy.exists():
+        _make(copy, whole, parts)
+    return copy / installed.relative_to(whole)
+
+
+def _place(installed: Path) -> Path:
+    """The folder of all copies, in which nobody but root can have put anything."""
+    if not COPIES.exists():
+        COPIES.mkdir()
+        COPIES.chmod(OPEN)
+    place = COPIES.resolve()
+    if _others_write(place) or any(_others_replace_in(folder) for folder in place.parents):
+        raise _closed(installed, f"others than root can write to {str(place)!r} or above it")
+    return place
+
+
+def _others_write(folder: Path) -> bool:
+    found = folder.stat()
+    return found.st_uid != 0 or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _others_replace_in(folder: Path) -> bool:
+    """What belongs to root, that is; in a folder such as /tmp they cannot."""
+    found = folder.stat()
+    return found.st_uid != 0 or (_others_write(folder) and not found.st_mode & stat.S_ISVTX)
+
+
+def _make(copy: Path, whole: Path, parts: list[str]) -> None:
+    """Whole from the moment that it has its name."""
+    with tempfile.TemporaryDirectory(prefix="new-", dir=copy.parent) as making:
+        fresh = Path(making) / copy.name
+        for part in parts:
+            shutil.copytree(whole / part, fresh / part, ignore=NOT_NEEDED)
+        for each in (fresh, *fresh.rglob("*")):
+            each.chmod(OPEN)
+        try:
+            fresh.rename(copy)
+        except OSError:
+            if not copy.exists():  # else somebody was quicker
+                raise
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, shutil.Error):
+        return str(error.args[0][0][2])  # of many files the first
+    return f"{error.strerror} ({error.filename})"
+
+
+def _closed(installed: Path, why: str) -> Refused:
+    return Refused(
+        f"Postgres does not run as root, the user 'nobody' may not enter {str(installed)!r}, and a copy in "
+        f"{str(COPIES)!r} is not possible: {why}. Allow root CAP_SETPCAP, with which no copy is needed, run PowerOn as "
+        "an ordinary user, or set POWERON_POSTGRES to a server of your own."
+    )

@@ -5,11 +5,9 @@ It ends when its standard input does, so that no process is left where the comma
 
 import asyncio
 import os
-import signal
 import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -17,6 +15,7 @@ import structlog
 from poweron_services import telemetry, wiring
 from poweron_services.chaos.scenarios import ErrandModel, Journal, errand_actions
 from poweron_services.config import Settings
+from poweron_services.signals import until_stopped
 from poweron_services.standalone import opened
 
 log = structlog.get_logger()
@@ -26,7 +25,7 @@ def main(journal: Path, roles: Sequence[str]) -> None:
     settings = Settings()
     telemetry.configure(settings.log_level)
     threading.Thread(target=_end_with_the_command, daemon=True).start()
-    asyncio.run(_until_stopped(settings, journal, roles))
+    asyncio.run(until_stopped(_serve(settings, journal, roles)))
 
 
 def _end_with_the_command() -> None:
@@ -34,13 +33,6 @@ def _end_with_the_command() -> None:
     while os.read(0, 1):
         pass
     os._exit(1)
-
-
-async def _until_stopped(settings: Settings, journal: Path, roles: Sequence[str]) -> None:
-    serving = asyncio.ensure_future(_serve(settings, journal, roles))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
-    with suppress(asyncio.CancelledError):
-        await serving
 
 
 async def _serve(settings: Settings, journal: Path, roles: Sequence[str]) -> None:

@@ -2,10 +2,10 @@
 
 import asyncio
 import secrets
-import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import typer
@@ -22,6 +22,7 @@ from poweron_services.chaos.status import Picture, Tally
 from poweron_services.cli.error_messages import FAILED, INTERRUPTED, sentences, settled
 from poweron_services.cli.output import print_json, stderr, stdout, tell
 from poweron_services.config import Settings
+from poweron_services.signals import on_stop
 
 LINE_EVERY = 10.0  # seconds, where nobody looks at a live table
 NAMED = 20  # violations that are printed; --json has all
@@ -57,8 +58,7 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
     stopping, begun = asyncio.Event(), asyncio.Event()
     task = asyncio.current_task()
     assert task is not None
-    for how in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(how, _stop, stopping, begun, task)
+    on_stop(partial(_stop, stopping, begun, task))
     with _looking_on() as look:
 
         def shown(picture: Picture) -> None:

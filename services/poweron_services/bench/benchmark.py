@@ -8,21 +8,17 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Final
 
-from pydantic import SecretStr
-
 from poweron_events.envelope import Envelope
-from poweron_services import embedded
 from poweron_services.bench import yardsticks
-from poweron_services.bench.data_directory import homes
 from poweron_services.bench.figures import Figures, percentile, why_void
 from poweron_services.bench.first_step import cold_ms, warm_ms
 from poweron_services.bench.growth import EARLY, LATE, growth
 from poweron_services.bench.history_page import page_p50_ms
 from poweron_services.bench.loop_speed import Load, Throughput, latencies, loaded, throughput, warm_up
-from poweron_services.bench.processes import Meter, Stage, running, until_ready
+from poweron_services.bench.processes import Meter, running, until_ready
 from poweron_services.bench.rebuild_speed import copy_rate, evolve_rate, fold_rate, long_log, rebuild_rate, story_of
-from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
+from poweron_services.bench.run_directories import run_directories
+from poweron_services.sandbox.servers import Sandbox, sandbox
 from poweron_services.wiring import ROLES
 
 PARTS: Final = ("ask", "latency", "throughput", "growth", "history", "rebuild")
@@ -54,8 +50,7 @@ class Plan:
 class Run:
     """A run under way."""
 
-    stage: Stage
-    connections: Connections
+    sandbox: Sandbox
     plan: Plan
     progress: Progress
     fsync: bool
@@ -84,12 +79,12 @@ class Run:
         self.progress("Starting the roles and the projector…")
         roles = [role for role in ROLES if role != "projector"]
         async with (
-            running(self.stage, "projector", "serve", "projector") as projector,
-            running(self.stage, "roles", "serve", *roles) as worker,
-            loaded(self.connections) as load,
+            running(self.sandbox, "projector", "serve", "projector") as projector,
+            running(self.sandbox, "roles", "serve", *roles) as worker,
+            loaded(self.sandbox.connections) as load,
         ):
             await warm_up(load, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
-            yield load, Meter.of(self.stage, roles=worker.pid, projector=projector.pid)
+            yield load, Meter.of(self.sandbox, roles=worker.pid, projector=projector.pid)
 
     async def _check(self) -> None:
         """Whether the machine is free; it is told at once, and counts where the ring is not measured again."""
@@ -112,7 +107,7 @@ class Run:
         self.found["iteration_p99_ms"] = percentile(ours, 99)
 
     async def _lap_times(self) -> list[float]:
-        async with yardsticks.ring(self.stage.servers.kafka) as ring:
+        async with yardsticks.ring(self.sandbox.kafka.bootstrap) as ring:
             await ring.run(self.plan.laps_alone // 10 + 1, at_once=1)  # warm
             ends = await ring.run(self.plan.laps_alone, at_once=1)
         return [1_000 * (end - begin) for begin, end in pairwise(ends)]
@@ -145,20 +140,20 @@ class Run:
 
     async def _ring_rate(self) -> float:
         laps = self.plan.workflows * self.plan.steps
-        async with yardsticks.ring(self.stage.servers.kafka) as ring:
+        async with yardsticks.ring(self.sandbox.kafka.bootstrap) as ring:
             await ring.run(2 * self.plan.at_once, at_once=self.plan.at_once)  # warm
             ends = await ring.run(laps, at_once=self.plan.at_once)
         return laps / (ends[-1] - ends[0])
 
     async def _projected_ring_rate(self) -> float:
         laps, at_once = self.plan.workflows * self.plan.steps, self.plan.at_once
-        servers = self.stage.servers
+        kafka, postgres = self.sandbox.kafka.bootstrap, self.sandbox.postgres.dsn
         async with (
-            running(self.stage, "yardstick", "project", servers.kafka, servers.postgres) as writer,
-            yardsticks.ring(servers.kafka) as ring,
+            running(self.sandbox, "yardstick", "project", kafka, postgres) as writer,
+            yardsticks.ring(kafka) as ring,
         ):
             await until_ready(writer)
-            rows = yardsticks.Rows(self.connections.pool)
+            rows = yardsticks.Rows(self.sandbox.connections.pool)
             await ring.run(2 * at_once, at_once=at_once)  # warm
             await rows.reach(2 * at_once * len(yardsticks.HOPS))
             began = (await ring.run(laps, at_once=at_once))[0]
@@ -175,7 +170,7 @@ class Run:
 
     async def _rebuild(self, story: Sequence[Envelope]) -> None:
         self.progress(f"Writing a log of {self.plan.events:,} events…")
-        async with long_log(self.connections, story, self.plan.events) as long:
+        async with long_log(self.sandbox.connections, story, self.plan.events) as long:
             copied: list[float] = []
             rebuilt: list[float] = []
             folded: list[float] = []
@@ -210,20 +205,12 @@ async def measure(
         Unavailable: a server or a process of the run does not come up or stay up.
     """
     plan, found = plan or Plan(), dict[str, float]()
-    async with homes(home, progress) as (asked, measured):
+    async with run_directories(home, progress) as (asked, measured):
         if "ask" in parts:
             progress("How long `poweron ask` takes to its first step…")
             found["ask_cold_ms"] = await cold_ms(asked)
             found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
         if set(parts) - {"ask"}:
-            async with embedded.lease(measured, progress, fsync=fsync) as servers, _connected(servers) as connections:
-                await Run(Stage(servers), connections, plan, progress, fsync, found).measure(parts)
+            async with sandbox(measured, progress, fsync=fsync) as servers:
+                await Run(servers, plan, progress, fsync, found).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})
-
-
-@asynccontextmanager
-async def _connected(servers: embedded.Servers) -> AsyncGenerator[Connections, None]:
-    """Connections with none of the user's own settings."""
-    settings = Settings.model_construct(home=servers.home, kafka=servers.kafka, postgres=SecretStr(servers.postgres))
-    async with connect(settings, kafka=servers.kafka, postgres=servers.postgres) as connections:
-        yield connections

@@ -11,7 +11,7 @@ from typing import Final
 
 from poweron_events.errors import Unavailable
 from poweron_services import embedded
-from poweron_services.bench.processes import clean_environment
+from poweron_services.sandbox.child_process import clean_environment, stop
 
 QUESTION: Final = "When does the exhibition open?"
 LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six in the evening.\n\nYours, Grace\n"
@@ -54,9 +54,7 @@ async def _asked(home: Path) -> float:
             await asking.stderr.read()
             await asking.wait()
     finally:
-        if asking.returncode is None:
-            asking.terminate()
-            await asking.wait()
+        await stop(asking)
     return 1_000 * (seen - began)
 
 

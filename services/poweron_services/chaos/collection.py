@@ -9,23 +9,28 @@ from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.shadow import Difference
 from poweron_projections.verify import verify
-from poweron_services.chaos.environment import Scene
+from poweron_services.chaos.environment import ChaosEnvironment
 from poweron_services.chaos.evidence import Asked, Evidence, Shown, Told, Witness
 
 PAGE = 500  # workflows
 
 
 async def gather(
-    scene: Scene, asked: Sequence[Asked], poison: Sequence[bytes], surprises: Sequence[str], *, rows: bool
+    environment: ChaosEnvironment,
+    asked: Sequence[Asked],
+    poison: Sequence[bytes],
+    surprises: Sequence[str],
+    *,
+    rows: bool,
 ) -> Evidence:
     """Everything that the verdict is made from; the rows only where they were given time to be complete."""
-    connections = scene.connections
+    connections = environment.servers.connections
     told = await _told(connections.log)
     differences = (await verify(connections.log, connections.pool)).differences if rows else ()
     return Evidence(
         asked=asked,
         told=told,
-        effects=scene.journal.read(),
+        effects=environment.journal.read(),
         differences=[_sentence(each) for each in differences],
         shown=await _shown(connections.pool) if rows else {},
         poison=poison,

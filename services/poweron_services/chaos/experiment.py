@@ -12,15 +12,16 @@ from poweron_events.errors import Unavailable
 from poweron_projections import snapshots
 from poweron_services import telemetry
 from poweron_services.chaos.collection import gather
-from poweron_services.chaos.environment import Scene, new_home, remove, scene
+from poweron_services.chaos.environment import ChaosEnvironment, chaos_environment, temporary_home
 from poweron_services.chaos.evidence import Asked, Evidence, wanted
 from poweron_services.chaos.fault_injection import Striker
 from poweron_services.chaos.faults import plan
 from poweron_services.chaos.load import Load, stopped
 from poweron_services.chaos.recovery import Strike, Watch
-from poweron_services.chaos.role_processes import CREW, HALVES, thaw
+from poweron_services.chaos.role_processes import HALVES, ROLE_SETS, thaw
 from poweron_services.chaos.status import Camera, Picture, Stage
 from poweron_services.chaos.verdict import Violation, judge
+from poweron_services.sandbox.data_directory import remove
 
 START_DEADLINE: Final = 120.0  # seconds until the first errand must be done
 REST_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
@@ -64,12 +65,12 @@ async def run(
         Unavailable: the servers or the crew do not start.
         Refused: something must be mended first; the message says what.
     """
-    home = await new_home(user_home, audience.progress)
+    home = await temporary_home(user_home)
     telemetry.configure("warning", telemetry.LogFile(home / LOG))  # not into the user's own
     kept = keep
     try:
-        async with scene(home, audience.progress) as set_:
-            outcome = await Course(set_, seconds, seed, stopping, audience, keep=keep).run()
+        async with chaos_environment(home, audience.progress) as environment:
+            outcome = await Course(environment, seconds, seed, stopping, audience, keep=keep).run()
     except Exception:
         kept = True
         audience.progress(f"What has been seen so far is kept in {str(home)!r}.")
@@ -79,14 +80,14 @@ async def run(
         return outcome
     finally:
         if not kept:
-            await asyncio.to_thread(remove, home)
+            await remove(home)
 
 
 @dataclass(slots=True)
 class Course:
     """One run, from the first start to the verdict."""
 
-    scene: Scene
+    environment: ChaosEnvironment
     seconds: float
     seed: int
     stopping: asyncio.Event
@@ -101,14 +102,15 @@ class Course:
     _camera: Camera = field(init=False)
 
     def __post_init__(self) -> None:
-        scene_ = self.scene
-        self._load = Load(scene_.connections.log, self.seed, self._over)
-        self._striker = Striker(scene_.connections, scene_.kafka, scene_.postgres, scene_.crew, self._watch, self._over)
+        environment, servers = self.environment, self.environment.servers
+        self._load = Load(servers.connections.log, self.seed, self._over)
+        self._striker = Striker(servers, environment.role_processes, self._watch, self._over)
         self._camera = Camera(self._watch, self.seconds)
 
     async def run(self) -> Outcome:
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._watch.run(self.scene.connections.log)), group.create_task(self._show())]
+            watching = self._watch.run(self.environment.servers.connections.log)
+            beside = [group.create_task(watching), group.create_task(self._show())]
             await self._strike()
             await self._rest("after the last fault")
             await self._muster()
@@ -143,12 +145,12 @@ class Course:
         self._stage = "resting"
 
     async def _start(self) -> None:
-        self.audience.progress(f"Starting {len(CREW)} role processes…")
-        await asyncio.gather(*map(self.scene.crew.start, CREW))
+        self.audience.progress(f"Starting {len(ROLE_SETS)} role processes…")
+        await asyncio.gather(*map(self.environment.role_processes.start, ROLE_SETS))
         give_up = time.monotonic() + START_DEADLINE
         while not (self._watch.endings or self.stopping.is_set()):
             if time.monotonic() > give_up:
-                logs = str(self.scene.home / "logs")
+                logs = str(self.environment.servers.home / "logs")
                 raise Unavailable(f"No workflow was done within {START_DEADLINE:g} s; {logs!r} says why")
             await stopped(self.stopping, LOOK)
 
@@ -170,7 +172,7 @@ class Course:
             if self.stopping.is_set() or self._late:
                 return
             self._stage = "mustering"
-            others = [self.scene.crew.freeze(name) for name in CREW if name not in half]
+            others = [self.environment.role_processes.freeze(name) for name in ROLE_SETS if name not in half]
             try:
                 await self._load.ask_everywhere()
                 await self._rest(f"with nobody but {' and '.join(half)}")
@@ -186,22 +188,22 @@ class Course:
         if self._watch.open:
             return f"{len(self._watch.open)} workflows are open, {min(self._watch.open)} for one"
         try:
-            ends = await self.scene.connections.log.ends(topics.EVENTS.name)
-            projected = await snapshots.positions(self.scene.connections.pool)
+            ends = await self.environment.servers.connections.log.ends(topics.EVENTS.name)
+            projected = await snapshots.positions(self.environment.servers.connections.pool)
         except Unavailable as error:
             return f"{error}"
         return _behind("the onlooker", self._watch.positions, ends) or _behind("the projector", projected, ends)
 
     async def _dismiss(self) -> None:
-        await asyncio.gather(*map(self.scene.crew.stop, CREW))
+        await asyncio.gather(*map(self.environment.role_processes.stop, ROLE_SETS))
 
     async def _judged(self) -> Outcome:
         asked = [
             Asked(letter.request_id, letter.workflow_id, wanted(letter.request)) for letter in self._load.asked.values()
         ]
         finished = not self.stopping.is_set()
-        surprises = [*self._late, *self.scene.crew.surprises, *self._striker.surprises]
-        evidence = await gather(self.scene, asked, self._striker.poison, surprises, rows=finished)
+        surprises = [*self._late, *self.environment.role_processes.unexpected, *self._striker.surprises]
+        evidence = await gather(self.environment, asked, self._striker.poison, surprises, rows=finished)
         violations = judge(evidence, finished=finished)
         return Outcome(
             picture=self._picture(),
@@ -210,8 +212,8 @@ class Course:
             violations=violations,
             interrupted=not finished,
             posted=self._load.posted,
-            starts=self.scene.crew.starts,
-            home=self.scene.home if self.keep or violations else None,
+            starts=self.environment.role_processes.starts,
+            home=self.environment.servers.home if self.keep or violations else None,
         )
 
 

@@ -18,18 +18,18 @@ from poweron_projections.rebuild import rebuild
 from poweron_services.chaos.faults import Fault, Kind
 from poweron_services.chaos.load import stopped
 from poweron_services.chaos.recovery import Watch
-from poweron_services.chaos.role_processes import CREW, Crew, thaw
-from poweron_services.client.connect import Connections
+from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.intake.intake import GROUP as INTAKE
+from poweron_services.sandbox.servers import Sandbox
 from poweron_services.wiring import ROLES, now_ms
 
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
 JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
 BREATHER: Final = 60.0  # seconds at most until what was struck may be struck again
 RETRY_PAUSE: Final = 0.2  # seconds
-NAMES: Final = tuple(CREW)
+NAMES: Final = tuple(ROLE_SETS)
 
 _DROP: Final = f"DROP SCHEMA IF EXISTS {LIVE} CASCADE"
 
@@ -42,10 +42,8 @@ class Striker:
     back, and nothing would be shown but that nothing works without it.
     """
 
-    connections: Connections
-    kafka: Kafka
-    postgres: Postgres
-    crew: Crew
+    servers: Sandbox
+    role_processes: RoleProcesses
     watch: Watch
     stopping: asyncio.Event
     surprises: list[str] = field(default_factory=list)
@@ -81,7 +79,7 @@ class Striker:
             case "process_killed" | "process_frozen":
                 return [self._processes[_name(fault)]]
             case "projectors_killed":
-                return [self._processes[name] for name in self.crew.playing("projector")]
+                return [self._processes[name] for name in self.role_processes.playing("projector")]
             case "kafka_killed" | "kafka_frozen":
                 return [self._kafka]
             case "postgres_killed" | "rows_lost" | "rows_rebuilt":
@@ -122,15 +120,15 @@ class Striker:
         await self._killed(_name(fault), fault)
 
     async def _projectors_killed(self, fault: Fault) -> None:
-        await asyncio.gather(*(self._killed(name, fault) for name in self.crew.playing("projector")))
+        await asyncio.gather(*(self._killed(name, fault) for name in self.role_processes.playing("projector")))
 
     async def _killed(self, name: str, fault: Fault) -> None:
-        await self.crew.kill(name)
+        await self.role_processes.kill(name)
         await self._lasting(fault)
-        await self.crew.start(name)
+        await self.role_processes.start(name)
 
     async def _process_frozen(self, fault: Fault) -> None:
-        frozen = self.crew.freeze(_name(fault))
+        frozen = self.role_processes.freeze(_name(fault))
         await self._lasting(fault)
         thaw(frozen)
 
@@ -142,17 +140,17 @@ class Striker:
 
     async def _joined_by(self, fault: Fault, roles: Sequence[str]) -> None:
         name = f"guest-{fault.at:g}"
-        await self.crew.start(name, roles)
+        await self.role_processes.start(name, roles)
         await self._lasting(fault)
-        await self.crew.stop(name)
+        await self.role_processes.stop(name)
 
     # --- servers ----------------------------------------------------------------------------------------
 
     async def _kafka_killed(self, fault: Fault) -> None:
-        await self._killed_and_started(self.kafka, fault)
+        await self._killed_and_started(self.servers.kafka, fault)
 
     async def _postgres_killed(self, fault: Fault) -> None:
-        await self._killed_and_started(self.postgres, fault)
+        await self._killed_and_started(self.servers.postgres, fault)
 
     async def _killed_and_started(self, server: Kafka | Postgres, fault: Fault) -> None:
         running = await asyncio.to_thread(server.find)
@@ -162,7 +160,7 @@ class Striker:
         await server.start(lambda _: None)
 
     async def _kafka_frozen(self, fault: Fault) -> None:
-        running = await asyncio.to_thread(self.kafka.find)
+        running = await asyncio.to_thread(self.servers.kafka.find)
         if running is None:
             return
         os.kill(running.pid, signal.SIGSTOP)
@@ -175,7 +173,7 @@ class Striker:
 
     async def _offsets_lost(self, _: Fault) -> None:
         """A member of the group takes its share of partitions, and says that none of it is done."""
-        async with self.connections.log.follow(topics.REQUESTS.name, INTAKE) as follower:
+        async with self.servers.connections.log.follow(topics.REQUESTS.name, INTAKE) as follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(JOIN_DEADLINE):
                     await _until_committed(follower)
@@ -187,11 +185,11 @@ class Striker:
         await self._insisted(self._rebuilt)
 
     async def _dropped(self) -> None:
-        async with acquire(self.connections.pool) as connection:
+        async with acquire(self.servers.connections.pool) as connection:
             await connection.execute(_DROP)
 
     async def _rebuilt(self) -> None:
-        rebuilt = await rebuild(self.connections.log, self.connections.pool)
+        rebuilt = await rebuild(self.servers.connections.log, self.servers.connections.pool)
         for each in rebuilt.differences or ():
             self.surprises.append(f"Before a rebuild, {each.table} {each.key} was not what the log says.")
 
@@ -200,7 +198,7 @@ class Striker:
             await self._insisted(partial(self._poisoned, topic, f"{topic} poisoned at {fault.at:g}".encode()))
 
     async def _poisoned(self, topic: str, poison: bytes) -> None:
-        await self.connections.log.append(topic, [Message(poison, poison)])
+        await self.servers.connections.log.append(topic, [Message(poison, poison)])
         self.poison.append(poison)
 
     async def _insisted(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -22,6 +22,7 @@ from poweron_services.bench.disk_usage import occupied
 from poweron_services.bench.instant import filled
 from poweron_services.bench.processes import Meter
 from poweron_services.client.connect import Connections
+from poweron_services.sandbox.polling import until
 
 SOURCE: Final = "/poweron/bench"
 POLL: Final = 1.0  # seconds
@@ -93,12 +94,12 @@ class Load:
     async def projected(self) -> None:
         """Wait until the rows hold everything that is in the log now."""
         ends = await self.connections.log.ends(EVENTS)
-        while not _reaches(await snapshots.positions(self.connections.pool), ends):  # noqa: ASYNC110 - Postgres tells nobody
-            await asyncio.sleep(POSITION_PERIOD)
 
+        async def reached() -> bool:
+            positions = await snapshots.positions(self.connections.pool)
+            return all(positions.get(partition, 0) >= end for partition, end in ends.items())
 
-def _reaches(positions: Mapping[int, int], ends: Mapping[int, int]) -> bool:
-    return all(positions.get(partition, 0) >= end for partition, end in ends.items())
+        await until(reached, POSITION_PERIOD)
 
 
 @asynccontextmanager

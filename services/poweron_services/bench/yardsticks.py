@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -18,6 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from poweron_events.topics import PARTITIONS
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_services.bench.instant import OBSERVATION, PARAMETERS, REFINEMENT, RESULT, SELECTION, filled
+from poweron_services.sandbox.polling import until
 
 HOPS: Final = (SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT)  # bytes of each hop's record
 PAYLOADS: Final = tuple(filled("", size).encode() for size in HOPS)
@@ -105,14 +107,14 @@ async def _create_topics(bootstrap: str) -> None:
         missing = set(TOPICS) - set(await admin.list_topics())
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in sorted(missing)])
         async with asyncio.timeout(DEADLINE):
-            while not _all_led(await admin.describe_topics(list(TOPICS))):  # noqa: ASYNC110 - Kafka tells nobody
-                await asyncio.sleep(LEADER_PERIOD)
+            await until(partial(_all_led, admin), LEADER_PERIOD)
     finally:
         await admin.close()
 
 
-def _all_led(topics: list[dict[str, Any]]) -> bool:
+async def _all_led(admin: AIOKafkaAdminClient) -> bool:
     """Whether every partition can be written to."""
+    topics: list[dict[str, Any]] = await admin.describe_topics(list(TOPICS))
     return all(
         topic["error_code"] == 0 and all(partition["leader"] >= 0 for partition in topic["partitions"])
         for topic in topics
@@ -165,6 +167,10 @@ class Rows:
     async def reach(self, count: int) -> float:
         """Wait until there are so many; the answer is when that was."""
         async with asyncio.timeout(DEADLINE), acquire(self.pool) as connection:
-            while await connection.fetchval(_COUNT) < count:  # noqa: ASYNC110 - Postgres tells nobody
-                await asyncio.sleep(COUNT_PERIOD)
+
+            async def reached() -> bool:
+                written: int = await connection.fetchval(_COUNT)
+                return written >= count
+
+            await until(reached, COUNT_PERIOD)
         return time.perf_counter()

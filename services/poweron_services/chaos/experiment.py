@@ -16,12 +16,13 @@ from poweron_services.chaos.environment import ChaosEnvironment, chaos_environme
 from poweron_services.chaos.evidence import Asked, Evidence, wanted
 from poweron_services.chaos.fault_injection import Striker
 from poweron_services.chaos.faults import plan
-from poweron_services.chaos.load import Load, stopped
+from poweron_services.chaos.load import Load
 from poweron_services.chaos.recovery import Strike, Watch
 from poweron_services.chaos.role_processes import HALVES, ROLE_SETS, thaw
 from poweron_services.chaos.status import Camera, Picture, Stage
 from poweron_services.chaos.verdict import Violation, judge
 from poweron_services.sandbox.data_directory import remove
+from poweron_services.sandbox.polling import stopped
 
 START_DEADLINE: Final = 120.0  # seconds until the first errand must be done
 REST_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
@@ -147,12 +148,13 @@ class Course:
     async def _start(self) -> None:
         self.audience.progress(f"Starting {len(ROLE_SETS)} role processes…")
         await asyncio.gather(*map(self.environment.role_processes.start, ROLE_SETS))
-        give_up = time.monotonic() + START_DEADLINE
-        while not (self._watch.endings or self.stopping.is_set()):
-            if time.monotonic() > give_up:
-                logs = str(self.environment.servers.home / "logs")
-                raise Unavailable(f"No workflow was done within {START_DEADLINE:g} s; {logs!r} says why")
-            await stopped(self.stopping, LOOK)
+        try:
+            async with asyncio.timeout(START_DEADLINE):
+                while not (self._watch.endings or await stopped(self.stopping, LOOK)):
+                    pass
+        except TimeoutError as error:
+            logs = str(self.environment.servers.home / "logs")
+            raise Unavailable(f"No workflow was done within {START_DEADLINE:g} s; {logs!r} says why") from error
 
     async def _rest(self, when: str) -> None:
         """Wait until everything that was asked has ended, and the rows hold it."""

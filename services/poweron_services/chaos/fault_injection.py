@@ -16,19 +16,21 @@ from poweron_events.log import Follower, Message
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.chaos.faults import Fault, Kind
-from poweron_services.chaos.load import stopped
 from poweron_services.chaos.recovery import Watch
 from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.intake.intake import GROUP as INTAKE
+from poweron_services.retry import Backoff
+from poweron_services.sandbox.polling import stopped
 from poweron_services.sandbox.servers import Sandbox
 from poweron_services.wiring import ROLES, now_ms
 
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
 JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
 BREATHER: Final = 60.0  # seconds at most until what was struck may be struck again
-RETRY_PAUSE: Final = 0.2  # seconds
+RETRY_PAUSE: Final = 0.2  # seconds at most
+POLL: Final = 0.2  # seconds
 NAMES: Final = tuple(ROLE_SETS)
 
 _DROP: Final = f"DROP SCHEMA IF EXISTS {LIVE} CASCADE"
@@ -109,7 +111,7 @@ class Striker:
         with suppress(TimeoutError):
             async with asyncio.timeout(BREATHER):
                 while self.watch.latest_ms <= since_ms and not self.stopping.is_set():
-                    await stopped(self.stopping, RETRY_PAUSE)
+                    await stopped(self.stopping, POLL)
 
     async def _lasting(self, fault: Fault) -> None:
         await stopped(self.stopping, fault.lasts)
@@ -203,11 +205,12 @@ class Striker:
 
     async def _insisted(self, work: Callable[[], Awaitable[None]]) -> None:
         """Try until it is done: other faults strike at the same time."""
+        backoff = Backoff(RETRY_PAUSE)
         while not self.stopping.is_set():
             with suppress(Unavailable, Conflict):
                 await work()
                 return
-            await stopped(self.stopping, RETRY_PAUSE)
+            await backoff.pause()
 
 
 def _name(fault: Fault) -> str:
@@ -216,12 +219,13 @@ def _name(fault: Fault) -> str:
 
 async def _until_committed(follower: Follower) -> None:
     mine: frozenset[int] = frozenset()
+    backoff = Backoff(RETRY_PAUSE)
     while True:
         try:
-            polled = await follower.poll(RETRY_PAUSE)
+            polled = await follower.poll(POLL)
             mine = (mine - polled.revoked) | polled.assigned
             if mine:
                 await follower.commit(dict.fromkeys(mine, 0))
                 return
         except (Unavailable, Conflict):
-            await asyncio.sleep(RETRY_PAUSE)
+            await backoff.pause()

@@ -9,20 +9,21 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from poweron_events import topics
 from poweron_events.codec import encode_request
 from poweron_events.envelope import rfc3339
-from poweron_events.errors import Unavailable
 from poweron_events.log import EventLog, Message
 from poweron_events.request import RequestCancellation, RequestRound, RequestWorkflow, workflow_id
 from poweron_events.stream import Request
+from poweron_services.retry import answered
+from poweron_services.sandbox.polling import stopped
 
 RATE: Final = 3.0  # errands a second
 MAX_OPEN: Final = 60  # workflows; beyond that nothing new is asked for
 MAX_STEPS: Final = 4
-RETRY_PAUSE: Final = 0.5  # seconds until an append is repeated
 
 TWICE, LATE, AGAIN, FOLLOWED, CANCELLED = 0.15, 0.1, 0.1, 0.15, 0.1  # shares of all errands
 
@@ -110,21 +111,6 @@ class Load:
         self.asked[letter.request_id] = letter
         time = rfc3339(datetime.now(UTC))
         value = encode_request(letter.request, source=source(self._seed), request_id=letter.request_id, time=time)
-        while True:
-            try:
-                await self._log.append(topics.REQUESTS.name, [Message(letter.workflow_id.encode(), value)])
-            except Unavailable:
-                await asyncio.sleep(RETRY_PAUSE)
-            else:
-                self.posted += 1
-                return
-
-
-async def stopped(stopping: asyncio.Event, seconds: float) -> bool:
-    """Wait for so long; true, at once, when told to stop."""
-    try:
-        async with asyncio.timeout(seconds):
-            await stopping.wait()
-    except TimeoutError:
-        return False
-    return True
+        message = Message(letter.workflow_id.encode(), value)
+        await answered(partial(self._log.append, topics.REQUESTS.name, [message]), "a request is appended again")
+        self.posted += 1

@@ -4,20 +4,20 @@ A fault counts as recovered when every workflow that was open as it struck has g
 clock. `first` is when the first of them did: until then nobody did anything.
 """
 
-import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from poweron_events import topics
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded
-from poweron_events.errors import Unavailable
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
-from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.log import EventLog, Follower, Record
 from poweron_events.request import RequestIdentity
 from poweron_services.chaos.faults import Kind
+from poweron_services.retry import answered
 
 GROUP = "poweron.chaos"
 POLL = 0.2  # seconds
@@ -102,12 +102,10 @@ class Watch:
         """Follow the log from its beginning until cancelled."""
         async with log.follow(topics.EVENTS.name, GROUP) as follower:
             while True:
-                try:
-                    await self._go_on(follower, await follower.poll(POLL))
-                except Unavailable:
-                    await asyncio.sleep(POLL)
+                await answered(partial(self._go_on, follower), "the log is polled again")
 
-    async def _go_on(self, follower: Follower, polled: Polled) -> None:
+    async def _go_on(self, follower: Follower) -> None:
+        polled = await follower.poll(POLL)
         for number in polled.assigned:
             await follower.seek(number, self.positions.get(number, 0))
         for record in polled.records:

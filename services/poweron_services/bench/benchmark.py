@@ -18,7 +18,7 @@ from poweron_services.bench.loop_speed import Load, Throughput, latencies, loade
 from poweron_services.bench.processes import Meter, running, until_ready
 from poweron_services.bench.rebuild_speed import copy_rate, evolve_rate, fold_rate, long_log, rebuild_rate, story_of
 from poweron_services.bench.run_directories import run_directories
-from poweron_services.sandbox.servers import Sandbox, sandbox
+from poweron_services.sandbox.servers import Sandbox, open_sandbox
 from poweron_services.wiring import ROLES
 
 PARTS: Final = ("ask", "latency", "throughput", "growth", "history", "rebuild")
@@ -211,6 +211,6 @@ async def measure(
             found["ask_cold_ms"] = await cold_ms(asked)
             found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
         if set(parts) - {"ask"}:
-            async with sandbox(measured, progress, fsync=fsync) as servers:
-                await Run(servers, plan, progress, fsync, found).measure(parts)
+            async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
+                await Run(sandbox, plan, progress, fsync, found).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})

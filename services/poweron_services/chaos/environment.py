@@ -12,14 +12,14 @@ from poweron_services.chaos.role_processes import RoleProcesses
 from poweron_services.chaos.scenarios import Journal
 from poweron_services.embedded.folders import prepare
 from poweron_services.sandbox.data_directory import make
-from poweron_services.sandbox.servers import Sandbox, sandbox
+from poweron_services.sandbox.servers import Sandbox, open_sandbox
 
 
 @dataclass(frozen=True, slots=True)
 class ChaosEnvironment:
     """The servers, the role processes and the journal of their effects."""
 
-    servers: Sandbox
+    sandbox: Sandbox
     role_processes: RoleProcesses
     journal: Journal
 
@@ -30,10 +30,10 @@ async def chaos_environment(home: Path, progress: Callable[[str], None]) -> Asyn
     logs = home / "logs"
     logs.mkdir()
     journal = Journal(home / "effects.journal")
-    async with sandbox(home, progress, session_timeout_ms=int(SESSION_TIMEOUT * 1_000)) as servers:
-        role_processes = RoleProcesses(servers.environment(), logs, journal.path)
+    async with open_sandbox(home, progress, session_timeout_ms=int(SESSION_TIMEOUT * 1_000)) as sandbox:
+        role_processes = RoleProcesses(sandbox.environment(), logs, journal.path)
         try:
-            yield ChaosEnvironment(servers, role_processes, journal)
+            yield ChaosEnvironment(sandbox, role_processes, journal)
         finally:
             await role_processes.close()
 

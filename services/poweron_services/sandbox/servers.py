@@ -42,7 +42,7 @@ class Sandbox:
 
 
 @asynccontextmanager
-async def sandbox(
+async def open_sandbox(
     home: Path, progress: Callable[[str], None], *, fsync: bool = False, session_timeout_ms: int = SESSION_TIMEOUT_MS
 ) -> AsyncGenerator[Sandbox, None]:
     """Both servers of this data directory, running while the block lasts.

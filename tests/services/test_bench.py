@@ -17,7 +17,7 @@ from builders import At, Told, planned, requested
 from poweron_events.errors import Refused
 from poweron_services.bench import instant
 from poweron_services.bench.figures import LINES, Figures, lines, percentile, value, why_void
-from poweron_services.bench.processes import Meter
+from poweron_services.bench.processes import CpuMeter
 from poweron_services.bench.run_directories import run_directories
 from poweron_services.cli import bench_command
 from poweron_services.cli.main import Measured, app
@@ -212,7 +212,7 @@ def test_cpu_time_of_a_process_is_also_that_of_what_it_has_started() -> None:
     with subprocess.Popen([sys.executable, "-c", starting], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()  # what it has started has ended
-        used = Meter({"starting": psutil.Process(process.pid)}).read()["starting"]
+        used = CpuMeter({"starting": psutil.Process(process.pid)}).read()["starting"]
         process.kill()
     assert used > 0.25  # the kernel counts in hundredths
 

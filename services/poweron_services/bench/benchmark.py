@@ -1,4 +1,4 @@
-"""A run: what is measured, in which order, and how often."""
+"""The benchmark: what is measured, in which order, and how often."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -14,9 +14,23 @@ from poweron_services.bench.figures import Figures, percentile, why_void
 from poweron_services.bench.first_step import cold_ms, warm_ms
 from poweron_services.bench.growth import EARLY, LATE, growth
 from poweron_services.bench.history_page import page_p50_ms
-from poweron_services.bench.loop_speed import Load, Throughput, latencies, loaded, throughput, warm_up
-from poweron_services.bench.processes import Meter, running, until_ready
-from poweron_services.bench.rebuild_speed import copy_rate, evolve_rate, fold_rate, long_log, rebuild_rate, story_of
+from poweron_services.bench.loop_speed import (
+    Throughput,
+    WorkflowRunner,
+    latencies,
+    throughput,
+    warm_up,
+    workflow_runner,
+)
+from poweron_services.bench.processes import CpuMeter, running, until_ready
+from poweron_services.bench.rebuild_speed import (
+    copy_rate,
+    events_of_workflow,
+    evolve_rate,
+    fold_rate,
+    long_log,
+    rebuild_rate,
+)
 from poweron_services.bench.run_directories import run_directories
 from poweron_services.sandbox.servers import Sandbox, open_sandbox
 from poweron_services.wiring import ROLES
@@ -30,7 +44,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchmarkPlan:
     """How much is done; where something is done several times, the middle of its results counts."""
 
     times: int = 3
@@ -47,44 +61,44 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Run:
-    """A run under way."""
+class Benchmark:
+    """One run, and the figures that it has found so far."""
 
     sandbox: Sandbox
-    plan: Plan
+    plan: BenchmarkPlan
     progress: Progress
     fsync: bool
     found: dict[str, float]
 
     async def measure(self, parts: Collection[str]) -> None:
-        story: Sequence[Envelope] = ()
+        events: Sequence[Envelope] = ()
         await self._check()
-        async with self._loop() as (load, meter):
+        async with self._loop() as (runner, meter):
             if "latency" in parts:
-                await self._latency(load)
+                await self._latency(runner)
             if "throughput" in parts:
-                await self._throughput(load, meter)
+                await self._throughput(runner, meter)
             if "growth" in parts:
-                await self._growth(load)
+                await self._growth(runner)
             if "history" in parts:
-                await self._history(load)
+                await self._history(runner)
             if "rebuild" in parts:
-                story = await story_of(load)
-        if story:
-            await self._rebuild(story)
+                events = await events_of_workflow(runner)
+        if events:
+            await self._rebuild(events)
 
     @asynccontextmanager
-    async def _loop(self) -> AsyncGenerator[tuple[Load, Meter], None]:
+    async def _loop(self) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
         """All roles in one process, the projector in another, both warmed up."""
         self.progress("Starting the roles and the projector…")
         roles = [role for role in ROLES if role != "projector"]
         async with (
             running(self.sandbox, "projector", "serve", "projector") as projector,
             running(self.sandbox, "roles", "serve", *roles) as worker,
-            loaded(self.sandbox.connections) as load,
+            workflow_runner(self.sandbox.connections) as runner,
         ):
-            await warm_up(load, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
-            yield load, Meter.of(self.sandbox, roles=worker.pid, projector=projector.pid)
+            await warm_up(runner, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
+            yield runner, CpuMeter.of(self.sandbox, roles=worker.pid, projector=projector.pid)
 
     async def _check(self) -> None:
         """Whether the machine is free; it is told at once, and counts where the ring is not measured again."""
@@ -95,13 +109,13 @@ class Run:
         if void:
             self.progress(f"The machine is busy. {void} If that does not change, the run is void.")
 
-    async def _latency(self, load: Load) -> None:
+    async def _latency(self, runner: WorkflowRunner) -> None:
         ours: list[float] = []
         laps: list[float] = []
         for time in range(self.plan.times):
             self._tell("One workflow at a time, and one lap of the ring at a time", time)
             laps += await self._lap_times()
-            ours += await latencies(load, workflows=self.plan.alone, steps=self.plan.alone_steps)
+            ours += await latencies(runner, workflows=self.plan.alone, steps=self.plan.alone_steps)
         self.found["ring_p50_ms"] = percentile(laps, 50)
         self.found["iteration_p50_ms"] = percentile(ours, 50)
         self.found["iteration_p99_ms"] = percentile(ours, 99)
@@ -112,7 +126,7 @@ class Run:
             ends = await ring.run(self.plan.laps_alone, at_once=1)
         return [1_000 * (end - begin) for begin, end in pairwise(ends)]
 
-    async def _throughput(self, load: Load, meter: Meter) -> None:
+    async def _throughput(self, runner: WorkflowRunner, meter: CpuMeter) -> None:
         ours: list[Throughput] = []
         bare: list[float] = []
         projected: list[float] = []
@@ -121,15 +135,17 @@ class Run:
             self._tell(f"{plan.workflows} workflows, {plan.at_once} at once, and as many laps of the ring", time)
             bare.append(await self._ring_rate())
             projected.append(await self._projected_ring_rate())
-            ours.append(await throughput(load, meter, workflows=plan.workflows, steps=plan.steps, at_once=plan.at_once))
+            ours.append(
+                await throughput(runner, meter, workflows=plan.workflows, steps=plan.steps, at_once=plan.at_once)
+            )
         self.found["ring_iterations_per_second"] = median(bare)
         self.found["ring_projected_iterations_per_second"] = median(projected)
         self.found["iterations_per_second"] = median(each.iterations / each.projected for each in ours)
         self.found["cpu_seconds_per_1000_iterations"] = median(1_000 * each.cpu_per_iteration for each in ours)
         self.found["bytes_per_iteration"] = mean(each.bytes_per_iteration for each in ours)
-        self._tell_apart(ours)
+        self._tell_details(ours)
 
-    def _tell_apart(self, ours: list[Throughput]) -> None:
+    def _tell_details(self, ours: list[Throughput]) -> None:
         ended = median(each.iterations / each.ended for each in ours)
         self.progress(f"  {ended:,.0f} iterations/s until the last round had ended.")
         middle = sorted(ours, key=lambda each: each.cpu_per_iteration)[len(ours) // 2]
@@ -153,24 +169,26 @@ class Run:
             yardsticks.ring(kafka) as ring,
         ):
             await until_ready(writer)
-            rows = yardsticks.Rows(self.sandbox.connections.pool)
+            rows = yardsticks.RingRows(self.sandbox.connections.pool)
             await ring.run(2 * at_once, at_once=at_once)  # warm
             await rows.reach(2 * at_once * len(yardsticks.HOPS))
             began = (await ring.run(laps, at_once=at_once))[0]
             return laps / (await rows.reach((2 * at_once + laps) * len(yardsticks.HOPS)) - began)
 
-    async def _growth(self, load: Load) -> None:
+    async def _growth(self, runner: WorkflowRunner) -> None:
         self.progress(f"What the {EARLY}th and the {LATE}th step of a workflow write…")
-        self.found["bytes_ratio_step_40_to_4"] = await growth(load)
+        self.found["bytes_ratio_step_40_to_4"] = await growth(runner)
 
-    async def _history(self, load: Load) -> None:
+    async def _history(self, runner: WorkflowRunner) -> None:
         plan = self.plan
         self.progress(f"Filling a table with {plan.page_rows:,} messages, and reading pages of it…")
-        self.found["history_page_p50_ms"] = await page_p50_ms(load, rows=plan.page_rows, workflows=plan.page_workflows)
+        self.found["history_page_p50_ms"] = await page_p50_ms(
+            runner, rows=plan.page_rows, workflows=plan.page_workflows
+        )
 
-    async def _rebuild(self, story: Sequence[Envelope]) -> None:
+    async def _rebuild(self, events: Sequence[Envelope]) -> None:
         self.progress(f"Writing a log of {self.plan.events:,} events…")
-        async with long_log(self.sandbox.connections, story, self.plan.events) as long:
+        async with long_log(self.sandbox.connections, events, self.plan.events) as long:
             copied: list[float] = []
             rebuilt: list[float] = []
             folded: list[float] = []
@@ -189,7 +207,12 @@ class Run:
 
 
 async def measure(
-    home: Path, progress: Progress, *, parts: Collection[str] = PARTS, fsync: bool = False, plan: Plan | None = None
+    home: Path,
+    progress: Progress,
+    *,
+    parts: Collection[str] = PARTS,
+    fsync: bool = False,
+    plan: BenchmarkPlan | None = None,
 ) -> Figures:
     """Measure on servers of the run's own, below this data directory; all they wrote is removed afterwards.
 
@@ -204,7 +227,7 @@ async def measure(
         Refused: another run is under way, or something must be mended first; the message says what.
         Unavailable: a server or a process of the run does not come up or stay up.
     """
-    plan, found = plan or Plan(), dict[str, float]()
+    plan, found = plan or BenchmarkPlan(), dict[str, float]()
     async with run_directories(home, progress) as (asked, measured):
         if "ask" in parts:
             progress("How long `poweron ask` takes to its first step…")
@@ -212,5 +235,5 @@ async def measure(
             found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
         if set(parts) - {"ask"}:
             async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
-                await Run(sandbox, plan, progress, fsync, found).measure(parts)
+                await Benchmark(sandbox, plan, progress, fsync, found).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})

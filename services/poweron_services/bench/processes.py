@@ -18,7 +18,7 @@ from poweron_services.sandbox.child_process import start, stop
 from poweron_services.sandbox.servers import Sandbox
 
 READY_DEADLINE: Final = 30.0  # seconds
-LOAD: Final = "load"
+RUNNER: Final = "load"  # this process, which requests the workflows
 
 
 @asynccontextmanager
@@ -54,21 +54,21 @@ async def _watch(process: Process, log: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class CpuMeter:
     """CPU time, in seconds, of these processes by their names; of servers with all that they have started."""
 
     processes: dict[str, psutil.Process]
 
     @classmethod
-    def of(cls, sandbox: Sandbox, **pids: int) -> "Meter":
+    def of(cls, sandbox: Sandbox, **pids: int) -> "CpuMeter":
         """The two servers, this process, and those named."""
         found = {"Kafka": sandbox.kafka.find(), "Postgres": sandbox.postgres.find()}
         servers = {name: server.pid for name, server in found.items() if server is not None}
-        return cls({name: psutil.Process(pid) for name, pid in {**servers, **pids, LOAD: os.getpid()}.items()})
+        return cls({name: psutil.Process(pid) for name, pid in {**servers, **pids, RUNNER: os.getpid()}.items()})
 
     def read(self) -> dict[str, float]:
         """What each has used so far."""
-        return {name: _own(process) if name == LOAD else _whole(process) for name, process in self.processes.items()}
+        return {name: _own(process) if name == RUNNER else _whole(process) for name, process in self.processes.items()}
 
 
 def _whole(process: psutil.Process) -> float:

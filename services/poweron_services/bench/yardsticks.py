@@ -24,10 +24,10 @@ from poweron_services.sandbox.polling import until
 HOPS: Final = (SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT)  # bytes of each hop's record
 PAYLOADS: Final = tuple(filled("", size).encode() for size in HOPS)
 TOPICS: Final = tuple(f"yardstick.ring.{number}" for number in range(1, len(HOPS) + 1))
-SCHEMA: Final = "yardstick"
+RING_SCHEMA: Final = "yardstick"
 DEADLINE: Final = 120.0  # seconds for one measurement
-COUNT_PERIOD: Final = 0.005  # seconds between looks at how many rows there are
-LEADER_PERIOD: Final = 0.02  # seconds between looks at whether the topics are ready
+COUNT_PERIOD: Final = 0.005  # seconds between two counts of the rows
+LEADER_PERIOD: Final = 0.02  # seconds between two questions whether the topics are ready
 
 _CREATE: Final = """
 CREATE SCHEMA IF NOT EXISTS yardstick;
@@ -92,10 +92,10 @@ async def ring(bootstrap: str) -> AsyncGenerator[Ring, None]:
     async with AsyncExitStack() as stack:
         producers = [await stack.enter_async_context(_producer(bootstrap)) for _ in HOPS]
         consumers = [await stack.enter_async_context(_consumer(bootstrap, topic)) for topic in TOPICS]
-        turning = Ring(producers, consumers)
+        running = Ring(producers, consumers)
         async with asyncio.TaskGroup() as group:
-            hops = [group.create_task(turning.hop(number)) for number in range(len(HOPS))]
-            yield turning
+            hops = [group.create_task(running.hop(number)) for number in range(len(HOPS))]
+            yield running
             for hop in hops:
                 hop.cancel()
 
@@ -151,7 +151,7 @@ async def project(bootstrap: str, dsn: str, *, ready: Callable[[], None]) -> Non
             fetched = await consumer.getmany(timeout_ms=1_000)
             rows = [_row(record) for records in fetched.values() for record in records]
             if rows:
-                await connection.copy_records_to_table("ring", records=rows, schema_name=SCHEMA)
+                await connection.copy_records_to_table("ring", records=rows, schema_name=RING_SCHEMA)
 
 
 def _row(record: Any) -> tuple[int, int, int, bytes, bytes]:
@@ -159,7 +159,7 @@ def _row(record: Any) -> tuple[int, int, int, bytes, bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RingRows:
     """The rows that `project` has written."""
 
     pool: Pool

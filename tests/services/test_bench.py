@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from builders import At, Told, planned, requested
 from poweron_events.errors import Refused
 from poweron_services.bench import instant
-from poweron_services.bench.data_directory import homes
 from poweron_services.bench.figures import LINES, Figures, lines, percentile, value, why_void
-from poweron_services.bench.processes import Meter
+from poweron_services.bench.processes import CpuMeter
+from poweron_services.bench.run_directories import run_directories
 from poweron_services.cli import bench_command
 from poweron_services.cli.main import Measured, app
 from poweron_services.models.answers import (
@@ -189,7 +189,7 @@ async def test_the_action_says_two_kilobytes_of_which_an_observation_keeps_800_c
 async def test_what_a_killed_run_has_left_is_removed_and_so_is_what_this_one_writes(tmp_path: Path) -> None:
     left = tmp_path / "bench" / "measured" / "left"
     left.mkdir(parents=True)
-    async with homes(tmp_path, lambda _: None) as (asked, measured):
+    async with run_directories(tmp_path, lambda _: None) as (asked, measured):
         assert not left.exists()
         assert {asked.parent, measured.parent} == {tmp_path / "bench"}
     assert not (tmp_path / "bench").exists()
@@ -199,7 +199,7 @@ async def test_two_runs_at_a_time_would_measure_each_other(tmp_path: Path) -> No
     with (tmp_path / "bench.lock").open("a") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(Refused, match=r"Another `poweron bench` is running"):
-            async with homes(tmp_path, lambda _: None):
+            async with run_directories(tmp_path, lambda _: None):
                 pass
 
 
@@ -212,7 +212,7 @@ def test_cpu_time_of_a_process_is_also_that_of_what_it_has_started() -> None:
     with subprocess.Popen([sys.executable, "-c", starting], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()  # what it has started has ended
-        used = Meter({"starting": psutil.Process(process.pid)}).read()["starting"]
+        used = CpuMeter({"starting": psutil.Process(process.pid)}).read()["starting"]
         process.kill()
     assert used > 0.25  # the kernel counts in hundredths
 

@@ -12,14 +12,14 @@ from logs import logging_as_before
 from typer.testing import CliRunner
 
 from poweron_services.chaos import experiment
-from poweron_services.chaos.evidence import Evidence, Told
-from poweron_services.chaos.experiment import Audience, Outcome
-from poweron_services.chaos.status import Picture, Tally
+from poweron_services.chaos.evidence import Evidence, LogSummary
+from poweron_services.chaos.experiment import Callbacks, ExperimentResult
+from poweron_services.chaos.status import ExperimentStatus, FaultStatistics
 from poweron_services.cli.main import app
 
-TALLIES = [
-    Tally("kafka_killed", struck=2, recovered=2, first=1_000, median=2_000, longest=3_000),
-    Tally("rows_lost", struck=1, recovered=0, first=None, median=None, longest=None),
+FAULTS = [
+    FaultStatistics("kafka_killed", injected=2, recovered=2, first=1_000, median=2_000, longest=3_000),
+    FaultStatistics("rows_lost", injected=1, recovered=0, first=None, median=None, longest=None),
 ]
 
 
@@ -31,14 +31,16 @@ def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None,
         yield
 
 
-def picture() -> Picture:
+def status() -> ExperimentStatus:
     zeros = dict.fromkeys(("running", "completed", "cancelled", "failed", "events", "superseded"), 0)
-    return Picture(stage="striking", elapsed=1, seconds=60, tallies=TALLIES, requested=0, rate=0, **zeros)
+    return ExperimentStatus(phase="injecting", elapsed=1, seconds=60, faults=FAULTS, requested=0, rate=0, **zeros)
 
 
-def outcome() -> Outcome:
-    evidence = Evidence(asked=[], told=Told(), effects=Counter())
-    return Outcome(picture(), [], evidence, violations=[], interrupted=True, posted=0, starts=4, home=None)
+def result() -> ExperimentResult:
+    evidence = Evidence(requests=[], log=LogSummary(), effects=Counter())
+    return ExperimentResult(
+        status(), [], evidence, violations=[], interrupted=True, request_records=0, starts=4, home=None
+    )
 
 
 async def _signalled(*signals: signal.Signals) -> None:
@@ -54,12 +56,12 @@ async def _signalled(*signals: signal.Signals) -> None:
 def test_a_further_signal_does_not_cost_the_report(
     signals: tuple[signal.Signals, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run(*, stopping: asyncio.Event, audience: Audience, **_: object) -> Outcome:
-        audience.shown(picture())
+    async def run(*, stopping: asyncio.Event, callbacks: Callbacks, **_: object) -> ExperimentResult:
+        callbacks.status(status())
         await _signalled(*signals)
         assert stopping.is_set()
         await asyncio.sleep(0)
-        return outcome()
+        return result()
 
     monkeypatch.setattr(experiment, "run", run)
     ended = CliRunner().invoke(app, ["chaos"])
@@ -72,7 +74,7 @@ def test_a_signal_before_anything_was_struck_ends_at_once_and_lets_what_was_star
 ) -> None:
     put_away: list[str] = []
 
-    async def run(**_: object) -> Outcome:
+    async def run(**_: object) -> ExperimentResult:
         try:
             await _signalled(signal.SIGINT)
         finally:
@@ -87,8 +89,8 @@ def test_a_signal_before_anything_was_struck_ends_at_once_and_lets_what_was_star
 
 
 def test_no_row_of_a_table_ends_in_blanks_where_nobody_looks_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run(**_: object) -> Outcome:
-        return outcome()
+    async def run(**_: object) -> ExperimentResult:
+        return result()
 
     monkeypatch.setattr(experiment, "run", run)
     lines = CliRunner().invoke(app, ["chaos"]).stdout.splitlines()

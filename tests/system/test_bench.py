@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from servers import Pair
 
-from poweron_services.bench.benchmark import Plan, measure
+from poweron_services.bench.benchmark import BenchmarkPlan, measure
 from poweron_services.bench.figures import Figures
 
-LITTLE = Plan(
+LITTLE = BenchmarkPlan(
     times=1, workflows=4, steps=2, at_once=2, alone=1, alone_steps=3, laps_alone=5,
     asks=1, events=80, page_rows=200, page_workflows=2,
 )  # fmt: skip

@@ -20,8 +20,6 @@ from poweron_events.event import Model
 from poweron_events.execution import ActionResult, EffectClass
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order, document
-from poweron_services.cli.service_commands import _until_stopped
-from poweron_services.client.ask import opened
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
@@ -34,6 +32,8 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.roles import executor
+from poweron_services.signals import until_stopped
+from poweron_services.standalone import opened
 from poweron_services.wiring import serve
 
 CRITERION = "The effect was had."
@@ -163,7 +163,7 @@ def main() -> None:
     settings = Settings()
     telemetry.configure(settings.log_level)
     roles, trace = sys.argv[1].split(","), Trace(Path(os.environ["WITNESS_FOLDER"]))
-    asyncio.run(_until_stopped(_serve(settings, roles, trace)))
+    asyncio.run(until_stopped(_serve(settings, roles, trace)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A run: what is measured, in which order, and how often."""
+"""The benchmark: what is measured, in which order, and how often."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -8,21 +8,31 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Final
 
-from pydantic import SecretStr
-
 from poweron_events.envelope import Envelope
-from poweron_services import embedded
 from poweron_services.bench import yardsticks
-from poweron_services.bench.data_directory import homes
 from poweron_services.bench.figures import Figures, percentile, why_void
 from poweron_services.bench.first_step import cold_ms, warm_ms
 from poweron_services.bench.growth import EARLY, LATE, growth
 from poweron_services.bench.history_page import page_p50_ms
-from poweron_services.bench.loop_speed import Load, Throughput, latencies, loaded, throughput, warm_up
-from poweron_services.bench.processes import Meter, Stage, running, until_ready
-from poweron_services.bench.rebuild_speed import copy_rate, evolve_rate, fold_rate, long_log, rebuild_rate, story_of
-from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
+from poweron_services.bench.loop_speed import (
+    Throughput,
+    WorkflowRunner,
+    latencies,
+    throughput,
+    warm_up,
+    workflow_runner,
+)
+from poweron_services.bench.processes import CpuMeter, running, until_ready
+from poweron_services.bench.rebuild_speed import (
+    copy_rate,
+    events_of_workflow,
+    evolve_rate,
+    fold_rate,
+    long_log,
+    rebuild_rate,
+)
+from poweron_services.bench.run_directories import run_directories
+from poweron_services.sandbox.servers import Sandbox, open_sandbox
 from poweron_services.wiring import ROLES
 
 PARTS: Final = ("ask", "latency", "throughput", "growth", "history", "rebuild")
@@ -34,7 +44,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchmarkPlan:
     """How much is done; where something is done several times, the middle of its results counts."""
 
     times: int = 3
@@ -51,45 +61,44 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Run:
-    """A run under way."""
+class Benchmark:
+    """One run, and the figures that it has found so far."""
 
-    stage: Stage
-    connections: Connections
-    plan: Plan
+    sandbox: Sandbox
+    plan: BenchmarkPlan
     progress: Progress
     fsync: bool
     found: dict[str, float]
 
     async def measure(self, parts: Collection[str]) -> None:
-        story: Sequence[Envelope] = ()
+        events: Sequence[Envelope] = ()
         await self._check()
-        async with self._loop() as (load, meter):
+        async with self._loop() as (runner, meter):
             if "latency" in parts:
-                await self._latency(load)
+                await self._latency(runner)
             if "throughput" in parts:
-                await self._throughput(load, meter)
+                await self._throughput(runner, meter)
             if "growth" in parts:
-                await self._growth(load)
+                await self._growth(runner)
             if "history" in parts:
-                await self._history(load)
+                await self._history(runner)
             if "rebuild" in parts:
-                story = await story_of(load)
-        if story:
-            await self._rebuild(story)
+                events = await events_of_workflow(runner)
+        if events:
+            await self._rebuild(events)
 
     @asynccontextmanager
-    async def _loop(self) -> AsyncGenerator[tuple[Load, Meter], None]:
+    async def _loop(self) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
         """All roles in one process, the projector in another, both warmed up."""
         self.progress("Starting the roles and the projector…")
         roles = [role for role in ROLES if role != "projector"]
         async with (
-            running(self.stage, "projector", "serve", "projector") as projector,
-            running(self.stage, "roles", "serve", *roles) as worker,
-            loaded(self.connections) as load,
+            running(self.sandbox, "projector", "serve", "projector") as projector,
+            running(self.sandbox, "roles", "serve", *roles) as worker,
+            workflow_runner(self.sandbox.connections) as runner,
         ):
-            await warm_up(load, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
-            yield load, Meter.of(self.stage, roles=worker.pid, projector=projector.pid)
+            await warm_up(runner, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
+            yield runner, CpuMeter.of(self.sandbox, roles=worker.pid, projector=projector.pid)
 
     async def _check(self) -> None:
         """Whether the machine is free; it is told at once, and counts where the ring is not measured again."""
@@ -100,24 +109,24 @@ class Run:
         if void:
             self.progress(f"The machine is busy. {void} If that does not change, the run is void.")
 
-    async def _latency(self, load: Load) -> None:
+    async def _latency(self, runner: WorkflowRunner) -> None:
         ours: list[float] = []
         laps: list[float] = []
         for time in range(self.plan.times):
             self._tell("One workflow at a time, and one lap of the ring at a time", time)
             laps += await self._lap_times()
-            ours += await latencies(load, workflows=self.plan.alone, steps=self.plan.alone_steps)
+            ours += await latencies(runner, workflows=self.plan.alone, steps=self.plan.alone_steps)
         self.found["ring_p50_ms"] = percentile(laps, 50)
         self.found["iteration_p50_ms"] = percentile(ours, 50)
         self.found["iteration_p99_ms"] = percentile(ours, 99)
 
     async def _lap_times(self) -> list[float]:
-        async with yardsticks.ring(self.stage.servers.kafka) as ring:
+        async with yardsticks.ring(self.sandbox.kafka.bootstrap) as ring:
             await ring.run(self.plan.laps_alone // 10 + 1, at_once=1)  # warm
             ends = await ring.run(self.plan.laps_alone, at_once=1)
         return [1_000 * (end - begin) for begin, end in pairwise(ends)]
 
-    async def _throughput(self, load: Load, meter: Meter) -> None:
+    async def _throughput(self, runner: WorkflowRunner, meter: CpuMeter) -> None:
         ours: list[Throughput] = []
         bare: list[float] = []
         projected: list[float] = []
@@ -126,15 +135,17 @@ class Run:
             self._tell(f"{plan.workflows} workflows, {plan.at_once} at once, and as many laps of the ring", time)
             bare.append(await self._ring_rate())
             projected.append(await self._projected_ring_rate())
-            ours.append(await throughput(load, meter, workflows=plan.workflows, steps=plan.steps, at_once=plan.at_once))
+            ours.append(
+                await throughput(runner, meter, workflows=plan.workflows, steps=plan.steps, at_once=plan.at_once)
+            )
         self.found["ring_iterations_per_second"] = median(bare)
         self.found["ring_projected_iterations_per_second"] = median(projected)
         self.found["iterations_per_second"] = median(each.iterations / each.projected for each in ours)
         self.found["cpu_seconds_per_1000_iterations"] = median(1_000 * each.cpu_per_iteration for each in ours)
         self.found["bytes_per_iteration"] = mean(each.bytes_per_iteration for each in ours)
-        self._tell_apart(ours)
+        self._tell_details(ours)
 
-    def _tell_apart(self, ours: list[Throughput]) -> None:
+    def _tell_details(self, ours: list[Throughput]) -> None:
         ended = median(each.iterations / each.ended for each in ours)
         self.progress(f"  {ended:,.0f} iterations/s until the last round had ended.")
         middle = sorted(ours, key=lambda each: each.cpu_per_iteration)[len(ours) // 2]
@@ -145,37 +156,39 @@ class Run:
 
     async def _ring_rate(self) -> float:
         laps = self.plan.workflows * self.plan.steps
-        async with yardsticks.ring(self.stage.servers.kafka) as ring:
+        async with yardsticks.ring(self.sandbox.kafka.bootstrap) as ring:
             await ring.run(2 * self.plan.at_once, at_once=self.plan.at_once)  # warm
             ends = await ring.run(laps, at_once=self.plan.at_once)
         return laps / (ends[-1] - ends[0])
 
     async def _projected_ring_rate(self) -> float:
         laps, at_once = self.plan.workflows * self.plan.steps, self.plan.at_once
-        servers = self.stage.servers
+        kafka, postgres = self.sandbox.kafka.bootstrap, self.sandbox.postgres.dsn
         async with (
-            running(self.stage, "yardstick", "project", servers.kafka, servers.postgres) as writer,
-            yardsticks.ring(servers.kafka) as ring,
+            running(self.sandbox, "yardstick", "project", kafka, postgres) as writer,
+            yardsticks.ring(kafka) as ring,
         ):
             await until_ready(writer)
-            rows = yardsticks.Rows(self.connections.pool)
+            rows = yardsticks.RingRows(self.sandbox.connections.pool)
             await ring.run(2 * at_once, at_once=at_once)  # warm
             await rows.reach(2 * at_once * len(yardsticks.HOPS))
             began = (await ring.run(laps, at_once=at_once))[0]
             return laps / (await rows.reach((2 * at_once + laps) * len(yardsticks.HOPS)) - began)
 
-    async def _growth(self, load: Load) -> None:
+    async def _growth(self, runner: WorkflowRunner) -> None:
         self.progress(f"What the {EARLY}th and the {LATE}th step of a workflow write…")
-        self.found["bytes_ratio_step_40_to_4"] = await growth(load)
+        self.found["bytes_ratio_step_40_to_4"] = await growth(runner)
 
-    async def _history(self, load: Load) -> None:
+    async def _history(self, runner: WorkflowRunner) -> None:
         plan = self.plan
         self.progress(f"Filling a table with {plan.page_rows:,} messages, and reading pages of it…")
-        self.found["history_page_p50_ms"] = await page_p50_ms(load, rows=plan.page_rows, workflows=plan.page_workflows)
+        self.found["history_page_p50_ms"] = await page_p50_ms(
+            runner, rows=plan.page_rows, workflows=plan.page_workflows
+        )
 
-    async def _rebuild(self, story: Sequence[Envelope]) -> None:
+    async def _rebuild(self, events: Sequence[Envelope]) -> None:
         self.progress(f"Writing a log of {self.plan.events:,} events…")
-        async with long_log(self.connections, story, self.plan.events) as long:
+        async with long_log(self.sandbox.connections, events, self.plan.events) as long:
             copied: list[float] = []
             rebuilt: list[float] = []
             folded: list[float] = []
@@ -194,7 +207,12 @@ class Run:
 
 
 async def measure(
-    home: Path, progress: Progress, *, parts: Collection[str] = PARTS, fsync: bool = False, plan: Plan | None = None
+    home: Path,
+    progress: Progress,
+    *,
+    parts: Collection[str] = PARTS,
+    fsync: bool = False,
+    plan: BenchmarkPlan | None = None,
 ) -> Figures:
     """Measure on servers of the run's own, below this data directory; all they wrote is removed afterwards.
 
@@ -209,21 +227,13 @@ async def measure(
         Refused: another run is under way, or something must be mended first; the message says what.
         Unavailable: a server or a process of the run does not come up or stay up.
     """
-    plan, found = plan or Plan(), dict[str, float]()
-    async with homes(home, progress) as (asked, measured):
+    plan, found = plan or BenchmarkPlan(), dict[str, float]()
+    async with run_directories(home, progress) as (asked, measured):
         if "ask" in parts:
             progress("How long `poweron ask` takes to its first step…")
             found["ask_cold_ms"] = await cold_ms(asked)
             found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
         if set(parts) - {"ask"}:
-            async with embedded.lease(measured, progress, fsync=fsync) as servers, _connected(servers) as connections:
-                await Run(Stage(servers), connections, plan, progress, fsync, found).measure(parts)
+            async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
+                await Benchmark(sandbox, plan, progress, fsync, found).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})
-
-
-@asynccontextmanager
-async def _connected(servers: embedded.Servers) -> AsyncGenerator[Connections, None]:
-    """Connections with none of the user's own settings."""
-    settings = Settings.model_construct(home=servers.home, kafka=servers.kafka, postgres=SecretStr(servers.postgres))
-    async with connect(settings, kafka=servers.kafka, postgres=servers.postgres) as connections:
-        yield connections

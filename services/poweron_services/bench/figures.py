@@ -45,7 +45,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FigureLine:
     """A figure beside its yardstick; `share` bounds the one divided by the other, `bound` the figure itself."""
 
     name: str
@@ -70,16 +70,16 @@ class Line:
         return ours / theirs if ours is not None and theirs else None
 
 
-LINES: tuple[Line, ...] = (
-    Line(
+LINES: tuple[FigureLine, ...] = (
+    FigureLine(
         "one iteration, p50",
         "iteration_p50_ms",
         "ms",
         yardstick="ring_p50_ms",
         share=Bound("at most", 1.2),
     ),
-    Line("one iteration, p99", "iteration_p99_ms", "ms"),
-    Line(
+    FigureLine("one iteration, p99", "iteration_p99_ms", "ms"),
+    FigureLine(
         "iterations, 64 at once",
         "iterations_per_second",
         "/s",
@@ -87,29 +87,29 @@ LINES: tuple[Line, ...] = (
         bound=Bound("at least", 1_000),
         share=Bound("at least", 0.6),
     ),
-    Line(
+    FigureLine(
         "CPU, 1,000 iterations",
         "cpu_seconds_per_1000_iterations",
         "s",
         bound=Bound("at most", 2.5),
     ),
-    Line("disk, one iteration", "bytes_per_iteration", "B", bound=Bound("at most", 16_000)),
-    Line("bytes, step 40 / step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
-    Line("page of history, p50", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
-    Line(
+    FigureLine("disk, one iteration", "bytes_per_iteration", "B", bound=Bound("at most", 16_000)),
+    FigureLine("bytes, step 40 / step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
+    FigureLine("page of history, p50", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
+    FigureLine(
         "rebuild, events",
         "rebuild_events_per_second",
         "/s",
         yardstick="copy_events_per_second",
         share=Bound("at least", 0.5),
     ),
-    Line("fold, events", "fold_events_per_second", "/s", bound=Bound("at least", 40_000)),
-    Line("first step, cold", "ask_cold_ms", "ms"),
-    Line("first step, warm", "ask_warm_ms", "ms"),
+    FigureLine("fold, events", "fold_events_per_second", "/s", bound=Bound("at least", 40_000)),
+    FigureLine("first step, cold", "ask_cold_ms", "ms"),
+    FigureLine("first step, warm", "ask_warm_ms", "ms"),
 )
 
 
-def lines(*, fsync: bool) -> tuple[Line, ...]:
+def lines(*, fsync: bool) -> tuple[FigureLine, ...]:
     """What is shown; where the broker waits for the disk, rates are for the yardstick to judge alone."""
     return tuple(replace(line, bound=None) if fsync and line.yardstick else line for line in LINES)
 

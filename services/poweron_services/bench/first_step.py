@@ -11,11 +11,11 @@ from typing import Final
 
 from poweron_events.errors import Unavailable
 from poweron_services import embedded
-from poweron_services.bench.processes import clean_environment
+from poweron_services.sandbox.child_process import clean_environment, stop
 
 QUESTION: Final = "When does the exhibition open?"
 LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six in the evening.\n\nYours, Grace\n"
-FIRST: Final = b"task 1 step 1"
+FIRST_STEP: Final = b"task 1 step 1"
 DEADLINE: Final = 120.0  # seconds
 POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import main; main()")
 
@@ -54,17 +54,15 @@ async def _asked(home: Path) -> float:
             await asking.stderr.read()
             await asking.wait()
     finally:
-        if asking.returncode is None:
-            asking.terminate()
-            await asking.wait()
+        await stop(asking)
     return 1_000 * (seen - began)
 
 
-async def _until_first_step(told: asyncio.StreamReader) -> float:
-    """When the first step was told; raises `Unavailable` if it never is."""
-    said: list[bytes] = []
-    while line := await told.readline():
-        if line.startswith(FIRST):
+async def _until_first_step(stderr: asyncio.StreamReader) -> float:
+    """When the first step was shown; raises `Unavailable` if it never is."""
+    lines: list[bytes] = []
+    while line := await stderr.readline():
+        if line.startswith(FIRST_STEP):
             return time.perf_counter()
-        said.append(line)
-    raise Unavailable(f"`poweron ask` ended without a step: {b''.join(said[-3:]).decode(errors='replace')}")
+        lines.append(line)
+    raise Unavailable(f"`poweron ask` ended without a step: {b''.join(lines[-3:]).decode(errors='replace')}")

@@ -7,7 +7,7 @@ step replaces, which are then as that step has left them.
 from typing import Final
 
 from poweron_projections.connection import acquire
-from poweron_services.bench.loop_speed import Load
+from poweron_services.bench.loop_speed import WorkflowRunner
 
 EARLY, LATE = 4, 40  # steps
 
@@ -25,16 +25,16 @@ SEQUENTIAL: Final = ("records", "messages", "documents", "usage")
 REPLACED: Final = ("workflows", "rounds", "tasks")
 
 
-async def growth(load: Load) -> float:
+async def growth(runner: WorkflowRunner) -> float:
     """What the late step writes, divided by what the early one does."""
-    return await _written_by(load, LATE) / await _written_by(load, EARLY)
+    return await _written_by(runner, LATE) / await _written_by(runner, EARLY)
 
 
-async def _written_by(load: Load, step: int) -> int:
+async def _written_by(runner: WorkflowRunner, step: int) -> int:
     """The bytes that the last step of a workflow of so many steps has written."""
-    workflow = await load.run(step)
-    await load.projected()
-    async with acquire(load.connections.pool) as connection:
+    workflow = await runner.run(step)
+    await runner.projected()
+    async with acquire(runner.connections.pool) as connection:
         events = await connection.fetchrow(_EVENTS, workflow, step)
         assert events is not None
         rows = [

@@ -12,40 +12,40 @@ from poweron_projections.connection import acquire, connect
 from poweron_projections.messages import MESSAGES
 from poweron_projections.migrations import migrate
 from poweron_services.bench.figures import percentile
-from poweron_services.bench.loop_speed import SOURCE, Load
+from poweron_services.bench.loop_speed import SOURCE, WorkflowRunner
 
-SCHEMA: Final = "paged"
-LOOKS: Final = 200
+PAGE_SCHEMA: Final = "paged"
+READS: Final = 200
 
 _OTHERS: Final = ", ".join(name for name in MESSAGES.columns if name not in {"workflow_id", "seq"})
 _FILL: Final = f"""
-INSERT INTO {SCHEMA}.messages (workflow_id, seq, {_OTHERS})
+INSERT INTO {PAGE_SCHEMA}.messages (workflow_id, seq, {_OTHERS})
 SELECT id, seq, {_OTHERS}
   FROM generate_series(1, $1::integer) AS seq,
        unnest($2::uuid[]) AS id,
-       (SELECT {_OTHERS} FROM messages WHERE workflow_id = $3::uuid AND kind = 'step' LIMIT 1) AS said
+       (SELECT {_OTHERS} FROM messages WHERE workflow_id = $3::uuid AND kind = 'step' LIMIT 1) AS message
  ORDER BY seq
 """  # noqa: S608 - names from our own tables
 
 
-async def page_p50_ms(load: Load, *, rows: int, workflows: int) -> float:
+async def page_p50_ms(runner: WorkflowRunner, *, rows: int, workflows: int) -> float:
     """The time to read the newest page, of one workflow after the other."""
-    dsn = load.connections.settings.postgres
+    dsn = runner.connections.settings.postgres
     assert dsn is not None
-    said = await load.run(1)
-    await load.projected()
+    written = await runner.run(1)
+    await runner.projected()
     ids = [workflow_id(SOURCE, f"page {number}") for number in range(workflows)]
-    async with connect(dsn.get_secret_value(), schema=SCHEMA) as pool:
+    async with connect(dsn.get_secret_value(), schema=PAGE_SCHEMA) as pool:
         await migrate(pool)
-        async with acquire(load.connections.pool) as connection:
-            await connection.execute(f"ALTER TABLE {SCHEMA}.messages SET UNLOGGED")  # it is only to be read
-            await connection.execute(_FILL, rows // workflows, ids, said)
-            await connection.execute(f"ANALYZE {SCHEMA}.messages")
+        async with acquire(runner.connections.pool) as connection:
+            await connection.execute(f"ALTER TABLE {PAGE_SCHEMA}.messages SET UNLOGGED")  # it is only to be read
+            await connection.execute(_FILL, rows // workflows, ids, written)
+            await connection.execute(f"ANALYZE {PAGE_SCHEMA}.messages")
         took: list[float] = []
-        for number in range(LOOKS):
+        for number in range(READS):
             began = time.perf_counter()
             await reader.history(pool, ids[number % len(ids)])
             took.append(1_000 * (time.perf_counter() - began))
         async with acquire(pool) as connection:
-            await connection.execute(f"DROP SCHEMA {SCHEMA} CASCADE")
+            await connection.execute(f"DROP SCHEMA {PAGE_SCHEMA} CASCADE")
     return percentile(took, 50)

@@ -1,4 +1,4 @@
-"""Our own figures: workflows are asked for over Kafka as any client does it, and are heard to end."""
+"""Our own figures: workflows are requested over Kafka as any client does it, and followed to their end."""
 
 import asyncio
 import time
@@ -20,12 +20,13 @@ from poweron_events.request import RequestWorkflow
 from poweron_projections import snapshots
 from poweron_services.bench.disk_usage import occupied
 from poweron_services.bench.instant import filled
-from poweron_services.bench.processes import Meter
+from poweron_services.bench.processes import CpuMeter
 from poweron_services.client.connect import Connections
+from poweron_services.sandbox.polling import until
 
 SOURCE: Final = "/poweron/bench"
-POLL: Final = 1.0  # seconds
-POSITION_PERIOD: Final = 0.005  # seconds between looks at the projector's position
+POLL_TIMEOUT: Final = 1.0  # seconds
+POSITION_PERIOD: Final = 0.005  # seconds between two questions for the projector's position
 DEADLINE: Final = 300.0  # seconds for one measurement
 EVENTS: Final = topics.EVENTS.name
 
@@ -37,16 +38,16 @@ _OTHER_ENDS = tuple(f'"type":"{end.TYPE}"}}'.encode() for end in (RoundFailed, R
 
 
 @dataclass(slots=True)
-class Ears:
-    """Hears every event, and remembers when the steps of each workflow ended."""
+class EventListener:
+    """Reads every event, and remembers when the steps of each workflow ended."""
 
     follower: Follower
     ended: dict[str, "asyncio.Future[None]"] = field(default_factory=dict)
     steps: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    async def hear(self) -> None:
+    async def run(self) -> None:
         while True:
-            polled = await self.follower.poll(POLL)
+            polled = await self.follower.poll(POLL_TIMEOUT)
             now = time.perf_counter()
             for record in polled.records:
                 self._take(record, now)
@@ -62,20 +63,20 @@ class Ears:
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """Asks for workflows of so many steps."""
+class WorkflowRunner:
+    """Requests workflows of so many steps, and waits for their ends."""
 
     connections: Connections
-    ears: Ears
+    listener: EventListener
 
     async def run(self, steps: int) -> str:
         """One workflow from the request to its end; the answer is its id."""
         request = RequestWorkflow(prompt=filled("Name every repair. ", 200), max_steps=steps)
         request_id = uuid4().hex
         sent = await send(self.connections.log, request, source=SOURCE, request_id=request_id, start=0)
-        self.ears.ended.setdefault(sent.workflow_id, asyncio.get_running_loop().create_future())
-        await self.ears.ended[sent.workflow_id]
-        done = len(self.ears.steps[sent.workflow_id])
+        self.listener.ended.setdefault(sent.workflow_id, asyncio.get_running_loop().create_future())
+        await self.listener.ended[sent.workflow_id]
+        done = len(self.listener.steps[sent.workflow_id])
         if done != steps:
             raise Refused(f"A workflow of the measurement made {done} steps, where {steps} were to be measured.")
         return sent.workflow_id
@@ -93,30 +94,30 @@ class Load:
     async def projected(self) -> None:
         """Wait until the rows hold everything that is in the log now."""
         ends = await self.connections.log.ends(EVENTS)
-        while not _reaches(await snapshots.positions(self.connections.pool), ends):  # noqa: ASYNC110 - Postgres tells nobody
-            await asyncio.sleep(POSITION_PERIOD)
 
+        async def reached() -> bool:
+            positions = await snapshots.positions(self.connections.pool)
+            return all(positions.get(partition, 0) >= end for partition, end in ends.items())
 
-def _reaches(positions: Mapping[int, int], ends: Mapping[int, int]) -> bool:
-    return all(positions.get(partition, 0) >= end for partition, end in ends.items())
+        await until(reached, POSITION_PERIOD)
 
 
 @asynccontextmanager
-async def loaded(connections: Connections) -> AsyncGenerator[Load, None]:
-    """A load that hears everything from now on, while the block lasts."""
+async def workflow_runner(connections: Connections) -> AsyncGenerator[WorkflowRunner, None]:
+    """A runner whose listener reads everything from now on, while the block lasts."""
     async with connections.log.follow(EVENTS, f"poweron.bench-{uuid4().hex}") as follower:
-        await _at_the_end(connections, follower)
-        ears = Ears(follower)
+        await _seek_to_the_end(connections, follower)
+        listener = EventListener(follower)
         async with asyncio.TaskGroup() as group:
-            hearing = group.create_task(ears.hear())
-            yield Load(connections, ears)
-            hearing.cancel()
+            listening = group.create_task(listener.run())
+            yield WorkflowRunner(connections, listener)
+            listening.cancel()
 
 
-async def _at_the_end(connections: Connections, follower: Follower) -> None:
+async def _seek_to_the_end(connections: Connections, follower: Follower) -> None:
     ends, assigned = await connections.log.ends(EVENTS), set[int]()
     while assigned != set(ends):
-        assigned |= (await follower.poll(POLL)).assigned
+        assigned |= (await follower.poll(POLL_TIMEOUT)).assigned
     for partition, end in ends.items():
         await follower.seek(partition, end)
 
@@ -142,35 +143,37 @@ class Throughput:
         return sum(self.disk.values()) / self.iterations
 
 
-async def throughput(load: Load, meter: Meter, *, workflows: int, steps: int, at_once: int) -> Throughput:
+async def throughput(
+    runner: WorkflowRunner, meter: CpuMeter, *, workflows: int, steps: int, at_once: int
+) -> Throughput:
     """Many workflows at once."""
     async with asyncio.timeout(DEADLINE):
-        disk = await occupied(load.connections)
+        disk = await occupied(runner.connections)
         before, began = meter.read(), time.perf_counter()
-        await load.run_many(workflows, steps, at_once=at_once)
+        await runner.run_many(workflows, steps, at_once=at_once)
         ended = time.perf_counter() - began
-        await load.projected()
+        await runner.projected()
         projected = time.perf_counter() - began
     cpu = _grown(before, meter.read())
-    return Throughput(workflows * steps, ended, projected, cpu, _grown(disk, await occupied(load.connections)))
+    return Throughput(workflows * steps, ended, projected, cpu, _grown(disk, await occupied(runner.connections)))
 
 
 def _grown(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> dict[str, Amount]:
     return {name: after[name] - amount for name, amount in before.items()}
 
 
-async def latencies(load: Load, *, workflows: int, steps: int) -> list[float]:
+async def latencies(runner: WorkflowRunner, *, workflows: int, steps: int) -> list[float]:
     """One workflow at a time: the ms from the end of each step to the end of the next."""
     found: list[float] = []
     async with asyncio.timeout(DEADLINE):
         for _ in range(workflows):
-            ends = load.ears.steps[await load.run(steps)]
+            ends = runner.listener.steps[await runner.run(steps)]
             found += [1_000 * (end - begin) for begin, end in pairwise(ends)]
     return found
 
 
-async def warm_up(load: Load, *, workflows: int, steps: int, at_once: int) -> None:
+async def warm_up(runner: WorkflowRunner, *, workflows: int, steps: int, at_once: int) -> None:
     """Let every process come up, and the servers and interpreters warm up."""
     async with asyncio.timeout(DEADLINE):
-        await load.run_many(workflows, steps, at_once=at_once)
-        await load.projected()
+        await runner.run_many(workflows, steps, at_once=at_once)
+        await runner.projected()

@@ -1,6 +1,6 @@
-"""How fast rows are made anew from a long log, beside a bare COPY of the same bytes, and how fast the log is folded.
+"""How fast rows are rebuilt from a long log, beside a bare COPY of the same bytes, and how fast the log is folded.
 
-The log is that of one real workflow, told again under many ids, as many of them at a time as usually run at once.
+The log is that of one real workflow, repeated under many ids, as many of them at a time as usually run at once.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from poweron_projections.folder import Folder
 from poweron_projections.projection import View
 from poweron_projections.rebuild import rebuild
 from poweron_projections.shadow import BATCH
-from poweron_services.bench.loop_speed import SOURCE, Load
+from poweron_services.bench.loop_speed import SOURCE, WorkflowRunner
 from poweron_services.client.connect import Connections
 
 NAME: Final = "rebuilt"  # of the schema, and before the topics
-STEPS: Final = 6  # of the workflow that is told again: 40 events
+STEPS: Final = 6  # of the workflow that is repeated: 40 events
 AT_ONCE: Final = 64
 EVENTS: Final = topics.EVENTS.name
 
@@ -42,7 +42,7 @@ CREATE TABLE plain.copied (partition integer NOT NULL, log_offset bigint NOT NUL
 
 
 @dataclass(frozen=True, slots=True)
-class Long:
+class LongLog:
     """A long log, and an empty schema for its rows."""
 
     log: EventLog
@@ -51,44 +51,44 @@ class Long:
 
 
 @asynccontextmanager
-async def long_log(connections: Connections, story: Sequence[Envelope], count: int) -> AsyncGenerator[Long, None]:
+async def long_log(connections: Connections, events: Sequence[Envelope], count: int) -> AsyncGenerator[LongLog, None]:
     """A log of its own with so many events, read back as Kafka keeps them."""
     settings, dsn = connections.settings, connections.settings.postgres
     assert settings.kafka is not None
     assert dsn is not None
     kafka = replace(settings.kafka_settings(settings.kafka), prefix=f"{NAME}.")
     async with connect_kafka(kafka) as log, connect_postgres(dsn.get_secret_value(), schema=NAME) as pool:
-        for messages in _told_again(story, count):
+        for messages in _repeated(events, count):
             await log.append(EVENTS, messages)
         ends = await log.ends(EVENTS)
         records = [record async for some in log.read(EVENTS, {}, ends) for record in some]
         gc.freeze()  # what is held for the run is no burden to what is measured
-        yield Long(log, pool, records)
+        yield LongLog(log, pool, records)
         gc.unfreeze()
 
 
-async def story_of(load: Load) -> list[Envelope]:
+async def events_of_workflow(runner: WorkflowRunner) -> list[Envelope]:
     """The events of a workflow that is run now."""
-    log, workflow = load.connections.log, await load.run(STEPS)
+    log, workflow = runner.connections.log, await runner.run(STEPS)
     partition = log.partition_of(EVENTS, workflow.encode())
     end = (await log.ends(EVENTS))[partition]
     records = [record async for some in log.read(EVENTS, {partition: 0}, {partition: end}) for record in some]
     return [decode(record.value) for record in records if record.key == workflow.encode()]
 
 
-def _told_again(story: Sequence[Envelope], count: int) -> Iterator[list[Message]]:
-    """The story under other ids until there are so many events, some workflows at a time."""
-    workflows = -(-count // len(story))
+def _repeated(events: Sequence[Envelope], count: int) -> Iterator[list[Message]]:
+    """The events of a workflow under other ids until there are so many, some workflows at a time."""
+    workflows = -(-count // len(events))
     for first in range(0, workflows, AT_ONCE):
-        stories = [_as_of(story, str(number)) for number in range(first, min(first + AT_ONCE, workflows))]
-        yield [message for messages in zip(*stories, strict=True) for message in messages]
+        repeated = [_with_request(events, str(number)) for number in range(first, min(first + AT_ONCE, workflows))]
+        yield [message for messages in zip(*repeated, strict=True) for message in messages]
 
 
-def _as_of(story: Sequence[Envelope], request_id: str) -> list[Message]:
-    """The story as that of another request: each event names the one before as its cause."""
+def _with_request(events: Sequence[Envelope], request_id: str) -> list[Message]:
+    """The events as those of another request: each one names the one before as its cause."""
     identity = RequestIdentity(source=SOURCE, id=request_id)
-    name, cause, told = workflow_id(SOURCE, request_id), None, list[Message]()
-    for envelope in story:
+    name, cause, messages = workflow_id(SOURCE, request_id), None, list[Message]()
+    for envelope in events:
         event = envelope.event
         assert event is not None
         if isinstance(event, WorkflowRequested):
@@ -96,11 +96,11 @@ def _as_of(story: Sequence[Envelope], request_id: str) -> list[Message]:
         identifier = event_id(name, event)
         value = encode(envelope._replace(id=identifier, workflow_id=name, event=event, cause=cause))
         cause = Cause(identifier, sha256(value))
-        told.append(Message(name.encode(), value))
-    return told
+        messages.append(Message(name.encode(), value))
+    return messages
 
 
-async def rebuild_rate(long: Long) -> float:
+async def rebuild_rate(long: LongLog) -> float:
     """Events a second from the log to rows that are in place, where there were none."""
     async with acquire(long.pool) as connection:
         await connection.execute(f"DROP SCHEMA IF EXISTS {NAME} CASCADE")
@@ -112,7 +112,7 @@ async def rebuild_rate(long: Long) -> float:
     return rebuilt.events / took
 
 
-async def copy_rate(long: Long) -> float:
+async def copy_rate(long: LongLog) -> float:
     """Events a second into a table without indexes, from memory and with nothing done to them."""
     rows = [(record.partition, record.offset, record.key, record.value) for record in long.records]
     async with acquire(long.pool) as connection:
@@ -125,7 +125,7 @@ async def copy_rate(long: Long) -> float:
     return len(rows) / took
 
 
-async def fold_rate(long: Long) -> float:
+async def fold_rate(long: LongLog) -> float:
     """Events a second from their bytes to rows, in as many processes as `poweron verify` takes for it."""
     async with folders(len(long.records), topics.PARTITIONS) as chosen:
         shares: list[list[Record]] = [[] for _ in chosen]
@@ -145,7 +145,7 @@ async def _never_seen(_: Collection[str]) -> Mapping[str, View]:
     return {}
 
 
-async def evolve_rate(long: Long) -> float:
+async def evolve_rate(long: LongLog) -> float:
     """Events a second that one process reads from their bytes and judges, making no rows."""
     began = time.perf_counter()
     accepted = await asyncio.to_thread(_accepted, long.records)

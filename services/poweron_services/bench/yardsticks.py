@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -18,14 +19,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from poweron_events.topics import PARTITIONS
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_services.bench.instant import OBSERVATION, PARAMETERS, REFINEMENT, RESULT, SELECTION, filled
+from poweron_services.sandbox.polling import until
 
 HOPS: Final = (SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT)  # bytes of each hop's record
 PAYLOADS: Final = tuple(filled("", size).encode() for size in HOPS)
 TOPICS: Final = tuple(f"yardstick.ring.{number}" for number in range(1, len(HOPS) + 1))
-SCHEMA: Final = "yardstick"
+RING_SCHEMA: Final = "yardstick"
 DEADLINE: Final = 120.0  # seconds for one measurement
-COUNT_PERIOD: Final = 0.005  # seconds between looks at how many rows there are
-LEADER_PERIOD: Final = 0.02  # seconds between looks at whether the topics are ready
+COUNT_PERIOD: Final = 0.005  # seconds between two counts of the rows
+LEADER_PERIOD: Final = 0.02  # seconds between two questions whether the topics are ready
 
 _CREATE: Final = """
 CREATE SCHEMA IF NOT EXISTS yardstick;
@@ -90,10 +92,10 @@ async def ring(bootstrap: str) -> AsyncGenerator[Ring, None]:
     async with AsyncExitStack() as stack:
         producers = [await stack.enter_async_context(_producer(bootstrap)) for _ in HOPS]
         consumers = [await stack.enter_async_context(_consumer(bootstrap, topic)) for topic in TOPICS]
-        turning = Ring(producers, consumers)
+        running = Ring(producers, consumers)
         async with asyncio.TaskGroup() as group:
-            hops = [group.create_task(turning.hop(number)) for number in range(len(HOPS))]
-            yield turning
+            hops = [group.create_task(running.hop(number)) for number in range(len(HOPS))]
+            yield running
             for hop in hops:
                 hop.cancel()
 
@@ -105,14 +107,14 @@ async def _create_topics(bootstrap: str) -> None:
         missing = set(TOPICS) - set(await admin.list_topics())
         await admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in sorted(missing)])
         async with asyncio.timeout(DEADLINE):
-            while not _all_led(await admin.describe_topics(list(TOPICS))):  # noqa: ASYNC110 - Kafka tells nobody
-                await asyncio.sleep(LEADER_PERIOD)
+            await until(partial(_all_led, admin), LEADER_PERIOD)
     finally:
         await admin.close()
 
 
-def _all_led(topics: list[dict[str, Any]]) -> bool:
+async def _all_led(admin: AIOKafkaAdminClient) -> bool:
     """Whether every partition can be written to."""
+    topics: list[dict[str, Any]] = await admin.describe_topics(list(TOPICS))
     return all(
         topic["error_code"] == 0 and all(partition["leader"] >= 0 for partition in topic["partitions"])
         for topic in topics
@@ -149,7 +151,7 @@ async def project(bootstrap: str, dsn: str, *, ready: Callable[[], None]) -> Non
             fetched = await consumer.getmany(timeout_ms=1_000)
             rows = [_row(record) for records in fetched.values() for record in records]
             if rows:
-                await connection.copy_records_to_table("ring", records=rows, schema_name=SCHEMA)
+                await connection.copy_records_to_table("ring", records=rows, schema_name=RING_SCHEMA)
 
 
 def _row(record: Any) -> tuple[int, int, int, bytes, bytes]:
@@ -157,7 +159,7 @@ def _row(record: Any) -> tuple[int, int, int, bytes, bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RingRows:
     """The rows that `project` has written."""
 
     pool: Pool
@@ -165,6 +167,10 @@ class Rows:
     async def reach(self, count: int) -> float:
         """Wait until there are so many; the answer is when that was."""
         async with asyncio.timeout(DEADLINE), acquire(self.pool) as connection:
-            while await connection.fetchval(_COUNT) < count:  # noqa: ASYNC110 - Postgres tells nobody
-                await asyncio.sleep(COUNT_PERIOD)
+
+            async def reached() -> bool:
+                written: int = await connection.fetchval(_COUNT)
+                return written >= count
+
+            await until(reached, COUNT_PERIOD)
         return time.perf_counter()

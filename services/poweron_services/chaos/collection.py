@@ -1,4 +1,4 @@
-"""Gathering: the evidence, from the log, the journal and the rows, once everything has come to rest."""
+"""The collection of the evidence from the log, the journal and the rows, once nothing is open any more."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,53 +9,58 @@ from poweron_projections import reader
 from poweron_projections.connection import Pool
 from poweron_projections.shadow import Difference
 from poweron_projections.verify import verify
-from poweron_services.chaos.environment import Scene
-from poweron_services.chaos.evidence import Asked, Evidence, Shown, Told, Witness
+from poweron_services.chaos.environment import ChaosEnvironment
+from poweron_services.chaos.evidence import Evidence, ListedWorkflow, LogReader, LogSummary, SentRequest
 
-PAGE = 500  # workflows
+LIST_PAGE = 500  # workflows
 
 
-async def gather(
-    scene: Scene, asked: Sequence[Asked], poison: Sequence[bytes], surprises: Sequence[str], *, rows: bool
+async def collect(
+    environment: ChaosEnvironment,
+    requests: Sequence[SentRequest],
+    poison: Sequence[bytes],
+    unexpected: Sequence[str],
+    *,
+    rows: bool,
 ) -> Evidence:
     """Everything that the verdict is made from; the rows only where they were given time to be complete."""
-    connections = scene.connections
-    told = await _told(connections.log)
+    connections = environment.sandbox.connections
+    summary = await _log_summary(connections.log)
     differences = (await verify(connections.log, connections.pool)).differences if rows else ()
     return Evidence(
-        asked=asked,
-        told=told,
-        effects=scene.journal.read(),
+        requests=requests,
+        log=summary,
+        effects=environment.journal.read(),
         differences=[_sentence(each) for each in differences],
-        shown=await _shown(connections.pool) if rows else {},
+        listed=await _listed(connections.pool) if rows else {},
         poison=poison,
-        buried=await _buried(connections.log),
-        surprises=surprises,
+        dead_letters=await _dead_letters(connections.log),
+        unexpected=unexpected,
     )
 
 
-async def _told(log: EventLog) -> Told:
-    witness = Witness()
+async def _log_summary(log: EventLog) -> LogSummary:
+    log_reader = LogReader()
     async for records in log.read(topics.EVENTS.name, {}, await log.ends(topics.EVENTS.name)):
-        witness.hear(records)
-    return witness.told
+        log_reader.read(records)
+    return log_reader.summary
 
 
-async def _buried(log: EventLog) -> set[bytes]:
-    letters, buried = topics.DEAD_LETTERS.name, set[bytes]()
-    async for records in log.read(letters, {}, await log.ends(letters)):
-        buried |= {read_dead_letter(record.value).raw or b"" for record in records}
-    return buried
+async def _dead_letters(log: EventLog) -> set[bytes]:
+    name, raw = topics.DEAD_LETTERS.name, set[bytes]()
+    async for records in log.read(name, {}, await log.ends(name)):
+        raw |= {read_dead_letter(record.value).raw or b"" for record in records}
+    return raw
 
 
-async def _shown(pool: Pool) -> Mapping[str, Shown]:
+async def _listed(pool: Pool) -> Mapping[str, ListedWorkflow]:
     """All workflows, page by page, as `poweron workflows` lists them."""
-    shown: dict[str, Shown] = {}
-    page = await reader.workflows(pool, limit=PAGE)
+    listed: dict[str, ListedWorkflow] = {}
+    page = await reader.workflows(pool, limit=LIST_PAGE)
     while page:
-        shown |= {each.workflow_id: Shown(each.status, each.current_round) for each in page}
-        page = await reader.workflows(pool, limit=PAGE, before=page[-1].cursor)
-    return shown
+        listed |= {each.workflow_id: ListedWorkflow(each.status, each.current_round) for each in page}
+        page = await reader.workflows(pool, limit=LIST_PAGE, before=page[-1].cursor)
+    return listed
 
 
 def _sentence(found: Difference) -> str:

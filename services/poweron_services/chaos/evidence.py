@@ -1,6 +1,6 @@
-"""The evidence: what was asked, what the log says, which effects were had, and what the rows show.
+"""The evidence: what was requested, what the log says, which effects there were, and what the rows show.
 
-The log is read once more from its beginning to its end, by nobody who has seen it before.
+The log is read once more from its beginning to its end, by a reader that has not seen it before.
 """
 
 from collections import Counter, defaultdict
@@ -28,19 +28,19 @@ from poweron_events.request import (
 )
 from poweron_events.stream import Request, WorkflowEvent
 
-Wanted = Literal["workflow", "round", "cancellation", "approval"]
+RequestKind = Literal["workflow", "round", "cancellation", "approval"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SentRequest:
     """A request that was sent, however often."""
 
     request_id: str
     workflow_id: str
-    wanted: Wanted
+    kind: RequestKind
 
 
-def wanted(request: Request) -> Wanted:
+def kind_of(request: Request) -> RequestKind:
     """What a request asks for."""
     match request:
         case RequestWorkflow():
@@ -54,7 +54,7 @@ def wanted(request: Request) -> Wanted:
 
 
 @dataclass(slots=True)
-class Answers:
+class AnswerCounts:
     """How often the log accepts a request, and how often it refuses it."""
 
     accepted: int = 0
@@ -62,7 +62,7 @@ class Answers:
 
 
 @dataclass(slots=True)
-class RoundTold:
+class LoggedRound:
     """A round as accepted events tell it."""
 
     max_steps: int
@@ -80,7 +80,7 @@ class Claim:
 
 
 @dataclass(slots=True)
-class Step:
+class LoggedAction:
     """An action of a workflow, by its idempotency key: who claimed it, and who says that it was done."""
 
     workflow_id: str
@@ -89,12 +89,12 @@ class Step:
 
 
 @dataclass(slots=True)
-class Told:
+class LogSummary:
     """What the log says, from its beginning to its end."""
 
-    answers: dict[str, Answers] = field(default_factory=lambda: defaultdict(Answers))
-    rounds: dict[tuple[str, int], RoundTold] = field(default_factory=dict)
-    steps: dict[str, Step] = field(default_factory=dict)
+    answers: dict[str, AnswerCounts] = field(default_factory=lambda: defaultdict(AnswerCounts))
+    rounds: dict[tuple[str, int], LoggedRound] = field(default_factory=dict)
+    actions: dict[str, LoggedAction] = field(default_factory=dict)
     phases: dict[str, str] = field(default_factory=dict)
     """What each workflow waits for."""
     accepted: int = 0
@@ -103,7 +103,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ListedWorkflow:
     """A workflow as the rows show it."""
 
     status: str
@@ -114,72 +114,74 @@ class Shown:
 class Evidence:
     """Everything that the verdict is made from."""
 
-    asked: Sequence[Asked]
-    told: Told
+    requests: Sequence[SentRequest]
+    log: LogSummary
     effects: Counter[tuple[str, int]]
     """How often which process had the effect of which idempotency key."""
     differences: Sequence[str] = ()
     """Where the rows are not what the log says."""
-    shown: Mapping[str, Shown] = field(default_factory=dict)
+    listed: Mapping[str, ListedWorkflow] = field(default_factory=dict)
     poison: Sequence[bytes] = ()
     """Records that nobody can read."""
-    buried: Collection[bytes] = ()
-    """What the dead letters hold."""
-    surprises: Sequence[str] = ()
+    dead_letters: Collection[bytes] = ()
+    unexpected: Sequence[str] = ()
     """What else should not have happened, in sentences."""
 
 
-class Witness:
-    """Folds the log and tells what it says."""
+class LogReader:
+    """Folds the log into a summary of what it says."""
 
     def __init__(self) -> None:
-        self.told = Told()
+        self.summary = LogSummary()
         self._workflows: dict[str, Workflow] = {}
 
-    def hear(self, records: Iterable[Record]) -> None:
+    def read(self, records: Iterable[Record]) -> None:
         """The next records of some partition."""
         for record in records:
             try:
-                self._hear(read_record(record))
+                self._fold(read_record(record))
             except Undecodable:
-                self.told.undecodable += 1
+                self.summary.undecodable += 1
 
-    def _hear(self, recorded: Recorded) -> None:
+    def _fold(self, recorded: Recorded) -> None:
         workflow_id = recorded.envelope.workflow_id
         before = self._workflows.get(workflow_id) or Workflow(workflow_id)
         workflow, verdict = evolve(before, recorded)
         self._workflows[workflow_id] = workflow
-        self.told.phases[workflow_id] = workflow.phase
+        self.summary.phases[workflow_id] = workflow.phase
         if verdict != "accepted" or recorded.envelope.event is None:
-            self.told.superseded += 1
+            self.summary.superseded += 1
             return
-        self.told.accepted += 1
+        self.summary.accepted += 1
+        self._count_answer(recorded.envelope.event)
         self._note(before, workflow, recorded.envelope.event)
 
-    def _note(self, before: Workflow, workflow: Workflow, event: WorkflowEvent) -> None:
+    def _count_answer(self, event: WorkflowEvent) -> None:
         request: RequestIdentity | None = getattr(event, "request", None)
         if request is not None:
-            answers = self.told.answers[request.id]
+            answers = self.summary.answers[request.id]
             answers.refused += isinstance(event, RequestRefused)
             answers.accepted += not isinstance(event, RequestRefused)
+
+    def _note(self, before: Workflow, workflow: Workflow, event: WorkflowEvent) -> None:
         match event:
             case WorkflowRequested() | RoundRequested():
-                self.told.rounds[workflow.id, event.round] = RoundTold(event.max_steps)
+                self.summary.rounds[workflow.id, event.round] = LoggedRound(event.max_steps)
             case CancellationRequested():
-                self.told.rounds[workflow.id, event.round].cancelled = True
+                self.summary.rounds[workflow.id, event.round].cancelled = True
             case RoundCompleted() | RoundFailed() | RoundCancelled():
-                told = self.told.rounds[workflow.id, event.round]
-                told.steps = event.totals.steps
+                logged = self.summary.rounds[workflow.id, event.round]
+                logged.steps = event.totals.steps
                 assert workflow.current.ending is not None
-                told.endings.append(workflow.current.ending)
+                logged.endings.append(workflow.current.ending)
             case ActionStarted():
                 claim = Claim(int(event.worker.rsplit("-", 2)[1]), event.effect_class)
-                self._step(workflow).claims.append(claim)
+                self._action(workflow).claims.append(claim)
             case ActionCompleted(outcome="done"):
-                step = self._step(before)
-                step.done_by = step.claims[event.try_ - 1].pid
+                action = self._action(before)
+                action.done_by = action.claims[event.try_ - 1].pid
             case _:
                 pass
 
-    def _step(self, workflow: Workflow) -> Step:
-        return self.told.steps.setdefault(idempotency_key(workflow.id, workflow.place), Step(workflow.id))
+    def _action(self, workflow: Workflow) -> LoggedAction:
+        return self.summary.actions.setdefault(idempotency_key(workflow.id, workflow.place), LoggedAction(workflow.id))

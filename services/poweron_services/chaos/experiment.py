@@ -1,4 +1,4 @@
-"""Running: servers, crew, load and faults for some minutes; then rest, evidence and verdict."""
+"""An experiment: servers, role processes, load and faults for some minutes; then recovery, evidence and verdict."""
 
 import asyncio
 import time
@@ -11,33 +11,36 @@ from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_projections import snapshots
 from poweron_services import telemetry
-from poweron_services.chaos.collection import gather
-from poweron_services.chaos.environment import Scene, new_home, remove, scene
-from poweron_services.chaos.evidence import Asked, Evidence, wanted
-from poweron_services.chaos.fault_injection import Striker
-from poweron_services.chaos.faults import plan
-from poweron_services.chaos.load import Load, stopped
-from poweron_services.chaos.recovery import Strike, Watch
-from poweron_services.chaos.role_processes import CREW, HALVES, thaw
-from poweron_services.chaos.status import Camera, Picture, Stage
+from poweron_services.chaos.collection import collect
+from poweron_services.chaos.environment import ChaosEnvironment, chaos_environment, temporary_home
+from poweron_services.chaos.evidence import Evidence, SentRequest, kind_of
+from poweron_services.chaos.fault_injection import FaultInjector
+from poweron_services.chaos.faults import plan_faults
+from poweron_services.chaos.load import LoadGenerator
+from poweron_services.chaos.recovery import InjectedFault, RecoveryMonitor
+from poweron_services.chaos.role_processes import HALVES, ROLE_SETS, thaw
+from poweron_services.chaos.status import ExperimentPhase, ExperimentStatus, StatusObserver
 from poweron_services.chaos.verdict import Violation, judge
+from poweron_services.client.connect import Connections
+from poweron_services.sandbox.data_directory import remove
+from poweron_services.sandbox.polling import stopped
 
-START_DEADLINE: Final = 120.0  # seconds until the first errand must be done
-REST_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
-LOG: Final = "chaos.log"
-LOOK: Final = 0.5  # seconds between two looks
+START_DEADLINE: Final = 120.0  # seconds until the first scenario must be done
+RECOVERY_DEADLINE: Final = 180.0  # seconds from the last fault until nothing is open any more
+CHAOS_LOG: Final = "chaos.log"
+STATUS_PERIOD: Final = 0.5  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The last picture, and the verdict."""
+class ExperimentResult:
+    """The last status, and the verdict."""
 
-    picture: Picture
-    strikes: Sequence[Strike]
+    status: ExperimentStatus
+    faults: Sequence[InjectedFault]
     evidence: Evidence
     violations: Sequence[Violation]
     interrupted: bool
-    posted: int
+    request_records: int
     """How many records the requests came in."""
     starts: int
     """How many role processes were started."""
@@ -46,173 +49,178 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Audience:
-    """Who is told what while it runs."""
+class Callbacks:
+    """What is called while an experiment runs."""
 
-    shown: Callable[[Picture], None]
-    """A picture, twice a second."""
+    status: Callable[[ExperimentStatus], None]
+    """With the status, twice a second."""
     progress: Callable[[str], None]
-    """In sentences, what is going on."""
+    """With sentences that say what is going on."""
 
 
 async def run(
-    *, seconds: float, seed: int, user_home: Path, keep: bool, stopping: asyncio.Event, audience: Audience
-) -> Outcome:
-    """Let faults strike for so long, then judge. `stopping` ends it early, with a verdict so far.
+    *, seconds: float, seed: int, user_home: Path, keep: bool, stopping: asyncio.Event, callbacks: Callbacks
+) -> ExperimentResult:
+    """Inject faults for so long, then judge. `stopping` ends it early, with a verdict so far.
 
     Raises:
-        Unavailable: the servers or the crew do not start.
+        Unavailable: the servers or the role processes do not start.
         Refused: something must be mended first; the message says what.
     """
-    home = await new_home(user_home, audience.progress)
-    telemetry.configure("warning", telemetry.LogFile(home / LOG))  # not into the user's own
+    home = await temporary_home(user_home)
+    telemetry.configure("warning", telemetry.LogFile(home / CHAOS_LOG))  # not into the user's own
     kept = keep
     try:
-        async with scene(home, audience.progress) as set_:
-            outcome = await Course(set_, seconds, seed, stopping, audience, keep=keep).run()
+        async with chaos_environment(home, callbacks.progress) as environment:
+            result = await Experiment(environment, seconds, seed, stopping, callbacks, keep=keep).run()
     except Exception:
         kept = True
-        audience.progress(f"What has been seen so far is kept in {str(home)!r}.")
+        callbacks.progress(f"What has been seen so far is kept in {str(home)!r}.")
         raise
     else:
-        kept = outcome.home is not None
-        return outcome
+        kept = result.home is not None
+        return result
     finally:
         if not kept:
-            await asyncio.to_thread(remove, home)
+            await remove(home)
 
 
 @dataclass(slots=True)
-class Course:
-    """One run, from the first start to the verdict."""
+class Experiment:
+    """One experiment, from the first start to the verdict."""
 
-    scene: Scene
+    environment: ChaosEnvironment
     seconds: float
     seed: int
     stopping: asyncio.Event
-    audience: Audience
+    callbacks: Callbacks
     keep: bool = False
-    _watch: Watch = field(default_factory=Watch)
+    _monitor: RecoveryMonitor = field(default_factory=RecoveryMonitor)
     _over: asyncio.Event = field(default_factory=asyncio.Event)
-    _stage: Stage = "starting"
-    _late: list[str] = field(default_factory=list)
-    _load: Load = field(init=False)
-    _striker: Striker = field(init=False)
-    _camera: Camera = field(init=False)
+    _phase: ExperimentPhase = "starting"
+    _overdue: list[str] = field(default_factory=list)
+    _load: LoadGenerator = field(init=False)
+    _injector: FaultInjector = field(init=False)
+    _observer: StatusObserver = field(init=False)
 
     def __post_init__(self) -> None:
-        scene_ = self.scene
-        self._load = Load(scene_.connections.log, self.seed, self._over)
-        self._striker = Striker(scene_.connections, scene_.kafka, scene_.postgres, scene_.crew, self._watch, self._over)
-        self._camera = Camera(self._watch, self.seconds)
+        sandbox, role_processes = self.environment.sandbox, self.environment.role_processes
+        self._load = LoadGenerator(sandbox.connections.log, self.seed, self._over)
+        self._injector = FaultInjector(sandbox, role_processes, self._monitor, self._over)
+        self._observer = StatusObserver(self._monitor, self.seconds)
 
-    async def run(self) -> Outcome:
+    @property
+    def _connections(self) -> Connections:
+        return self.environment.sandbox.connections
+
+    async def run(self) -> ExperimentResult:
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(self._watch.run(self.scene.connections.log)), group.create_task(self._show())]
-            await self._strike()
-            await self._rest("after the last fault")
-            await self._muster()
-            self._stage = "judging"
-            await self._dismiss()
-            outcome = await self._judged()
-            for task in beside:
+            monitoring = group.create_task(self._monitor.run(self._connections.log))
+            showing = group.create_task(self._show_status())
+            await self._inject_faults()
+            await self._recover("after the last fault")
+            await self._check_halves()
+            self._phase = "judging"
+            await asyncio.gather(*map(self.environment.role_processes.stop, ROLE_SETS))
+            result = await self._result()
+            for task in (monitoring, showing):
                 task.cancel()
-        return outcome
+        return result
 
-    async def _show(self) -> None:
+    async def _show_status(self) -> None:
         while True:
-            self.audience.shown(self._picture())
-            await asyncio.sleep(LOOK)
+            self.callbacks.status(self._status())
+            await asyncio.sleep(STATUS_PERIOD)
 
-    def _picture(self) -> Picture:
-        return self._camera.take(self._stage, len(self._load.asked))
+    def _status(self) -> ExperimentStatus:
+        return self._observer.status(self._phase, len(self._load.sent))
 
-    async def _strike(self) -> None:
-        """Load from the start on, faults from the first completed errand on, both until the time is over."""
+    async def _inject_faults(self) -> None:
+        """Load from the start on, faults from the first completed scenario on, both until the time is over."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._load.run(lambda: len(self._watch.open)))
+            group.create_task(self._load.run(lambda: len(self._monitor.open)))
             try:
                 await self._start()
-                self._stage = "striking"
-                self._camera.begin()
-                group.create_task(self._striker.run(plan(self.seed, self.seconds)))
+                self._phase = "injecting"
+                self._observer.begin()
+                group.create_task(self._injector.run(plan_faults(self.seed, self.seconds)))
                 await stopped(self.stopping, self.seconds)
             finally:
-                self._camera.end()
+                self._observer.end()
                 self._over.set()
-        self._stage = "resting"
+        self._phase = "recovering"
 
     async def _start(self) -> None:
-        self.audience.progress(f"Starting {len(CREW)} role processes…")
-        await asyncio.gather(*map(self.scene.crew.start, CREW))
-        give_up = time.monotonic() + START_DEADLINE
-        while not (self._watch.endings or self.stopping.is_set()):
-            if time.monotonic() > give_up:
-                logs = str(self.scene.home / "logs")
-                raise Unavailable(f"No workflow was done within {START_DEADLINE:g} s; {logs!r} says why")
-            await stopped(self.stopping, LOOK)
+        self.callbacks.progress(f"Starting {len(ROLE_SETS)} role processes…")
+        await asyncio.gather(*map(self.environment.role_processes.start, ROLE_SETS))
+        try:
+            async with asyncio.timeout(START_DEADLINE):
+                while not (self._monitor.endings or await stopped(self.stopping, STATUS_PERIOD)):
+                    pass
+        except TimeoutError as error:
+            logs = str(self.environment.sandbox.home / "logs")
+            raise Unavailable(f"No workflow was done within {START_DEADLINE:g} s; {logs!r} says why") from error
 
-    async def _rest(self, when: str) -> None:
-        """Wait until everything that was asked has ended, and the rows hold it."""
-        give_up = time.monotonic() + REST_DEADLINE
-        while not self.stopping.is_set() and (restless := await self._restless()):
+    async def _recover(self, when: str) -> None:
+        """Wait until everything that was requested has ended, and the rows hold it."""
+        give_up = time.monotonic() + RECOVERY_DEADLINE
+        while not self.stopping.is_set() and (unfinished := await self._unfinished()):
             if time.monotonic() > give_up:
-                self._late.append(f"There is no rest within {REST_DEADLINE:g} s {when}: {restless}.")
+                self._overdue.append(f"Not everything is done within {RECOVERY_DEADLINE:g} s {when}: {unfinished}.")
                 return
-            await stopped(self.stopping, LOOK)
+            await stopped(self.stopping, STATUS_PERIOD)
 
-    async def _muster(self) -> None:
-        """While the others are frozen, half of the crew must do an errand in each partition.
+    async def _check_halves(self) -> None:
+        """While the others are frozen, half of the role processes must run a scenario in each partition.
 
         So nobody only seems to be alive.
         """
         for half in HALVES:
-            if self.stopping.is_set() or self._late:
+            if self.stopping.is_set() or self._overdue:
                 return
-            self._stage = "mustering"
-            others = [self.scene.crew.freeze(name) for name in CREW if name not in half]
+            self._phase = "checking_halves"
+            others = [self.environment.role_processes.freeze(name) for name in ROLE_SETS if name not in half]
             try:
-                await self._load.ask_everywhere()
-                await self._rest(f"with nobody but {' and '.join(half)}")
+                await self._load.send_to_each_partition()
+                await self._recover(f"with nobody but {' and '.join(half)}")
             finally:
                 for each in others:
                     thaw(each)
 
-    async def _restless(self) -> str | None:
+    async def _unfinished(self) -> str | None:
         """What is still to be done; None once nothing is."""
-        unanswered = self._load.asked.keys() - self._watch.answered
+        unanswered = self._load.sent.keys() - self._monitor.answered
         if unanswered:
             return f"{len(unanswered)} requests have no answer, {min(unanswered)!r} for one"
-        if self._watch.open:
-            return f"{len(self._watch.open)} workflows are open, {min(self._watch.open)} for one"
+        if self._monitor.open:
+            return f"{len(self._monitor.open)} workflows are open, {min(self._monitor.open)} for one"
         try:
-            ends = await self.scene.connections.log.ends(topics.EVENTS.name)
-            projected = await snapshots.positions(self.scene.connections.pool)
+            ends = await self._connections.log.ends(topics.EVENTS.name)
+            projected = await snapshots.positions(self._connections.pool)
         except Unavailable as error:
             return f"{error}"
-        return _behind("the onlooker", self._watch.positions, ends) or _behind("the projector", projected, ends)
+        return _behind("the monitor", self._monitor.positions, ends) or _behind("the projector", projected, ends)
 
-    async def _dismiss(self) -> None:
-        await asyncio.gather(*map(self.scene.crew.stop, CREW))
-
-    async def _judged(self) -> Outcome:
-        asked = [
-            Asked(letter.request_id, letter.workflow_id, wanted(letter.request)) for letter in self._load.asked.values()
-        ]
+    async def _result(self) -> ExperimentResult:
         finished = not self.stopping.is_set()
-        surprises = [*self._late, *self.scene.crew.surprises, *self._striker.surprises]
-        evidence = await gather(self.scene, asked, self._striker.poison, surprises, rows=finished)
+        evidence = await self._evidence(finished=finished)
         violations = judge(evidence, finished=finished)
-        return Outcome(
-            picture=self._picture(),
-            strikes=self._watch.strikes,
+        return ExperimentResult(
+            status=self._status(),
+            faults=self._monitor.faults,
             evidence=evidence,
             violations=violations,
             interrupted=not finished,
-            posted=self._load.posted,
-            starts=self.scene.crew.starts,
-            home=self.scene.home if self.keep or violations else None,
+            request_records=self._load.records,
+            starts=self.environment.role_processes.starts,
+            home=self.environment.sandbox.home if self.keep or violations else None,
         )
+
+    async def _evidence(self, *, finished: bool) -> Evidence:
+        sent = self._load.sent.values()
+        requests = [SentRequest(each.request_id, each.workflow_id, kind_of(each.request)) for each in sent]
+        unexpected = [*self._overdue, *self.environment.role_processes.unexpected, *self._injector.unexpected]
+        return await collect(self.environment, requests, self._injector.poison, unexpected, rows=finished)
 
 
 def _behind(who: str, positions: Mapping[int, int], ends: Mapping[int, int]) -> str | None:

@@ -1,4 +1,4 @@
-"""Striking: the faults, done to the processes and servers, and the remedy that follows each."""
+"""The injection of faults into processes, servers and what they hold, and what undoes each of them."""
 
 import asyncio
 import os
@@ -15,73 +15,76 @@ from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Follower, Message
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
-from poweron_services.chaos.faults import Fault, Kind
-from poweron_services.chaos.load import stopped
-from poweron_services.chaos.recovery import Watch
-from poweron_services.chaos.role_processes import CREW, Crew, thaw
-from poweron_services.client.connect import Connections
+from poweron_services.chaos.faults import Fault, FaultKind
+from poweron_services.chaos.recovery import RecoveryMonitor
+from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
-from poweron_services.intake.intake import GROUP as INTAKE
+from poweron_services.intake.intake import GROUP as INTAKE_GROUP
+from poweron_services.retry import Backoff
+from poweron_services.sandbox.polling import stopped
+from poweron_services.sandbox.servers import Sandbox
 from poweron_services.wiring import ROLES, now_ms
 
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
 JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
-BREATHER: Final = 60.0  # seconds at most until what was struck may be struck again
-RETRY_PAUSE: Final = 0.2  # seconds
-NAMES: Final = tuple(CREW)
+PROGRESS_DEADLINE: Final = 60.0  # seconds at most until the target of a fault may be that of another one
+PROGRESS_PERIOD: Final = 0.2  # seconds between two looks for progress
+POLL_TIMEOUT: Final = 0.2  # seconds
+LONGEST_PAUSE: Final = 0.2  # seconds until what another fault has prevented is tried again
+PROCESS_NAMES: Final = tuple(ROLE_SETS)
 
 _DROP: Final = f"DROP SCHEMA IF EXISTS {LIVE} CASCADE"
 
 
 @dataclass(slots=True)
-class Striker:
-    """Lets planned faults strike. What one of them holds, another one leaves alone.
+class FaultInjector:
+    """Injects planned faults. The target of one of them is locked for all others.
 
-    It is held until something has gone on again: on a slow machine a server would else be struck as soon as it is
-    back, and nothing would be shown but that nothing works without it.
+    It is locked until something has made progress again: on a slow machine a server would else be killed as soon as
+    it is back, and nothing would be shown but that nothing works without it.
     """
 
-    connections: Connections
-    kafka: Kafka
-    postgres: Postgres
-    crew: Crew
-    watch: Watch
+    sandbox: Sandbox
+    role_processes: RoleProcesses
+    monitor: RecoveryMonitor
     stopping: asyncio.Event
-    surprises: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
     poison: list[bytes] = field(default_factory=list)
     """Records that nobody can read; each has to become a dead letter."""
     _kafka: asyncio.Lock = field(default_factory=asyncio.Lock)
     _postgres: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _processes: dict[str, asyncio.Lock] = field(default_factory=lambda: {name: asyncio.Lock() for name in NAMES})
+    _processes: dict[str, asyncio.Lock] = field(
+        default_factory=lambda: {name: asyncio.Lock() for name in PROCESS_NAMES}
+    )
 
     async def run(self, faults: Sequence[Fault]) -> None:
-        """Strike as planned until told to stop; returns when everything is back in its place."""
+        """Inject faults as planned until told to stop; returns when all are undone."""
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
             for fault in faults:
                 if await stopped(self.stopping, max(0.0, began + fault.at - time.monotonic())):
                     return
-                group.create_task(self._strike(fault))
+                group.create_task(self._inject_unless_locked(fault))
 
-    async def _strike(self, fault: Fault) -> None:
-        held = self._held(fault)
-        if any(lock.locked() for lock in held):
+    async def _inject_unless_locked(self, fault: Fault) -> None:
+        locks = self._locks(fault)
+        if any(lock.locked() for lock in locks):
             return
         async with AsyncExitStack() as stack:
-            for lock in held:
+            for lock in locks:
                 await stack.enter_async_context(lock)
-            self.watch.struck(fault.kind, now_ms())
-            await self._blow(fault)
-            if held:
-                await self._gone_on(now_ms())
+            self.monitor.fault_injected(fault.kind, now_ms())
+            await self._inject(fault)
+            if locks:
+                await self._progress_since(now_ms())
 
-    def _held(self, fault: Fault) -> list[asyncio.Lock]:
+    def _locks(self, fault: Fault) -> list[asyncio.Lock]:
         match fault.kind:
             case "process_killed" | "process_frozen":
-                return [self._processes[_name(fault)]]
+                return [self._processes[_process_name(fault)]]
             case "projectors_killed":
-                return [self._processes[name] for name in self.crew.playing("projector")]
+                return [self._processes[name] for name in self.role_processes.playing("projector")]
             case "kafka_killed" | "kafka_frozen":
                 return [self._kafka]
             case "postgres_killed" | "rows_lost" | "rows_rebuilt":
@@ -89,8 +92,8 @@ class Striker:
             case "rebalance" | "second_projector" | "offsets_lost" | "records_poisoned":
                 return []
 
-    async def _blow(self, fault: Fault) -> None:
-        blows: Mapping[Kind, Callable[[Fault], Awaitable[None]]] = {
+    async def _inject(self, fault: Fault) -> None:
+        injections: Mapping[FaultKind, Callable[[Fault], Awaitable[None]]] = {
             "process_killed": self._process_killed,
             "process_frozen": self._process_frozen,
             "projectors_killed": self._projectors_killed,
@@ -104,34 +107,34 @@ class Striker:
             "rows_rebuilt": self._rows_rebuilt,
             "records_poisoned": self._records_poisoned,
         }
-        await blows[fault.kind](fault)
+        await injections[fault.kind](fault)
 
-    async def _gone_on(self, since_ms: int) -> None:
+    async def _progress_since(self, since_ms: int) -> None:
         """Wait for something to happen, but not for ever."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(BREATHER):
-                while self.watch.latest_ms <= since_ms and not self.stopping.is_set():
-                    await stopped(self.stopping, RETRY_PAUSE)
+            async with asyncio.timeout(PROGRESS_DEADLINE):
+                while self.monitor.latest_ms <= since_ms and not self.stopping.is_set():
+                    await stopped(self.stopping, PROGRESS_PERIOD)
 
-    async def _lasting(self, fault: Fault) -> None:
+    async def _for_its_duration(self, fault: Fault) -> None:
         await stopped(self.stopping, fault.lasts)
 
     # --- role processes ---------------------------------------------------------------------------------
 
     async def _process_killed(self, fault: Fault) -> None:
-        await self._killed(_name(fault), fault)
+        await self._killed(_process_name(fault), fault)
 
     async def _projectors_killed(self, fault: Fault) -> None:
-        await asyncio.gather(*(self._killed(name, fault) for name in self.crew.playing("projector")))
+        await asyncio.gather(*(self._killed(name, fault) for name in self.role_processes.playing("projector")))
 
     async def _killed(self, name: str, fault: Fault) -> None:
-        await self.crew.kill(name)
-        await self._lasting(fault)
-        await self.crew.start(name)
+        await self.role_processes.kill(name)
+        await self._for_its_duration(fault)
+        await self.role_processes.start(name)
 
     async def _process_frozen(self, fault: Fault) -> None:
-        frozen = self.crew.freeze(_name(fault))
-        await self._lasting(fault)
+        frozen = self.role_processes.freeze(_process_name(fault))
+        await self._for_its_duration(fault)
         thaw(frozen)
 
     async def _rebalance(self, fault: Fault) -> None:
@@ -141,33 +144,33 @@ class Striker:
         await self._joined_by(fault, ("projector",))
 
     async def _joined_by(self, fault: Fault, roles: Sequence[str]) -> None:
-        name = f"guest-{fault.at:g}"
-        await self.crew.start(name, roles)
-        await self._lasting(fault)
-        await self.crew.stop(name)
+        name = f"temporary-{fault.at:g}"
+        await self.role_processes.start(name, roles)
+        await self._for_its_duration(fault)
+        await self.role_processes.stop(name)
 
     # --- servers ----------------------------------------------------------------------------------------
 
     async def _kafka_killed(self, fault: Fault) -> None:
-        await self._killed_and_started(self.kafka, fault)
+        await self._killed_and_started(self.sandbox.kafka, fault)
 
     async def _postgres_killed(self, fault: Fault) -> None:
-        await self._killed_and_started(self.postgres, fault)
+        await self._killed_and_started(self.sandbox.postgres, fault)
 
     async def _killed_and_started(self, server: Kafka | Postgres, fault: Fault) -> None:
         running = await asyncio.to_thread(server.find)
         if running is not None:
             await running.stop(signal.SIGKILL, KILL_DEADLINE)
-        await self._lasting(fault)
+        await self._for_its_duration(fault)
         await server.start(lambda _: None)
 
     async def _kafka_frozen(self, fault: Fault) -> None:
-        running = await asyncio.to_thread(self.kafka.find)
+        running = await asyncio.to_thread(self.sandbox.kafka.find)
         if running is None:
             return
         os.kill(running.pid, signal.SIGSTOP)
         try:
-            await self._lasting(fault)
+            await self._for_its_duration(fault)
         finally:
             os.kill(running.pid, signal.SIGCONT)
 
@@ -175,55 +178,57 @@ class Striker:
 
     async def _offsets_lost(self, _: Fault) -> None:
         """A member of the group takes its share of partitions, and says that none of it is done."""
-        async with self.connections.log.follow(topics.REQUESTS.name, INTAKE) as follower:
+        async with self.sandbox.connections.log.follow(topics.REQUESTS.name, INTAKE_GROUP) as follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(JOIN_DEADLINE):
-                    await _until_committed(follower)
+                    await _commit_the_beginning(follower)
 
     async def _rows_lost(self, _: Fault) -> None:
-        await self._insisted(self._dropped)
+        await self._until_done(self._drop)
 
     async def _rows_rebuilt(self, _: Fault) -> None:
-        await self._insisted(self._rebuilt)
+        await self._until_done(self._rebuild)
 
-    async def _dropped(self) -> None:
-        async with acquire(self.connections.pool) as connection:
+    async def _drop(self) -> None:
+        async with acquire(self.sandbox.connections.pool) as connection:
             await connection.execute(_DROP)
 
-    async def _rebuilt(self) -> None:
-        rebuilt = await rebuild(self.connections.log, self.connections.pool)
+    async def _rebuild(self) -> None:
+        rebuilt = await rebuild(self.sandbox.connections.log, self.sandbox.connections.pool)
         for each in rebuilt.differences or ():
-            self.surprises.append(f"Before a rebuild, {each.table} {each.key} was not what the log says.")
+            self.unexpected.append(f"Before a rebuild, {each.table} {each.key} was not what the log says.")
 
     async def _records_poisoned(self, fault: Fault) -> None:
         for topic in (topics.EVENTS.name, topics.REQUESTS.name):
-            await self._insisted(partial(self._poisoned, topic, f"{topic} poisoned at {fault.at:g}".encode()))
+            await self._until_done(partial(self._append_poison, topic, f"{topic} poisoned at {fault.at:g}".encode()))
 
-    async def _poisoned(self, topic: str, poison: bytes) -> None:
-        await self.connections.log.append(topic, [Message(poison, poison)])
+    async def _append_poison(self, topic: str, poison: bytes) -> None:
+        await self.sandbox.connections.log.append(topic, [Message(poison, poison)])
         self.poison.append(poison)
 
-    async def _insisted(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Try until it is done: other faults strike at the same time."""
+    async def _until_done(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Try until it is done: other faults last at the same time."""
+        backoff = Backoff(LONGEST_PAUSE)
         while not self.stopping.is_set():
             with suppress(Unavailable, Conflict):
                 await work()
                 return
-            await stopped(self.stopping, RETRY_PAUSE)
+            await backoff.pause()
 
 
-def _name(fault: Fault) -> str:
-    return NAMES[fault.target % len(NAMES)]
+def _process_name(fault: Fault) -> str:
+    return PROCESS_NAMES[fault.target % len(PROCESS_NAMES)]
 
 
-async def _until_committed(follower: Follower) -> None:
+async def _commit_the_beginning(follower: Follower) -> None:
     mine: frozenset[int] = frozenset()
+    backoff = Backoff(LONGEST_PAUSE)
     while True:
         try:
-            polled = await follower.poll(RETRY_PAUSE)
+            polled = await follower.poll(POLL_TIMEOUT)
             mine = (mine - polled.revoked) | polled.assigned
             if mine:
                 await follower.commit(dict.fromkeys(mine, 0))
                 return
         except (Unavailable, Conflict):
-            await asyncio.sleep(RETRY_PAUSE)
+            await backoff.pause()

@@ -1,10 +1,10 @@
-"""The faults: what can strike, and a plan of when; the same seed gives the same plan."""
+"""The faults: what can be injected, and a plan of when; the same seed gives the same plan."""
 
 import random
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-Kind = Literal[
+FaultKind = Literal[
     "process_killed",
     "process_frozen",
     "projectors_killed",
@@ -19,9 +19,9 @@ Kind = Literal[
     "records_poisoned",
 ]
 
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
 
-SENTENCES: Final[dict[Kind, str]] = {
+SENTENCES: Final[dict[FaultKind, str]] = {
     "process_killed": "role process killed",
     "process_frozen": "role process frozen",
     "projectors_killed": "all projectors killed",
@@ -38,7 +38,7 @@ SENTENCES: Final[dict[Kind, str]] = {
 
 SESSION_TIMEOUT = 3.0  # seconds until the group goes on without a silent process
 
-LASTING: Final[dict[Kind, tuple[float, float]]] = {
+DURATIONS: Final[dict[FaultKind, tuple[float, float]]] = {
     "process_killed": (0.0, 2.0),
     "process_frozen": (SESSION_TIMEOUT + 0.5, SESSION_TIMEOUT + 5.0),
     "projectors_killed": (0.5, 3.0),
@@ -52,29 +52,29 @@ LASTING: Final[dict[Kind, tuple[float, float]]] = {
     "rows_rebuilt": (0.0, 0.0),
     "records_poisoned": (0.0, 0.0),
 }
-"""Seconds from the blow to the remedy, at least and at most: until a start, a thaw, a leave."""
+"""Seconds until a fault is undone by a start, a thaw or a leave, at least and at most."""
 
 FIRST = 1.0  # seconds
-GAP = (1.5, 5.0)  # seconds between two faults; the later may strike while the earlier one lasts
+GAP = (1.5, 5.0)  # seconds between two faults; the later one may come while the earlier one lasts
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One blow: when, what, which of several processes, and how long until the remedy."""
+    """One fault: when, what, which of several processes, and how long until it is undone."""
 
     at: float
-    kind: Kind
+    kind: FaultKind
     target: int
     lasts: float
 
 
-def plan(seed: int, seconds: float) -> tuple[Fault, ...]:
+def plan_faults(seed: int, seconds: float) -> tuple[Fault, ...]:
     """Faults for so many seconds; every kind comes as often as any other, give or take one."""
     rng = random.Random(f"faults {seed}")
-    at, deck, planned = FIRST, list[Kind](), list[Fault]()
+    at, coming, planned = FIRST, list[FaultKind](), list[Fault]()
     while at < seconds:
-        deck = deck or rng.sample(KINDS, len(KINDS))
-        kind = deck.pop()
-        planned.append(Fault(round(at, 3), kind, rng.randrange(1_000), round(rng.uniform(*LASTING[kind]), 3)))
+        coming = coming or rng.sample(KINDS, len(KINDS))
+        kind = coming.pop()
+        planned.append(Fault(round(at, 3), kind, rng.randrange(1_000), round(rng.uniform(*DURATIONS[kind]), 3)))
         at += rng.uniform(*GAP)
     return tuple(planned)

@@ -1,7 +1,7 @@
-"""The load: errands asked for in a steady stream, some of them twice, again later, out of order, or called off.
+"""The load: scenarios requested at a steady rate, some of them twice, again later, out of order, or cancelled.
 
-What an errand's requests are is a function of the seed and its number. A request counts as asked from its first
-append on; an append of which nobody knows is repeated until somebody does.
+What a scenario's requests are is a function of the seed and its number. A request counts as sent from its first
+append on; an append whose outcome is unknown is repeated until one is confirmed.
 """
 
 import asyncio
@@ -9,27 +9,28 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from poweron_events import topics
 from poweron_events.codec import encode_request
 from poweron_events.envelope import rfc3339
-from poweron_events.errors import Unavailable
 from poweron_events.log import EventLog, Message
 from poweron_events.request import RequestCancellation, RequestRound, RequestWorkflow, workflow_id
 from poweron_events.stream import Request
+from poweron_services.retry import answered
+from poweron_services.sandbox.polling import stopped
 
-RATE: Final = 3.0  # errands a second
-MAX_OPEN: Final = 60  # workflows; beyond that nothing new is asked for
+RATE: Final = 3.0  # scenarios a second
+MAX_OPEN: Final = 60  # workflows; beyond that nothing new is requested
 MAX_STEPS: Final = 4
-RETRY_PAUSE: Final = 0.5  # seconds until an append is repeated
 
-TWICE, LATE, AGAIN, FOLLOWED, CANCELLED = 0.15, 0.1, 0.1, 0.15, 0.1  # shares of all errands
+TWICE, LATE, AGAIN, FOLLOWED, CANCELLED = 0.15, 0.1, 0.1, 0.15, 0.1  # shares of all scenarios
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A request and when it is posted, in seconds after its errand's turn: each time is one more copy."""
+class PlannedRequest:
+    """A request and when it is sent, in seconds after its scenario's turn: each time is one more copy."""
 
     request_id: str
     workflow_id: str
@@ -42,22 +43,23 @@ def source(seed: int) -> str:
     return f"/poweron/chaos/{seed}"
 
 
-def letters(seed: int, number: int) -> tuple[Letter, ...]:
-    """The requests of one errand."""
-    rng = random.Random(f"errand {seed} {number}")
-    request_id = f"errand-{number}"
+def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
+    """The requests of one scenario."""
+    rng = random.Random(f"scenario {seed} {number}")
+    request_id = f"scenario-{number}"
     workflow = workflow_id(source(seed), request_id)
-    opening = RequestWorkflow(prompt=f"Run errand {number}.", max_steps=rng.randint(1, MAX_STEPS))
-    written = [Letter(request_id, workflow, opening, _times(rng, rng.uniform(0.5, 3) if rng.random() < LATE else 0))]
+    opening = RequestWorkflow(prompt=f"Run scenario {number}.", max_steps=rng.randint(1, MAX_STEPS))
+    first = rng.uniform(0.5, 3) if rng.random() < LATE else 0
+    planned = [PlannedRequest(request_id, workflow, opening, _times(rng, first))]
     if rng.random() < FOLLOWED:
         follow_up = RequestRound(
             workflow_id=workflow, after_round=1, prompt=f"Follow up on {number}.", max_steps=rng.randint(1, MAX_STEPS)
         )
-        written.append(Letter(f"follow-up-{number}", workflow, follow_up, _times(rng, rng.uniform(2, 8))))
+        planned.append(PlannedRequest(f"follow-up-{number}", workflow, follow_up, _times(rng, rng.uniform(2, 8))))
     if rng.random() < CANCELLED:
         cancellation = RequestCancellation(workflow_id=workflow, round=1, reason="It is not needed any more.")
-        written.append(Letter(f"cancel-{number}", workflow, cancellation, _times(rng, rng.uniform(0, 2))))
-    return tuple(written)
+        planned.append(PlannedRequest(f"cancel-{number}", workflow, cancellation, _times(rng, rng.uniform(0, 2))))
+    return tuple(planned)
 
 
 def _times(rng: random.Random, first: float) -> tuple[float, ...]:
@@ -66,15 +68,15 @@ def _times(rng: random.Random, first: float) -> tuple[float, ...]:
     return (first, *twice, *again)
 
 
-class Load:
-    """Posts letters until told to stop; `asked` are those that may be in the log."""
+class LoadGenerator:
+    """Sends requests until told to stop; `sent` are those that may be in the log."""
 
     def __init__(self, log: EventLog, seed: int, stopping: asyncio.Event) -> None:
         self._log = log
         self._seed = seed
         self._stopping = stopping
-        self.asked: dict[str, Letter] = {}
-        self.posted = 0
+        self.sent: dict[str, PlannedRequest] = {}
+        self.records = 0
         self._number = 0
 
     async def run(self, running: Callable[[], int]) -> None:
@@ -82,49 +84,34 @@ class Load:
         async with asyncio.TaskGroup() as group:
             while not await stopped(self._stopping, 1 / RATE):
                 if running() < MAX_OPEN:
-                    for letter in self._next():
-                        for after in letter.times:
-                            group.create_task(self._post_later(letter, after))
+                    for planned in self._next():
+                        for after in planned.times:
+                            group.create_task(self._send_later(planned, after))
 
-    async def ask_everywhere(self) -> None:
-        """Ask for an errand more in each partition, once."""
-        await asyncio.gather(*map(self._post, self._next_everywhere()))
+    async def send_to_each_partition(self) -> None:
+        """Request one more scenario in each partition, once."""
+        await asyncio.gather(*map(self._send, self._next_in_each_partition()))
 
-    def _next_everywhere(self) -> Collection[Letter]:
-        """An opening for each partition; the numbers whose workflows would double one are passed over."""
-        chosen: dict[int, Letter] = {}
+    def _next_in_each_partition(self) -> Collection[PlannedRequest]:
+        """An opening for each partition; the numbers whose workflows would double one are left out."""
+        chosen: dict[int, PlannedRequest] = {}
         while len(chosen) < topics.PARTITIONS:
             opening = self._next()[0]
             chosen.setdefault(topics.partition_of(opening.workflow_id.encode(), topics.PARTITIONS), opening)
         return chosen.values()
 
-    def _next(self) -> tuple[Letter, ...]:
+    def _next(self) -> tuple[PlannedRequest, ...]:
         self._number += 1
-        return letters(self._seed, self._number)
+        return plan_requests(self._seed, self._number)
 
-    async def _post_later(self, letter: Letter, after: float) -> None:
+    async def _send_later(self, planned: PlannedRequest, after: float) -> None:
         if not await stopped(self._stopping, after):
-            await self._post(letter)
+            await self._send(planned)
 
-    async def _post(self, letter: Letter) -> None:
-        self.asked[letter.request_id] = letter
+    async def _send(self, planned: PlannedRequest) -> None:
+        self.sent[planned.request_id] = planned
         time = rfc3339(datetime.now(UTC))
-        value = encode_request(letter.request, source=source(self._seed), request_id=letter.request_id, time=time)
-        while True:
-            try:
-                await self._log.append(topics.REQUESTS.name, [Message(letter.workflow_id.encode(), value)])
-            except Unavailable:
-                await asyncio.sleep(RETRY_PAUSE)
-            else:
-                self.posted += 1
-                return
-
-
-async def stopped(stopping: asyncio.Event, seconds: float) -> bool:
-    """Wait for so long; true, at once, when told to stop."""
-    try:
-        async with asyncio.timeout(seconds):
-            await stopping.wait()
-    except TimeoutError:
-        return False
-    return True
+        value = encode_request(planned.request, source=source(self._seed), request_id=planned.request_id, time=time)
+        message = Message(planned.workflow_id.encode(), value)
+        await answered(partial(self._log.append, topics.REQUESTS.name, [message]), "a request is appended again")
+        self.records += 1

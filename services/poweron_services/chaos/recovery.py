@@ -1,42 +1,43 @@
-"""Watching: the log folded as it grows, to see what goes on again after a fault, and when.
+"""Recovery: the log folded as it grows, to see which workflows make progress after a fault, and when.
 
-A fault counts as recovered when every workflow that was open as it struck has gone on or ended, by the broker's
-clock. `first` is when the first of them did: until then nobody did anything.
+A fault counts as recovered when every workflow that was open as it was injected has made progress or ended, by the
+broker's clock. `first_ms` is when the first of them did: until then nobody did anything.
 """
 
-import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from poweron_events import topics
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded
-from poweron_events.errors import Unavailable
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
-from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.log import EventLog, Follower, Record
 from poweron_events.request import RequestIdentity
-from poweron_services.chaos.faults import Kind
+from poweron_services.chaos.faults import FaultKind
+from poweron_services.retry import answered
 
-GROUP = "poweron.chaos"
-POLL = 0.2  # seconds
+MONITOR_GROUP: Final = "poweron.chaos"
+POLL_TIMEOUT: Final = 0.2  # seconds
 
 
 @dataclass(slots=True)
-class Strike:
-    """A fault that struck, and what has been seen of the recovery; times in ms since 1970."""
+class InjectedFault:
+    """A fault, and what has been seen of the recovery from it; times in ms since 1970."""
 
-    kind: Kind
-    struck_ms: int
+    kind: FaultKind
+    injected_ms: int
     waiting: set[str]
-    """The workflows that were open and have not gone on since."""
+    """The workflows that were open and have made no progress since."""
     first_ms: int | None = None
     all_ms: int | None = None
 
     def take(self, workflow: Workflow, time_ms: int) -> None:
         """Something happened in a workflow."""
-        if time_ms > self.struck_ms and (workflow.id in self.waiting or not self.waiting):
+        if time_ms > self.injected_ms and (workflow.id in self.waiting or not self.waiting):
             self.first_ms = self.first_ms or time_ms
             self.waiting.discard(workflow.id)
         if not workflow.is_open:
@@ -46,7 +47,7 @@ class Strike:
 
 
 @dataclass(slots=True)
-class Watch:
+class RecoveryMonitor:
     """What the log says so far."""
 
     workflows: dict[str, Workflow] = field(default_factory=dict)
@@ -59,11 +60,11 @@ class Watch:
     """When something last happened, by the broker's clock."""
     events: int = 0
     superseded: int = 0
-    strikes: list[Strike] = field(default_factory=list)
+    faults: list[InjectedFault] = field(default_factory=list)
 
-    def struck(self, kind: Kind, now_ms: int) -> None:
-        """A fault strikes now."""
-        self.strikes.append(Strike(kind, now_ms, set(self.open)))
+    def fault_injected(self, kind: FaultKind, now_ms: int) -> None:
+        """A fault is injected now."""
+        self.faults.append(InjectedFault(kind, now_ms, set(self.open)))
 
     def take(self, record: Record) -> None:
         """Fold one record, if it has not been folded before."""
@@ -87,9 +88,9 @@ class Watch:
             self.answered.add(request.id)
         self.latest_ms = max(self.latest_ms, recorded.time_ms)
         self._note(before, workflow)
-        for strike in self.strikes:
-            if strike.all_ms is None:
-                strike.take(workflow, recorded.time_ms)
+        for fault in self.faults:
+            if fault.all_ms is None:
+                fault.take(workflow, recorded.time_ms)
 
     def _note(self, before: Workflow, workflow: Workflow) -> None:
         if workflow.is_open:
@@ -100,14 +101,12 @@ class Watch:
 
     async def run(self, log: EventLog) -> None:
         """Follow the log from its beginning until cancelled."""
-        async with log.follow(topics.EVENTS.name, GROUP) as follower:
+        async with log.follow(topics.EVENTS.name, MONITOR_GROUP) as follower:
             while True:
-                try:
-                    await self._go_on(follower, await follower.poll(POLL))
-                except Unavailable:
-                    await asyncio.sleep(POLL)
+                await answered(partial(self._poll, follower), "the log is polled again")
 
-    async def _go_on(self, follower: Follower, polled: Polled) -> None:
+    async def _poll(self, follower: Follower) -> None:
+        polled = await follower.poll(POLL_TIMEOUT)
         for number in polled.assigned:
             await follower.seek(number, self.positions.get(number, 0))
         for record in polled.records:

@@ -1,6 +1,6 @@
-"""The errands: work whose course is known beforehand, so that it can be judged afterwards.
+"""The scenarios: work whose course is known beforehand, so that it can be judged afterwards.
 
-An errand takes as many steps as its request allows. The model that steers it and the time that its actions take
+A scenario takes as many steps as its request allows. The model that steers it and the time that its actions take
 are functions of what is asked, so a repeated try is the same try; only its effects are noted, outside the log.
 """
 
@@ -32,11 +32,11 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 
-LIMIT_MS = 2_000
+LIMIT_MS = 2_000  # of one action
 CRITERION = "Every step was taken."
 
 
-class ErrandParameters(Model):
+class ScenarioParameters(Model):
     """How long the action works before its effect, and after it."""
 
     before_ms: int = Field(ge=0, le=LIMIT_MS)
@@ -44,9 +44,9 @@ class ErrandParameters(Model):
 
 
 SPECS: Final = (
-    ActionSpec("errand.look", ErrandParameters, "pure", LIMIT_MS),
-    ActionSpec("errand.write", ErrandParameters, "idempotent", LIMIT_MS),
-    ActionSpec("errand.send", ErrandParameters, "at_most_once", LIMIT_MS),
+    ActionSpec("scenario.look", ScenarioParameters, "pure", LIMIT_MS),
+    ActionSpec("scenario.write", ScenarioParameters, "idempotent", LIMIT_MS),
+    ActionSpec("scenario.send", ScenarioParameters, "at_most_once", LIMIT_MS),
 )
 WEIGHTS: Final = (3, 3, 2)
 
@@ -75,7 +75,7 @@ class Journal:
 
 
 @dataclass(slots=True)
-class ErrandAction:
+class ScenarioAction:
     """Takes some time, has its effect at one moment in it, and writes a small document."""
 
     spec: ActionSpec
@@ -88,17 +88,17 @@ class ErrandAction:
         return Done(ActionResult(success=True, documents=(document("done.txt", order.idempotency_key, "text/plain"),)))
 
 
-def errand_actions(journal: Journal) -> Mapping[str, Action]:
+def scenario_actions(journal: Journal) -> Mapping[str, Action]:
     """One action of each effect class."""
-    return {spec.name: ErrandAction(spec, journal) for spec in SPECS}
+    return {spec.name: ScenarioAction(spec, journal) for spec in SPECS}
 
 
-class ErrandModel:
-    """Goes on until no step is left, then is content, whatever came of the steps."""
+class ScenarioModel:
+    """Goes on until no step is left, then is satisfied, whatever came of the steps."""
 
     async def complete(self, prompt: Prompt) -> Completion:
         text = dumps(_answer(prompt)).decode()
-        return Completion(text, provider="chaos", model="errands", input_tokens=10, output_tokens=5)
+        return Completion(text, provider="chaos", model="scenarios", input_tokens=10, output_tokens=5)
 
 
 def _answer(prompt: Prompt) -> dict[str, Any] | str:

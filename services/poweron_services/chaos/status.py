@@ -1,4 +1,4 @@
-"""The picture: how a run stands at one moment, for whoever looks on."""
+"""The status: how an experiment stands at one moment, for whoever runs it."""
 
 import time
 from collections import deque
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Literal
 
-from poweron_services.chaos.faults import KINDS, Kind
-from poweron_services.chaos.recovery import Strike, Watch
+from poweron_services.chaos.faults import KINDS, FaultKind
+from poweron_services.chaos.recovery import InjectedFault, RecoveryMonitor
 
-LATELY: Final = 10.0  # seconds
+RATE_WINDOW: Final = 10.0  # seconds
 
-Stage = Literal["starting", "striking", "resting", "mustering", "judging"]
+ExperimentPhase = Literal["starting", "injecting", "recovering", "checking_halves", "judging"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """One kind of fault: how often it struck, how often everything went on again, and after how many ms."""
+class FaultStatistics:
+    """One kind of fault: how often it was injected, how often all recovered, and after how many ms."""
 
-    kind: Kind
-    struck: int
+    kind: FaultKind
+    injected: int
     recovered: int
     first: float | None
-    """Median until something went on."""
+    """Median until the first workflow made progress."""
     median: float | None
-    """Median until everything that was open had gone on."""
+    """Median until every workflow that was open had made progress."""
     longest: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ExperimentStatus:
     """How it stands; times in seconds."""
 
-    stage: Stage
+    phase: ExperimentPhase
     elapsed: float
     seconds: float
-    tallies: Sequence[Tally]
+    faults: Sequence[FaultStatistics]
     requested: int
     running: int
     completed: int
@@ -48,21 +48,21 @@ class Picture:
     """Events a second, of late."""
 
 
-def tallies(strikes: Sequence[Strike]) -> list[Tally]:
-    """The faults that struck, by kind."""
+def fault_statistics(faults: Sequence[InjectedFault]) -> list[FaultStatistics]:
+    """The faults that were injected, by kind."""
     return [
-        _tally(kind, [each for each in strikes if each.kind == kind])
+        _statistics(kind, [each for each in faults if each.kind == kind])
         for kind in KINDS
-        if any(each.kind == kind for each in strikes)
+        if any(each.kind == kind for each in faults)
     ]
 
 
-def _tally(kind: Kind, strikes: Sequence[Strike]) -> Tally:
-    first = [each.first_ms - each.struck_ms for each in strikes if each.first_ms is not None]
-    whole = [each.all_ms - each.struck_ms for each in strikes if each.all_ms is not None]
-    return Tally(
+def _statistics(kind: FaultKind, faults: Sequence[InjectedFault]) -> FaultStatistics:
+    first = [each.first_ms - each.injected_ms for each in faults if each.first_ms is not None]
+    whole = [each.all_ms - each.injected_ms for each in faults if each.all_ms is not None]
+    return FaultStatistics(
         kind=kind,
-        struck=len(strikes),
+        injected=len(faults),
         recovered=len(whole),
         first=median(first) if first else None,
         median=median(whole) if whole else None,
@@ -70,41 +70,44 @@ def _tally(kind: Kind, strikes: Sequence[Strike]) -> Tally:
     )
 
 
-class Camera:
-    """Takes pictures of a watch."""
+class StatusObserver:
+    """Tells the status of an experiment from what its monitor has seen."""
 
-    def __init__(self, watch: Watch, seconds: float) -> None:
-        self._watch = watch
+    def __init__(self, monitor: RecoveryMonitor, seconds: float) -> None:
+        self._monitor = monitor
         self._seconds = seconds
         self._began: float | None = None
         self._ended: float | None = None
-        self._lately: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+        self._recent: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
 
     def begin(self) -> None:
-        """The clock of the run starts now."""
+        """The clock of the experiment starts now."""
         self._began = time.monotonic()
 
     def end(self) -> None:
         """It stops now."""
         self._ended = time.monotonic()
 
-    def take(self, stage: Stage, requested: int) -> Picture:
-        watch, now = self._watch, time.monotonic()
-        while len(self._lately) > 1 and self._lately[0][0] < now - LATELY:
-            self._lately.popleft()
-        since, events = self._lately[0]
-        self._lately.append((now, watch.events))
-        return Picture(
-            stage=stage,
-            elapsed=0.0 if self._began is None else (self._ended or now) - self._began,
+    def status(self, phase: ExperimentPhase, requested: int) -> ExperimentStatus:
+        monitor = self._monitor
+        return ExperimentStatus(
+            phase=phase,
+            elapsed=0.0 if self._began is None else (self._ended or time.monotonic()) - self._began,
             seconds=self._seconds,
-            tallies=tallies(watch.strikes),
+            faults=fault_statistics(monitor.faults),
             requested=requested,
-            running=len(watch.open),
-            completed=watch.endings["completed"],
-            cancelled=watch.endings["cancelled"],
-            failed=watch.endings["failed"],
-            events=watch.events,
-            superseded=watch.superseded,
-            rate=(watch.events - events) / max(now - since, 0.1),
+            running=len(monitor.open),
+            completed=monitor.endings["completed"],
+            cancelled=monitor.endings["cancelled"],
+            failed=monitor.endings["failed"],
+            events=monitor.events,
+            superseded=monitor.superseded,
+            rate=self._rate(monitor.events, time.monotonic()),
         )
+
+    def _rate(self, events: int, now: float) -> float:
+        while len(self._recent) > 1 and self._recent[0][0] < now - RATE_WINDOW:
+            self._recent.popleft()
+        since, before = self._recent[0]
+        self._recent.append((now, events))
+        return (events - before) / max(now - since, 0.1)

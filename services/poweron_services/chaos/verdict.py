@@ -1,10 +1,10 @@
 """The verdict: whether the evidence holds a violation of what PowerOn promises. Pure, and each rule one function."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from poweron_services.chaos.evidence import Answers, Evidence, RoundTold
+from poweron_services.chaos.evidence import AnswerCounts, Evidence, LoggedAction, LoggedRound
 
 Violations = Iterator["Violation"]
 
@@ -20,75 +20,78 @@ class Violation:
 
 def judge(evidence: Evidence, *, finished: bool = True) -> tuple[Violation, ...]:
     """Every violation. Where the run was stopped, what is not finished yet is none."""
-    rules = [_answered_once, _ended_as_expected, _effects, _surprises]
+    rules = [_answered_once, _ended_as_expected, _effects, _unexpected]
     if finished:
         rules += [_nothing_lost, _everything_ended, _rows, _readers, _dead_letters]
     return tuple(violation for rule in rules for violation in rule(evidence))
 
 
 def _answered_once(evidence: Evidence) -> Violations:
-    for asked in evidence.asked:
-        answers = evidence.told.answers.get(asked.request_id, Answers())
+    for sent in evidence.requests:
+        answers = evidence.log.answers.get(sent.request_id, AnswerCounts())
         if answers.accepted > 1:
-            sentence = f"Request {asked.request_id!r} was accepted {answers.accepted} times."
-            yield Violation("one answer", sentence, asked.workflow_id)
-        if asked.wanted == "workflow" and answers.refused and not answers.accepted:
-            yield Violation("one answer", f"Request {asked.request_id!r} was refused.", asked.workflow_id)
-    known = {asked.request_id for asked in evidence.asked}
-    for request_id in sorted(evidence.told.answers.keys() - known):
-        yield Violation("one answer", f"Request {request_id!r} was answered, but never asked.")
+            sentence = f"Request {sent.request_id!r} was accepted {answers.accepted} times."
+            yield Violation("one answer", sentence, sent.workflow_id)
+        if sent.kind == "workflow" and answers.refused and not answers.accepted:
+            yield Violation("one answer", f"Request {sent.request_id!r} was refused.", sent.workflow_id)
+    known = {sent.request_id for sent in evidence.requests}
+    for request_id in sorted(evidence.log.answers.keys() - known):
+        yield Violation("one answer", f"Request {request_id!r} was answered, but never sent.")
 
 
 def _nothing_lost(evidence: Evidence) -> Violations:
-    for asked in evidence.asked:
-        if asked.request_id not in evidence.told.answers:
-            yield Violation("nothing lost", f"Request {asked.request_id!r} was never answered.", asked.workflow_id)
+    for sent in evidence.requests:
+        if sent.request_id not in evidence.log.answers:
+            yield Violation("nothing lost", f"Request {sent.request_id!r} was never answered.", sent.workflow_id)
 
 
 def _everything_ended(evidence: Evidence) -> Violations:
-    for (workflow_id, number), told in evidence.told.rounds.items():
-        if not told.endings:
-            phase = evidence.told.phases.get(workflow_id, "none")
+    for (workflow_id, number), logged in evidence.log.rounds.items():
+        if not logged.endings:
+            phase = evidence.log.phases.get(workflow_id, "none")
             sentence = f"Round {number} has not ended; the workflow waits in {phase!r}."
             yield Violation("everything ends", sentence, workflow_id)
 
 
 def _ended_as_expected(evidence: Evidence) -> Violations:
-    for (workflow_id, number), told in evidence.told.rounds.items():
-        for sentence in _wrong_ends(told):
+    for (workflow_id, number), logged in evidence.log.rounds.items():
+        for sentence in _wrong_ends(logged):
             yield Violation("ends once, as expected", f"Round {number} {sentence}", workflow_id)
 
 
-def _wrong_ends(told: RoundTold) -> Iterator[str]:
-    expected = "cancelled" if told.cancelled else "completed"
-    if len(told.endings) > 1:
-        yield f"ended {len(told.endings)} times."
-    for ending in told.endings:
+def _wrong_ends(logged: LoggedRound) -> Iterator[str]:
+    expected = "cancelled" if logged.cancelled else "completed"
+    if len(logged.endings) > 1:
+        yield f"ended {len(logged.endings)} times."
+    for ending in logged.endings:
         if ending != expected:
             yield f"ended as {ending!r}, not as {expected!r}."
-        elif ending == "completed" and told.steps != told.max_steps:
-            yield f"took {told.steps} steps, not {told.max_steps}."
+        elif ending == "completed" and logged.steps != logged.max_steps:
+            yield f"took {logged.steps} steps, not {logged.max_steps}."
 
 
 def _effects(evidence: Evidence) -> Violations:
-    had: dict[str, Counter[int]] = defaultdict(Counter)
+    effects: dict[str, Counter[int]] = defaultdict(Counter)
     for (key, pid), count in evidence.effects.items():
-        had[key][pid] += count
-    for key in sorted(had.keys() - evidence.told.steps.keys()):
+        effects[key][pid] += count
+    for key in sorted(effects.keys() - evidence.log.actions.keys()):
         yield Violation("claim before effect", f"The effect {key} was had, but never claimed.")
-    for key, step in evidence.told.steps.items():
-        claims = Counter(claim.pid for claim in step.claims)
-        at_most_once = any(claim.effect_class == "at_most_once" for claim in step.claims)
-        if at_most_once and had[key].total() > 1:
-            sentence = f"The effect {key} may be had at most once, and was had {had[key].total()} times."
-            yield Violation("at most once", sentence, step.workflow_id)
-        for pid, count in had[key].items():
-            if count > claims[pid]:
-                sentence = f"Process {pid} had the effect {key} {count} times under {claims[pid]} accepted claims."
-                yield Violation("one effect a claim", sentence, step.workflow_id)
-        if step.done_by is not None and not had[key][step.done_by]:
-            sentence = f"The effect {key} was told as done by process {step.done_by}, which did not have it."
-            yield Violation("done is done", sentence, step.workflow_id)
+    for key, action in evidence.log.actions.items():
+        for promise, sentence in _wrong_effects(key, action, effects[key]):
+            yield Violation(promise, sentence, action.workflow_id)
+
+
+def _wrong_effects(key: str, action: LoggedAction, effects: Mapping[int, int]) -> Iterator[tuple[str, str]]:
+    """Promise and sentence for whatever is wrong with the effects of one action, counted by process."""
+    claims, total = Counter(claim.pid for claim in action.claims), sum(effects.values())
+    if any(claim.effect_class == "at_most_once" for claim in action.claims) and total > 1:
+        yield "at most once", f"The effect {key} may be had at most once, and was had {total} times."
+    for pid, count in effects.items():
+        if count > claims[pid]:
+            sentence = f"Process {pid} had the effect {key} {count} times under {claims[pid]} accepted claims."
+            yield "one effect a claim", sentence
+    if action.done_by is not None and not effects.get(action.done_by):
+        yield "done is done", f"The effect {key} was told as done by process {action.done_by}, which did not have it."
 
 
 def _rows(evidence: Evidence) -> Violations:
@@ -97,17 +100,17 @@ def _rows(evidence: Evidence) -> Violations:
 
 
 def _readers(evidence: Evidence) -> Violations:
-    last: dict[str, tuple[int, RoundTold]] = {}
-    for (workflow_id, number), told in evidence.told.rounds.items():
-        last[workflow_id] = max(last.get(workflow_id, (0, told)), (number, told), key=lambda each: each[0])
-    for workflow_id, (number, told) in last.items():
-        shown = evidence.shown.get(workflow_id)
-        status = told.endings[-1] if told.endings else "running"
-        if shown is None:
+    last: dict[str, tuple[int, LoggedRound]] = {}
+    for (workflow_id, number), logged in evidence.log.rounds.items():
+        last[workflow_id] = max(last.get(workflow_id, (0, logged)), (number, logged), key=lambda each: each[0])
+    for workflow_id, (number, logged) in last.items():
+        listed = evidence.listed.get(workflow_id)
+        status = logged.endings[-1] if logged.endings else "running"
+        if listed is None:
             yield Violation("readers agree", "The list of workflows does not show it.", workflow_id)
-        elif (shown.status, shown.round) != (status, number):
+        elif (listed.status, listed.round) != (status, number):
             sentence = (
-                f"The list of workflows shows round {shown.round} as {shown.status!r}; "
+                f"The list of workflows shows round {listed.round} as {listed.status!r}; "
                 f"the log has round {number} as {status!r}."
             )
             yield Violation("readers agree", sentence, workflow_id)
@@ -115,10 +118,11 @@ def _readers(evidence: Evidence) -> Violations:
 
 def _dead_letters(evidence: Evidence) -> Violations:
     for poison in evidence.poison:
-        if poison not in evidence.buried:
-            yield Violation("poison is buried", f"The record {poison.decode()!r} is not among the dead letters.")
+        if poison not in evidence.dead_letters:
+            sentence = f"The record {poison.decode()!r} is not among the dead letters."
+            yield Violation("poison becomes a dead letter", sentence)
 
 
-def _surprises(evidence: Evidence) -> Violations:
-    for surprise in evidence.surprises:
-        yield Violation("nothing unasked", surprise)
+def _unexpected(evidence: Evidence) -> Violations:
+    for sentence in evidence.unexpected:
+        yield Violation("nothing unexpected", sentence)

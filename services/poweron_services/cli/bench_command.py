@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from poweron_services.bench.benchmark import PARTS, measure
-from poweron_services.bench.figures import Figures, Line, lines, value, why_void
+from poweron_services.bench.figures import FigureLine, Figures, lines, value, why_void
 from poweron_services.cli.error_messages import FAILED, sentences, settled
 from poweron_services.cli.output import print_json, stdout, tell
 
@@ -35,7 +35,7 @@ def bench(parts: Sequence[str], *, fsync: bool, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _print_table(figures: Figures, shown: Sequence[Line]) -> None:
+def _print_table(figures: Figures, shown: Sequence[FigureLine]) -> None:
     if not stdout.is_terminal:
         stdout.width = WIDTH
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -51,7 +51,7 @@ def _print_table(figures: Figures, shown: Sequence[Line]) -> None:
     stdout.print()
 
 
-def _cells(line: Line, figures: Figures) -> list[str | Text]:
+def _cells(line: FigureLine, figures: Figures) -> list[str | Text]:
     ratio = line.ratio(figures)
     return [
         line.name,
@@ -67,7 +67,7 @@ def _met(met: bool | None) -> Text:
     return {True: Text("yes", "green"), False: Text("no", "bold red"), None: Text("")}[met]
 
 
-def wanted(line: Line) -> str:
+def wanted(line: FigureLine) -> str:
     """What is wanted of a figure."""
     said = [f"{SIGNS[line.bound.kind]} {amount(line.bound.value, line.unit)}"] if line.bound else []
     said += [f"ratio {SIGNS[line.share.kind]} {line.share.value:g}"] if line.share else []

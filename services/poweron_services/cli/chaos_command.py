@@ -1,11 +1,11 @@
-"""`poweron chaos`: a live table of what struck and what was recovered, and the verdict in counts and sentences."""
+"""`poweron chaos`: a live table of faults and recoveries, and the verdict in counts and sentences."""
 
 import asyncio
 import secrets
-import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import typer
@@ -15,55 +15,55 @@ from rich.table import Table
 from rich.text import Text
 
 from poweron_services.chaos import experiment
-from poweron_services.chaos.experiment import Audience, Outcome
+from poweron_services.chaos.experiment import Callbacks, ExperimentResult
 from poweron_services.chaos.faults import SENTENCES
-from poweron_services.chaos.recovery import Strike
-from poweron_services.chaos.status import Picture, Tally
+from poweron_services.chaos.recovery import InjectedFault
+from poweron_services.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
 from poweron_services.cli.error_messages import FAILED, INTERRUPTED, sentences, settled
 from poweron_services.cli.output import print_json, stderr, stdout, tell
 from poweron_services.config import Settings
+from poweron_services.signals import on_stop
 
 LINE_EVERY = 10.0  # seconds, where nobody looks at a live table
 NAMED = 20  # violations that are printed; --json has all
-STAGES: Final = {
+PHASES: Final[dict[ExperimentPhase, str]] = {
     "starting": "Starting",
-    "striking": "Faults strike",
-    "resting": "No more faults; coming to rest",
-    "mustering": "Each half of the crew works alone",
+    "injecting": "Faults strike",
+    "recovering": "No more faults; coming to rest",
+    "checking_halves": "Each half of the processes works alone",
     "judging": "Judging",
 }
 
 
 @sentences()
 def run(minutes: float, seed: int | None, *, keep: bool, as_json: bool) -> None:
-    """Strike, rest, judge."""
+    """Run an experiment, and print what came of it."""
     settings = settled()
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     tell(f"Seed {seed}: the same faults and requests come again with --seed {seed}.")
     try:
-        outcome = asyncio.run(_run(settings, minutes * 60, seed, keep=keep))
+        result = asyncio.run(_run(settings, minutes * 60, seed, keep=keep))
     except asyncio.CancelledError:
         raise KeyboardInterrupt("Stopped before anything was struck.") from None
     if as_json:
-        print_json(_object(outcome, seed))
+        print_json(_object(result, seed))
     else:
-        _print(outcome, seed)
-    if outcome.interrupted:
+        _print(result, seed)
+    if result.interrupted:
         raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(FAILED if outcome.violations else 0)
+    raise typer.Exit(FAILED if result.violations else 0)
 
 
-async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> Outcome:
+async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> ExperimentResult:
     stopping, begun = asyncio.Event(), asyncio.Event()
     task = asyncio.current_task()
     assert task is not None
-    for how in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(how, _stop, stopping, begun, task)
-    with _looking_on() as look:
+    on_stop(partial(_stop, stopping, begun, task))
+    with _live_status() as show:
 
-        def shown(picture: Picture) -> None:
+        def shown(status: ExperimentStatus) -> None:
             begun.set()
-            look(picture)
+            show(status)
 
         return await experiment.run(
             seconds=seconds,
@@ -71,7 +71,7 @@ async def _run(settings: Settings, seconds: float, seed: int, *, keep: bool) -> 
             user_home=settings.home,
             keep=keep,
             stopping=stopping,
-            audience=Audience(shown, tell),
+            callbacks=Callbacks(shown, tell),
         )
 
 
@@ -93,58 +93,58 @@ def _stop(stopping: asyncio.Event, begun: asyncio.Event, task: "asyncio.Task[Any
 
 
 @contextmanager
-def _looking_on() -> Generator[Callable[[Picture], None], None, None]:
+def _live_status() -> Generator[Callable[[ExperimentStatus], None], None, None]:
     """A live table on a terminal, elsewhere a line now and then."""
     if not stderr.is_terminal:
         yield _Lines()
         return
     with Live(console=stderr, auto_refresh=False, transient=True) as live:
-        yield lambda picture: live.update(_live(picture), refresh=True)
+        yield lambda status: live.update(_live(status), refresh=True)
 
 
 class _Lines:
-    """Tells a picture now and then."""
+    """Tells the status now and then."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
-    def __call__(self, picture: Picture) -> None:
+    def __call__(self, status: ExperimentStatus) -> None:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + LINE_EVERY
-            tell(_line(picture))
+            tell(_line(status))
 
 
-def _heading(picture: Picture) -> str:
-    return f"{STAGES[picture.stage]} ({picture.elapsed:.0f} of {picture.seconds:.0f} s)"
+def _heading(status: ExperimentStatus) -> str:
+    return f"{PHASES[status.phase]} ({status.elapsed:.0f} of {status.seconds:.0f} s)"
 
 
-def _line(picture: Picture) -> str:
-    struck = sum(each.struck for each in picture.tallies)
-    recovered = sum(each.recovered for each in picture.tallies)
+def _line(status: ExperimentStatus) -> str:
+    injected = sum(each.injected for each in status.faults)
+    recovered = sum(each.recovered for each in status.faults)
     return (
-        f"{_heading(picture)}: {struck} faults, {recovered} recovered; "
-        f"workflows: {picture.running} running, {picture.completed} completed, {picture.cancelled} cancelled; "
-        f"{picture.rate:.0f} events/s"
+        f"{_heading(status)}: {injected} faults, {recovered} recovered; "
+        f"workflows: {status.running} running, {status.completed} completed, {status.cancelled} cancelled; "
+        f"{status.rate:.0f} events/s"
     )
 
 
-def _live(picture: Picture) -> Group:
+def _live(status: ExperimentStatus) -> Group:
     counts = (
-        f"{picture.requested} requests   workflows: {picture.running} running   {picture.completed} completed   "
-        f"{picture.cancelled} cancelled   {picture.rate:.0f} events/s"
+        f"{status.requested} requests   workflows: {status.running} running   {status.completed} completed   "
+        f"{status.cancelled} cancelled   {status.rate:.0f} events/s"
     )
-    heading = Text(_heading(picture), style="bold")
-    return Group(heading, *([_table(picture)] if picture.tallies else []), Text(counts))
+    heading = Text(_heading(status), style="bold")
+    return Group(heading, *([_table(status)] if status.faults else []), Text(counts))
 
 
-def _table(picture: Picture) -> Table:
+def _table(status: ExperimentStatus) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("fault")
     for heading in ("struck", "recovered", "first sign", "median", "longest"):
         table.add_column(heading, justify="right")
-    for each in picture.tallies:
+    for each in status.faults:
         times = map(_seconds, (each.first, each.median, each.longest))
-        table.add_row(SENTENCES[each.kind], str(each.struck), str(each.recovered), *times)
+        table.add_row(SENTENCES[each.kind], str(each.injected), str(each.recovered), *times)
     return table
 
 
@@ -155,23 +155,23 @@ def _seconds(milliseconds: float | None) -> str:
 # --- the verdict --------------------------------------------------------------------------------------------
 
 
-def _print(outcome: Outcome, seed: int) -> None:
-    if outcome.picture.tallies:
-        _print_table(_table(outcome.picture))
+def _print(result: ExperimentResult, seed: int) -> None:
+    if result.status.faults:
+        _print_table(_table(result.status))
         stdout.print()
     counted = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     counted.add_column()
     counted.add_column(justify="right")
-    for name, count in _counts(outcome).items():
+    for name, count in _counts(result).items():
         counted.add_row(_words(name), str(count))
     _print_table(counted)
     stdout.print()
-    for violation in outcome.violations[:NAMED]:
+    for violation in result.violations[:NAMED]:
         place = f"Workflow {violation.workflow_id}: " if violation.workflow_id else ""
         stdout.print(f"{violation.promise}: {place}{violation.sentence}")
-    if len(outcome.violations) > NAMED:
-        stdout.print(f"{len(outcome.violations) - NAMED} more are named by --json.")
-    stdout.print(_sentence(outcome, seed))
+    if len(result.violations) > NAMED:
+        stdout.print(f"{len(result.violations) - NAMED} more are named by --json.")
+    stdout.print(_sentence(result, seed))
 
 
 def _print_table(table: Table) -> None:
@@ -189,46 +189,44 @@ def _words(name: str) -> str:
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def _counts(outcome: Outcome) -> dict[str, int]:
-    picture, told = outcome.picture, outcome.evidence.told
+def _counts(result: ExperimentResult) -> dict[str, int]:
+    status, log = result.status, result.evidence.log
     return {
-        "faults": sum(each.struck for each in picture.tallies),
-        "roleProcessesStarted": outcome.starts,
-        "requests": len(outcome.evidence.asked),
-        "requestRecords": outcome.posted,
-        "roundsOpened": len(told.rounds),
-        "roundsCompleted": sum("completed" in each.endings for each in told.rounds.values()),
-        "roundsCancelled": sum("cancelled" in each.endings for each in told.rounds.values()),
-        "roundsFailed": sum("failed" in each.endings for each in told.rounds.values()),
-        "eventsAccepted": told.accepted,
-        "eventsSuperseded": told.superseded,
-        "eventsUnreadable": told.undecodable,
-        "claimsOnActions": sum(len(each.claims) for each in told.steps.values()),
-        "effects": outcome.evidence.effects.total(),
-        "violations": len(outcome.violations),
+        "faults": sum(each.injected for each in status.faults),
+        "roleProcessesStarted": result.starts,
+        "requests": len(result.evidence.requests),
+        "requestRecords": result.request_records,
+        "roundsOpened": len(log.rounds),
+        "roundsCompleted": sum("completed" in each.endings for each in log.rounds.values()),
+        "roundsCancelled": sum("cancelled" in each.endings for each in log.rounds.values()),
+        "roundsFailed": sum("failed" in each.endings for each in log.rounds.values()),
+        "eventsAccepted": log.accepted,
+        "eventsSuperseded": log.superseded,
+        "eventsUnreadable": log.undecodable,
+        "claimsOnActions": sum(len(each.claims) for each in log.actions.values()),
+        "effects": result.evidence.effects.total(),
+        "violations": len(result.violations),
     }
 
 
-def _sentence(outcome: Outcome, seed: int) -> str:
-    struck = _counted(sum(each.struck for each in outcome.picture.tallies), "fault")
-    kept = f" Everything is kept in {str(outcome.home)!r}." if outcome.home else ""
-    if outcome.violations:
-        return (
-            f"Not clean: {_counted(len(outcome.violations), 'violation')} after {struck}. {_what_next(outcome, seed)}"
-        )
-    if outcome.interrupted:
-        return f"Stopped after {outcome.picture.elapsed:.0f} s. Clean so far: no violation after {struck}.{kept}"
+def _sentence(result: ExperimentResult, seed: int) -> str:
+    faults = _counted(sum(each.injected for each in result.status.faults), "fault")
+    kept = f" Everything is kept in {str(result.home)!r}." if result.home else ""
+    if result.violations:
+        return f"Not clean: {_counted(len(result.violations), 'violation')} after {faults}. {_what_next(result, seed)}"
+    if result.interrupted:
+        return f"Stopped after {result.status.elapsed:.0f} s. Clean so far: no violation after {faults}.{kept}"
     return (
-        f"Clean: {struck}, {_counted(len(outcome.evidence.asked), 'request')}. Nothing was lost, every round ended "
+        f"Clean: {faults}, {_counted(len(result.evidence.requests), 'request')}. Nothing was lost, every round ended "
         f"once and as expected, no claim had its effect twice, and the rows are what the log says.{kept}"
     )
 
 
-def _what_next(outcome: Outcome, seed: int) -> str:
-    ids = [each.workflow_id for each in outcome.violations if each.workflow_id]
-    look = f"`POWERON_HOME={outcome.home} poweron events {ids[0]}` shows what happened. " if ids else ""
+def _what_next(result: ExperimentResult, seed: int) -> str:
+    ids = [each.workflow_id for each in result.violations if each.workflow_id]
+    look = f"`POWERON_HOME={result.home} poweron events {ids[0]}` shows what happened. " if ids else ""
     return (
-        f"Servers and rows are kept in {str(outcome.home)!r}, with what the processes said in its folder 'logs'. "
+        f"Servers and rows are kept in {str(result.home)!r}, with what the processes said in its folder 'logs'. "
         f"{look}Strike again with --seed {seed}."
     )
 
@@ -237,38 +235,38 @@ def _counted(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
-def _object(outcome: Outcome, seed: int) -> dict[str, Any]:
-    verdict = "notClean" if outcome.violations else "stopped" if outcome.interrupted else "clean"
+def _object(result: ExperimentResult, seed: int) -> dict[str, Any]:
+    verdict = "notClean" if result.violations else "stopped" if result.interrupted else "clean"
     return {
         "verdict": verdict,
         "seed": seed,
-        "seconds": round(outcome.picture.elapsed, 1),
-        "faults": {each.kind: _tally(each) for each in outcome.picture.tallies},
-        "counts": _counts(outcome),
-        "struck": [_strike(each, outcome.strikes[0].struck_ms) for each in outcome.strikes],
+        "seconds": round(result.status.elapsed, 1),
+        "faults": {each.kind: _statistics(each) for each in result.status.faults},
+        "counts": _counts(result),
+        "struck": [_fault(each, result.faults[0].injected_ms) for each in result.faults],
         "violations": [
             {"promise": each.promise, "workflow": each.workflow_id, "sentence": each.sentence}
-            for each in outcome.violations
+            for each in result.violations
         ],
-        "kept": str(outcome.home) if outcome.home else None,
+        "kept": str(result.home) if result.home else None,
     }
 
 
-def _strike(strike: Strike, first_ms: int) -> dict[str, Any]:
+def _fault(fault: InjectedFault, first_ms: int) -> dict[str, Any]:
     """One fault; when, in ms after the first one."""
     return {
-        "kind": strike.kind,
-        "atMs": strike.struck_ms - first_ms,
-        "firstSignMs": None if strike.first_ms is None else strike.first_ms - strike.struck_ms,
-        "recoveredMs": None if strike.all_ms is None else strike.all_ms - strike.struck_ms,
+        "kind": fault.kind,
+        "atMs": fault.injected_ms - first_ms,
+        "firstSignMs": None if fault.first_ms is None else fault.first_ms - fault.injected_ms,
+        "recoveredMs": None if fault.all_ms is None else fault.all_ms - fault.injected_ms,
     }
 
 
-def _tally(tally: Tally) -> dict[str, Any]:
+def _statistics(found: FaultStatistics) -> dict[str, Any]:
     return {
-        "struck": tally.struck,
-        "recovered": tally.recovered,
-        "firstSignMs": tally.first,
-        "medianMs": tally.median,
-        "longestMs": tally.longest,
+        "struck": found.injected,
+        "recovered": found.recovered,
+        "firstSignMs": found.first,
+        "medianMs": found.median,
+        "longestMs": found.longest,
     }

@@ -1,9 +1,7 @@
 """The commands that run and look after the service."""
 
 import asyncio
-import signal
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -18,6 +16,7 @@ from poweron_services import telemetry, wiring
 from poweron_services.cli.error_messages import FAILED, sentences, settled
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.config import Settings
+from poweron_services.signals import until_stopped
 from poweron_services.standalone import opened
 
 log = structlog.get_logger()
@@ -28,7 +27,7 @@ def serve(roles: Sequence[str]) -> None:
     """Play roles until SIGTERM or Ctrl-C."""
     settings = Settings()
     telemetry.configure(settings.log_level)
-    asyncio.run(_until_stopped(_serve(settings, roles or wiring.ROLES)))
+    asyncio.run(until_stopped(_serve(settings, roles or wiring.ROLES)))
 
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
@@ -42,17 +41,9 @@ def _tell_log(said: str) -> None:
     log.info("servers of this machine", said=said)
 
 
-async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.ensure_future(work)
-    for stopping in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(stopping, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
-
-
 @sentences()
 def rebuild(*, as_json: bool) -> None:
-    """Fill the rows anew and swap them in."""
+    """Fill the rows again from the log and swap them in."""
     rebuilt = asyncio.run(_rebuild(settled()))
     found = None if rebuilt.differences is None else [_difference(each) for each in rebuilt.differences]
     if as_json:

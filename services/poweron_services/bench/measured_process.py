@@ -1,0 +1,29 @@
+"""A process of a run: `python -m poweron_services.bench.measured_process serve ROLE…`, or `… project BOOTSTRAP DSN`.
+
+The roles have a model and an action that answer at once; `project` is the yardstick of the projector.
+"""
+
+import sys
+
+from poweron_services import telemetry
+from poweron_services.bench import yardsticks
+from poweron_services.bench.instant import ACTION, InstantAction, InstantModel
+from poweron_services.config import Settings
+from poweron_services.sandbox.child_main import run, serve
+
+
+def main(what: str, *arguments: str) -> None:
+    telemetry.configure("warning")
+    if what == "serve":
+        run(serve(Settings(), arguments, InstantModel(), {ACTION: InstantAction()}))
+    else:
+        run(yardsticks.project(*arguments, ready=_tell_ready))
+
+
+def _tell_ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,39 @@
+"""What a child process does: its work until SIGTERM, and nothing any more once its parent is gone."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from poweron_services import wiring
+from poweron_services.actions.action import Action
+from poweron_services.config import Settings
+from poweron_services.models.chat_model import ChatModel
+from poweron_services.signals import until_stopped
+from poweron_services.standalone import opened
+
+log = structlog.get_logger()
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Do this work; where the parent was killed, the process ends at once, whatever it is doing."""
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    asyncio.run(until_stopped(work))
+
+
+async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, known: Mapping[str, Action]) -> None:
+    """Play these roles with this model and these actions."""
+    async with opened(settings, lambda _: None, patient=True) as connections:
+        wiring.settle()
+        log.info("serving", roles=",".join(roles))
+        await wiring.serve(connections, roles, model, known)
+
+
+def _end_with_the_parent() -> None:
+    """Read nothing from standard input until it ends; without Python's own buffer, which a thread must not hold."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)

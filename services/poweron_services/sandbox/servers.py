@@ -1,0 +1,75 @@
+"""A sandbox: Kafka and Postgres of one run, and connections to them that no setting of the user's has a say in."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import SecretStr
+
+from poweron_services import embedded
+from poweron_services.client.connect import Connections, connect
+from poweron_services.config import Settings
+from poweron_services.embedded.folders import Folders
+from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.pair_state import load
+from poweron_services.embedded.postgres_server import Postgres
+from poweron_services.sandbox.child_process import clean_environment
+
+SESSION_TIMEOUT_MS: Final[int] = Settings.model_fields["kafka_session_timeout_ms"].default
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The servers of one run, and the connections of the process that started them."""
+
+    kafka: Kafka
+    postgres: Postgres
+    connections: Connections
+
+    @property
+    def home(self) -> Path:
+        return self.connections.settings.home
+
+    def environment(self) -> dict[str, str]:
+        """What a child process is told: these servers, and none of the user's own settings."""
+        return clean_environment(self.home) | {
+            "POWERON_KAFKA": self.kafka.bootstrap,
+            "POWERON_POSTGRES": self.postgres.dsn,
+            "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(self.connections.settings.kafka_session_timeout_ms),
+        }
+
+
+@asynccontextmanager
+async def open_sandbox(
+    home: Path, progress: Callable[[str], None], *, fsync: bool = False, session_timeout_ms: int = SESSION_TIMEOUT_MS
+) -> AsyncGenerator[Sandbox, None]:
+    """Both servers of this data directory, running while the block lasts.
+
+    Args:
+        home: the data directory of the run.
+        progress: told in sentences what is going on.
+        fsync: let the broker force each record to the disk.
+        session_timeout_ms: after this the partitions of a silent process move on.
+
+    Raises:
+        Unavailable: a server does not start.
+        Refused: something must be mended first; the message says what.
+    """
+    async with embedded.lease(home, progress, fsync=fsync) as servers:
+        settings = Settings.model_construct(
+            home=servers.home,
+            kafka=servers.kafka,
+            postgres=SecretStr(servers.postgres),
+            kafka_session_timeout_ms=session_timeout_ms,
+        )
+        async with connect(settings, kafka=servers.kafka, postgres=servers.postgres) as connections:
+            yield Sandbox(*_processes(servers.home, fsync=fsync), connections)
+
+
+def _processes(home: Path, *, fsync: bool) -> tuple[Kafka, Postgres]:
+    """The servers as processes that can be found, stopped and started again."""
+    folders = Folders.of(home)
+    socket_folder = load(folders.state).socket_folder
+    return Kafka(folders, fsync), Postgres(folders, Path(socket_folder) if socket_folder else None)

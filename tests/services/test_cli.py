@@ -28,7 +28,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_events.topics import EVENTS, PARTITIONS, partition_of
 from poweron_services import telemetry
 from poweron_services.cli import files, output
-from poweron_services.cli.ask_command import Asked, summary
+from poweron_services.cli.ask_command import AskProgress, summary
 from poweron_services.cli.error_messages import sentences
 from poweron_services.cli.main import app
 from poweron_services.client.follow import Outcome
@@ -130,7 +130,7 @@ def test_a_mode_is_known_in_any_case_and_the_deprecated_one_says_so(mode: str) -
 
 
 def test_ctrl_c_says_how_the_workflow_stands_at_that_moment() -> None:
-    asked, told = Asked(), Told()
+    asked, told = AskProgress(), Told()
     assert asked.interrupted(serving=True) == "Stopped before anything was asked for."
     asked.requested(told.id)
     for event in (requested(), planned(), cancellation()):
@@ -145,7 +145,7 @@ def test_ctrl_c_says_how_the_workflow_stands_at_that_moment() -> None:
 
 
 def test_the_summary_names_the_models_that_answered_whichever_are_set_here() -> None:
-    asked, told = Asked(), Told()
+    asked, told = AskProgress(), Told()
     hear(asked, told, requested())
     hear(asked, told, asking("gpt-9"))
     hear(asked, told, asking("too-late"))  # superseded: it had no part in it
@@ -163,7 +163,7 @@ def asking(model: str) -> TasksPlanned:
     return planned().model_copy(update={"model_call": CALL.model_copy(update={"model": model})})
 
 
-def hear(asked: Asked, told: Told, event: WorkflowEvent) -> None:
+def hear(asked: AskProgress, told: Told, event: WorkflowEvent) -> None:
     message = told.tell(event).messages[-1]
     partition = partition_of(told.id.encode(), PARTITIONS)
     record = Record(EVENTS.name, partition, len(told.values) - 1, 0, message.key, message.value, {})
@@ -467,7 +467,7 @@ def test_help_needs_nothing_heavy() -> None:
 
 
 def test_a_person_is_told_what_their_own_workflow_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = Asked()
+    asked = AskProgress()
     asked.workflow_id = "mine"
     asked.waits("another", "plan", "ollama:x cannot be reached.")
     asked.waits("mine", "plan", "openai:test has trouble of its own (500): Out of order.")

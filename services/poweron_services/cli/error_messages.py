@@ -16,8 +16,10 @@ from poweron_events.errors import PowerOnError, Unavailable, Unserved
 from poweron_events.request import MAX_REASON
 from poweron_events.validation_messages import explain
 from poweron_services import telemetry
+from poweron_services.cli.advice import UNAVAILABLE, advice
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import print_json, printable, tell
+from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
@@ -25,16 +27,13 @@ log = structlog.get_logger()
 FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
 
 LOG: Final = "poweron.log"
-WHERE: Final = (
-    "POWERON_KAFKA and POWERON_POSTGRES say where they are; without these settings PowerOn starts both on this machine."
-)
 
 
-def stop(message: str, code: int = FAILED) -> NoReturn:
+def stop(message: str, exit_code: int = FAILED) -> NoReturn:
     """End the command with a sentence on stderr, and with `--json` also as an object on stdout."""
     tell(message, style="bold red")
     tell_json(message)
-    raise typer.Exit(code)
+    raise typer.Exit(exit_code)
 
 
 def tell_json(message: str) -> None:
@@ -44,9 +43,13 @@ def tell_json(message: str) -> None:
 
 
 def check_id(workflow: str) -> None:
-    """End the command where that cannot be the id of a workflow."""
+    """Refuse what cannot be the id of a workflow, before anything is opened.
+
+    Raises:
+        NotAWorkflowId: so it is.
+    """
     if not is_uuid(workflow):
-        stop(f"{workflow!r} is not a workflow's id. `poweron workflows` lists them.", USAGE)
+        raise NotAWorkflowId(workflow)
 
 
 def check_reason(reason: str) -> None:
@@ -105,8 +108,11 @@ def _stop_with(error: BaseException) -> NoReturn:
         stop(f"A setting cannot be used: {_settings(error)}.", USAGE)
     if isinstance(error, ValidationError):
         stop(f"That cannot be asked for: {explain(error)}.", USAGE)
+    if isinstance(error, ClientError):
+        exit_code = USAGE if error.code == "not_a_workflow_id" else FAILED
+        stop(f"{sentence(error)} {advice(error)}", exit_code)
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
-        stop(f"{sentence(error)} `poweron status` tells which server answers. {WHERE}")
+        stop(f"{sentence(error)} {UNAVAILABLE}")
     if isinstance(error, PowerOnError):
         stop(sentence(error))
     if isinstance(error, OSError) and error.filename is not None:

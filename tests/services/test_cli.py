@@ -278,15 +278,17 @@ JSON_ERRORS = {
     "a server": (["cancel", Told().id, "--json"], 1, "Kafka at 127.0.0.1:1 does not answer"),
     "bytes": (["documents", "\udcff\x1b", "--json"], 2, r"'\udcff\x1b' is not a workflow's id."),
 }
+CODES = {"an id": "not_a_workflow_id", "bytes": "not_a_workflow_id"}
 
 
 @pytest.mark.parametrize("name", JSON_ERRORS)
 def test_a_command_that_fails_says_why_in_json_where_that_is_asked_for(name: str) -> None:
     arguments, code, sentence = JSON_ERRORS[name]
     ended = CliRunner().invoke(app, arguments)
-    (said,) = ended.stdout.splitlines()
-    error = json.loads(said)["error"]
-    assert (ended.exit_code, json.loads(said), error[: len(sentence)]) == (code, {"error": error}, sentence)
+    (said,) = map(json.loads, ended.stdout.splitlines())
+    error = said["error"]
+    assert said == {"error": error} | ({"code": CODES[name]} if name in CODES else {})
+    assert (ended.exit_code, error[: len(sentence)]) == (code, sentence)
     assert error in ended.stderr
     plain = CliRunner().invoke(app, arguments[:-1])
     assert (plain.exit_code, plain.stdout) == (code, "")

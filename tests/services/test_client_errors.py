@@ -1,6 +1,7 @@
 """What a client is told where it gets no answer: facts and a code below, commands in the command line only."""
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +12,7 @@ import typer
 import poweron_services
 from poweron_events.request import Requester
 from poweron_services.cli.advice import WHERE
+from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.error_messages import sentences
 from poweron_services.cli.event_lines import tell_untaken
 from poweron_services.client.client_errors import (
@@ -29,6 +31,7 @@ from poweron_services.client.client_errors import (
 )
 
 PACKAGE = Path(poweron_services.__file__).parent
+README = (Path(__file__).parents[2] / "README.md").read_text()
 OURS = re.compile(r"\bpoweron [a-z]|POWERON_|--[a-z]|Ctrl-C")
 ID = "e4d9c3d3-4439-547e-a89e-4165bcddd933"
 AT = "2026-11-22T18:18:21.658Z"
@@ -102,7 +105,14 @@ def test_the_command_line_adds_its_commands_to_what_the_client_says(
 ) -> None:
     error, sentence, added = SAID[name]
     assert str(error) == sentence
-    assert told(error, capsys) == (exit_code(error), "", f"{sentence}. {added}")
+    assert told(error, as_json=False, capsys=capsys) == (exit_code(error), "", f"{sentence}. {added}")
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_program_is_given_the_code_beside_the_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error, sentence, added = SAID[name]
+    ended, printed, _ = told(error, as_json=True, capsys=capsys)
+    assert (ended, json.loads(printed)) == (exit_code(error), {"error": f"{sentence}. {added}", "code": error.code})
 
 
 def exit_code(error: ClientError) -> int:
@@ -110,18 +120,24 @@ def exit_code(error: ClientError) -> int:
     return 2 if error.code == "not_a_workflow_id" else 1
 
 
-def told(error: ClientError, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+def told(error: ClientError, *, as_json: bool, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     """How a command ends that meets the error: its exit code, stdout and stderr."""
-    with pytest.raises(typer.Exit) as ended, sentences():
-        raise error
+    token = AS_JSON.set(as_json)
+    try:
+        with pytest.raises(typer.Exit) as ended, sentences():
+            raise error
+    finally:
+        AS_JSON.reset(token)
     printed, said = capsys.readouterr()
     return ended.value.exit_code, printed, said.strip()
 
 
-def test_every_error_of_a_client_has_a_code_of_its_own() -> None:
+def test_every_error_of_a_client_has_a_code_of_its_own_which_the_readme_names() -> None:
     codes = [each.code for each in get_args(ClientError)]
     assert sorted(codes) == sorted(get_args(ClientErrorCode))
     assert {error.code for error, _, _ in SAID.values()} == set(codes)
+    section = README.partition("## Exit codes")[2].partition("\n## ")[0]
+    assert [code for code in codes if f"`{code}`" not in section] == []
 
 
 @pytest.mark.parametrize("asked", get_args(AskedFor))

@@ -19,7 +19,7 @@ from poweron_services import telemetry
 from poweron_services.cli.advice import UNAVAILABLE, advice
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import print_json, printable, tell
-from poweron_services.client.client_errors import ClientError, NotAWorkflowId
+from poweron_services.client.client_errors import ClientError, ClientErrorCode, NotAWorkflowId
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
@@ -29,17 +29,23 @@ FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
 LOG: Final = "poweron.log"
 
 
-def stop(message: str, exit_code: int = FAILED) -> NoReturn:
-    """End the command with a sentence on stderr, and with `--json` also as an object on stdout."""
+def stop(message: str, exit_code: int = FAILED, *, code: ClientErrorCode | None = None) -> NoReturn:
+    """End the command with a sentence on stderr, and with `--json` also as an object on stdout.
+
+    Args:
+        message: what went wrong, in whole sentences.
+        exit_code: how the command ends.
+        code: what a program can tell it by, where it has one.
+    """
     tell(message, style="bold red")
-    tell_json(message)
+    tell_json(message, code)
     raise typer.Exit(exit_code)
 
 
-def tell_json(message: str) -> None:
+def tell_json(message: str, code: ClientErrorCode | None = None) -> None:
     """What went wrong, for a program, where it asked for JSON."""
     if AS_JSON.get():
-        print_json({"error": printable(message)})
+        print_json({"error": printable(message)} | ({"code": code} if code else {}))
 
 
 def check_id(workflow: str) -> None:
@@ -110,7 +116,7 @@ def _stop_with(error: BaseException) -> NoReturn:
         stop(f"That cannot be asked for: {explain(error)}.", USAGE)
     if isinstance(error, ClientError):
         exit_code = USAGE if error.code == "not_a_workflow_id" else FAILED
-        stop(f"{sentence(error)} {advice(error)}", exit_code)
+        stop(f"{sentence(error)} {advice(error)}", exit_code, code=error.code)
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
         stop(f"{sentence(error)} {UNAVAILABLE}")
     if isinstance(error, PowerOnError):

@@ -101,7 +101,7 @@ WRONG = {
     "no tokens": (["ask", "?", "--max-tokens", "0"], "'0' is not a whole number from 1 to 2,147,483,647."),
     "no price": (["ask", "?", "--max-cost", "-1"], "'-1' is not a number from 0 to 10,000."),
     "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
-    "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' should be a valid integer."),
+    "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' should be a whole number."),
     "no part": (["bench", "--only", "foo"], "'--only': 'foo' is not one of 'ask', 'latency'"),
     "no command": (["cook"], "No such command 'cook'"),
 }
@@ -183,7 +183,7 @@ A_MODEL = (
     "or `scripted:FILE`"
 )
 UNUSABLE = {
-    "POWERON_CONCURRENCY=abc": "'abc' should be a valid integer.",
+    "POWERON_CONCURRENCY=abc": "'abc' should be a whole number.",
     "POWERON_CONCURRENCY=0": "'0' should be greater than or equal to 1.",
     "POWERON_MODEL=gpt": f"'gpt' is no model: {A_MODEL}.",
     "POWERON_MODEL=scripted:": f"'scripted:' is no model: {A_MODEL}.",

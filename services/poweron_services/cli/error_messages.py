@@ -27,6 +27,7 @@ log = structlog.get_logger()
 FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
 
 LOG: Final = "poweron.log"
+_WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
 def stop(message: str, exit_code: int = FAILED, *, code: ClientErrorCode | None = None) -> NoReturn:
@@ -93,7 +94,7 @@ def argument(error: typer.BadParameter) -> str:
     wrong = error.__cause__
     if not isinstance(wrong, ValidationError) or not isinstance(error.param, TyperOption):
         return error.message
-    problem = wrong.errors(include_url=False, include_context=False)[0]
+    problem = wrong.errors(include_url=False)[0]
     wanted = error.param.get_runtime_param()
     bounds = wanted.parameter_info
     if bounds.min is None and bounds.max is None:
@@ -134,7 +135,7 @@ def _stop_with(error: BaseException) -> NoReturn:
 
 def _settings(error: ValidationError) -> str:
     """What is wrong with settings, under the names that they have in the environment."""
-    problems = error.errors(include_url=False, include_context=False)
+    problems = error.errors(include_url=False)
     return "; ".join(f"{_variable('_'.join(map(str, each['loc'])))}: {_plainly(each)}" for each in problems)
 
 
@@ -144,8 +145,11 @@ def _variable(name: str) -> str:
 
 def _plainly(problem: ErrorDetails) -> str:
     """What was given and what is wanted. No secret is told, since no text is wrong for one."""
-    said = problem["msg"].removeprefix("Value error, ").partition(", unable to ")[0]
-    return said.replace("Input", repr(problem["input"]), 1).removesuffix(".")
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"]).removesuffix(".")  # one of ours, which says both
+    if (wanted := _WANTED.get(problem["type"])) is not None:
+        return f"{problem['input']!r} should be {wanted}"
+    return problem["msg"].replace("Input", repr(problem["input"]), 1)
 
 
 def _range(least: float | None, most: float | None) -> str:

@@ -19,9 +19,9 @@ from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.request import RequestIdentity
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
-from poweron_services.client.ask import Asked, File, ask
+from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.connect import Connections, connect
-from poweron_services.client.follow import Outcome, Told
+from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
@@ -31,10 +31,11 @@ RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited
 
 
 async def execute_unified_workflow(
-    request: Asked,
+    request: OpeningRequest,
     *,
     files: Sequence[File] = (),
     settings: Settings | None = None,
+    identity: RequestIdentity | None = None,
     serving: bool = True,
     heard: Callable[[Heard], None] = lambda _: None,
     requested: Callable[[str], None] = lambda _: None,
@@ -46,36 +47,54 @@ async def execute_unified_workflow(
         request: what is asked for; a `RequestRound` follows up on a workflow whose rounds have ended.
         files: documents to hand over beside those that the request names.
         settings: read from the environment if not given.
-        serving: play all roles in this process; else some `poweron serve` must do it.
+        identity: the sender's source and own id of this request, never used before; made up if not given.
+        serving: play all roles in this process; else some other process must do it.
         heard: told of every event as it happens.
         requested: told the workflow's id once the request is in the log.
         progress: told in sentences what is going on around the workflow.
 
     Raises:
-        Unavailable: a server cannot be reached or started.
+        Unavailable: a server cannot be reached or started, or somebody did not do in time what they must.
         Refused: something must be mended first; the message says what. So it is where the workflow that a
             `RequestRound` names is unknown, or one of its rounds still runs.
+            Those of `poweron_services.client.client_errors`, of both kinds, have a code and facts.
     """
     telemetry.configure_for_library()
     async with opened(settings or Settings(), progress) as connections:
-        told = Told(heard, requested, progress)
-        return await run_request(connections, request, files, serving=serving, told=told)
+        return await run_request(
+            connections,
+            request,
+            files,
+            identity=identity or local_identity(),
+            serving=serving,
+            callbacks=Callbacks(heard, requested, untaken=lambda asked: progress(not_taken_yet(asked))),
+            progress=progress,
+        )
 
 
 async def run_request(
-    connections: Connections, request: Asked, files: Sequence[File], *, serving: bool, told: Told
+    connections: Connections,
+    request: OpeningRequest,
+    files: Sequence[File],
+    *,
+    identity: RequestIdentity,
+    serving: bool,
+    callbacks: Callbacks,
+    progress: Callable[[str], None],
 ) -> Outcome:
     """The same over connections that are open already."""
-    asking = partial(ask, connections, request, files, identity=local_identity(), told=told)
-    return await (_served(connections, asking, told) if serving else asking())
+    asking = partial(ask, connections, request, files, identity=identity, callbacks=callbacks)
+    return await (_served(connections, asking, progress) if serving else asking())
 
 
-async def _served(connections: Connections, asking: Callable[[], Coroutine[Any, Any, Outcome]], told: Told) -> Outcome:
+async def _served(
+    connections: Connections, asking: Callable[[], Coroutine[Any, Any, Outcome]], progress: Callable[[str], None]
+) -> Outcome:
     """What comes of asking while this process plays all roles."""
     from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
 
     if names := connections.settings.provided_models:
-        told.progress(f"Loading {' and '.join(names)}…")  # the clients of providers take seconds to import
+        progress(f"Loading {' and '.join(names)}…")  # the clients of providers take seconds to import
     async with open_model(connections.settings) as model:
         served = asyncio.create_task(serve(connections, ROLES, model))
         asked = asyncio.create_task(asking())

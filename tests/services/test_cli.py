@@ -28,7 +28,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_events.topics import EVENTS, PARTITIONS, partition_of
 from poweron_services import telemetry
 from poweron_services.cli import files, output
-from poweron_services.cli.ask_command import Asked, summary
+from poweron_services.cli.ask_command import AskProgress, summary
 from poweron_services.cli.error_messages import sentences
 from poweron_services.cli.main import app
 from poweron_services.client.follow import Outcome
@@ -101,7 +101,7 @@ WRONG = {
     "no tokens": (["ask", "?", "--max-tokens", "0"], "'0' is not a whole number from 1 to 2,147,483,647."),
     "no price": (["ask", "?", "--max-cost", "-1"], "'-1' is not a number from 0 to 10,000."),
     "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
-    "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' should be a valid integer."),
+    "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' should be a whole number."),
     "no part": (["bench", "--only", "foo"], "'--only': 'foo' is not one of 'ask', 'latency'"),
     "no command": (["cook"], "No such command 'cook'"),
 }
@@ -130,7 +130,7 @@ def test_a_mode_is_known_in_any_case_and_the_deprecated_one_says_so(mode: str) -
 
 
 def test_ctrl_c_says_how_the_workflow_stands_at_that_moment() -> None:
-    asked, told = Asked(), Told()
+    asked, told = AskProgress(), Told()
     assert asked.interrupted(serving=True) == "Stopped before anything was asked for."
     asked.requested(told.id)
     for event in (requested(), planned(), cancellation()):
@@ -145,7 +145,7 @@ def test_ctrl_c_says_how_the_workflow_stands_at_that_moment() -> None:
 
 
 def test_the_summary_names_the_models_that_answered_whichever_are_set_here() -> None:
-    asked, told = Asked(), Told()
+    asked, told = AskProgress(), Told()
     hear(asked, told, requested())
     hear(asked, told, asking("gpt-9"))
     hear(asked, told, asking("too-late"))  # superseded: it had no part in it
@@ -163,7 +163,7 @@ def asking(model: str) -> TasksPlanned:
     return planned().model_copy(update={"model_call": CALL.model_copy(update={"model": model})})
 
 
-def hear(asked: Asked, told: Told, event: WorkflowEvent) -> None:
+def hear(asked: AskProgress, told: Told, event: WorkflowEvent) -> None:
     message = told.tell(event).messages[-1]
     partition = partition_of(told.id.encode(), PARTITIONS)
     record = Record(EVENTS.name, partition, len(told.values) - 1, 0, message.key, message.value, {})
@@ -183,7 +183,7 @@ A_MODEL = (
     "or `scripted:FILE`"
 )
 UNUSABLE = {
-    "POWERON_CONCURRENCY=abc": "'abc' should be a valid integer.",
+    "POWERON_CONCURRENCY=abc": "'abc' should be a whole number.",
     "POWERON_CONCURRENCY=0": "'0' should be greater than or equal to 1.",
     "POWERON_MODEL=gpt": f"'gpt' is no model: {A_MODEL}.",
     "POWERON_MODEL=scripted:": f"'scripted:' is no model: {A_MODEL}.",
@@ -278,15 +278,17 @@ JSON_ERRORS = {
     "a server": (["cancel", Told().id, "--json"], 1, "Kafka at 127.0.0.1:1 does not answer"),
     "bytes": (["documents", "\udcff\x1b", "--json"], 2, r"'\udcff\x1b' is not a workflow's id."),
 }
+CODES = {"an id": "not_a_workflow_id", "bytes": "not_a_workflow_id"}
 
 
 @pytest.mark.parametrize("name", JSON_ERRORS)
 def test_a_command_that_fails_says_why_in_json_where_that_is_asked_for(name: str) -> None:
     arguments, code, sentence = JSON_ERRORS[name]
     ended = CliRunner().invoke(app, arguments)
-    (said,) = ended.stdout.splitlines()
-    error = json.loads(said)["error"]
-    assert (ended.exit_code, json.loads(said), error[: len(sentence)]) == (code, {"error": error}, sentence)
+    (said,) = map(json.loads, ended.stdout.splitlines())
+    error = said["error"]
+    assert said == {"error": error} | ({"code": CODES[name]} if name in CODES else {})
+    assert (ended.exit_code, error[: len(sentence)]) == (code, sentence)
     assert error in ended.stderr
     plain = CliRunner().invoke(app, arguments[:-1])
     assert (plain.exit_code, plain.stdout) == (code, "")
@@ -467,7 +469,7 @@ def test_help_needs_nothing_heavy() -> None:
 
 
 def test_a_person_is_told_what_their_own_workflow_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = Asked()
+    asked = AskProgress()
     asked.workflow_id = "mine"
     asked.waits("another", "plan", "ollama:x cannot be reached.")
     asked.waits("mine", "plan", "openai:test has trouble of its own (500): Out of order.")

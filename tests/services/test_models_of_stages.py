@@ -15,13 +15,13 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.request import RequestWorkflow
 from poweron_projections.connection import Pool
 from poweron_services.client.connect import Connections
-from poweron_services.client.follow import Told
+from poweron_services.client.follow import Callbacks
 from poweron_services.config import Settings
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.models.staged import StagedModel
-from poweron_services.standalone import run_request
+from poweron_services.standalone import local_identity, run_request
 from poweron_services.wiring import build_model, open_model
 
 
@@ -56,8 +56,10 @@ async def test_whoever_asks_is_told_that_clients_of_providers_are_loaded(
             connections,
             RequestWorkflow(prompt="?"),
             [],
+            identity=local_identity(),
             serving=True,
-            told=Told(heard=lambda _: None, requested=lambda _: None, progress=told.append),
+            callbacks=Callbacks(),
+            progress=told.append,
         )
     assert told == said
 

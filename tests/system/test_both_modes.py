@@ -14,9 +14,9 @@ from poweron_events.event import Event
 from poweron_projections import reader
 from poweron_projections.entries import HistoryEntry
 from poweron_projections.verify import verify
-from poweron_services.client.ask import File
-from poweron_services.client.follow import Told
-from poweron_services.standalone import run_request
+from poweron_services.client.ask import File, ask
+from poweron_services.client.follow import Callbacks
+from poweron_services.standalone import local_identity
 from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
@@ -30,12 +30,12 @@ def model() -> Clumsy:
 async def run(service: Connections, name: str, mode: str) -> tuple[Course, list[Event], list[Any]]:
     """The course of a request, its accepted events and its history as Postgres has it."""
     heard: list[Heard] = []
-    outcome = await run_request(
+    outcome = await ask(
         service,
         RequestWorkflow(prompt=REQUESTS[name].prompt, workflow_mode=mode),
         [File(*file) for file in REQUESTS[name].files],
-        serving=False,
-        told=Told(heard=heard.append, requested=lambda _: None, progress=lambda _: None),
+        identity=local_identity(),
+        callbacks=Callbacks(heard.append),
     )
     accepted = [each.event for each in heard if each.event is not None and each.verdict == "accepted"]
     rows = await reader.history(service.pool, outcome.workflow_id)

@@ -11,11 +11,11 @@ from commands import NOBODY, Ended, Shell, ended, told
 
 from builders import Told, refused, requested
 from poweron_events import topics
-from poweron_events.errors import Unavailable, Unserved
 from poweron_events.request import Requester
 from poweron_projections.verify import verify
 from poweron_services.client import follow
 from poweron_services.client.cancel import cancel
+from poweron_services.client.client_errors import NobodyServes, RowsBehind
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.standalone import local_identity
 from poweron_services.wiring import Connections
@@ -102,22 +102,22 @@ class TestActions:
 async def test_a_cancellation_that_nobody_takes_is_left_standing(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "SOON", 0.2)
+    monkeypatch.setattr(follow, "HINT_AFTER", {"cancellation": 0.2})
     monkeypatch.setattr(follow, "TAKEN_WITHIN", 1.0)
     running, said = Told().tell(requested()), list[str]()
     await connections.log.append(topics.EVENTS.name, running.messages)
 
-    with pytest.raises(Unserved, match=r"Nobody has taken the cancellation within 1 s\. It stands"):
+    with pytest.raises(NobodyServes, match=r"Nobody has taken the cancellation within 1 s\. It stands"):
         await cancel(
             connections,
             running.id,
             reason="",
             requester=Requester(name="Ada"),
             identity=local_identity(),
-            told=follow.Told(lambda *_: None, said.append, said.append),
+            callbacks=follow.Callbacks(requested=said.append, untaken=said.append),
         )
 
-    assert "start `poweron serve` on these servers" in said[1]
+    assert said == [running.id, "cancellation"]
     assert sum((await connections.log.ends(topics.REQUESTS.name)).values()) == 1
 
 
@@ -127,5 +127,5 @@ async def test_an_answer_that_the_rows_do_not_hold_is_said_to_be_in_the_log(
     """Of an end, of a refusal and of an approval alike."""
     monkeypatch.setattr(follow, "PROJECTED_WITHIN", 0.1)
     workflow = Told().tell(requested(), refused()).workflow
-    with pytest.raises(Unavailable, match=f"The answer is in the log of workflow {workflow.id}, but the rows in"):
-        await follow.projected(connections, 0, workflow)
+    with pytest.raises(RowsBehind, match=f"The answer is in the log of workflow {workflow.id}, but the rows in"):
+        await follow.wait_for_rows(connections, 0, workflow)

@@ -17,12 +17,13 @@ from reportlab.pdfgen.canvas import Canvas
 from servers import Pair
 
 from poweron_events import RequestCancellation, RequestWorkflow, encode_request, topics
-from poweron_events.errors import Unserved
 from poweron_events.log import Message
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_services.client import ask, follow
+from poweron_events.request import RequestIdentity, workflow_id
+from poweron_services.client import follow
+from poweron_services.client.ask import ask
+from poweron_services.client.client_errors import NobodyServes
 from poweron_services.config import Settings
-from poweron_services.standalone import run_request
 from poweron_services.wiring import Connections, connect
 
 pytestmark = [pytest.mark.system]
@@ -167,15 +168,20 @@ async def connections(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path
 async def test_a_request_that_nobody_takes_is_left_standing(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ask, "PATIENCE", 0.2)
+    monkeypatch.setattr(follow, "HINT_AFTER", {"request": 0.2})
     monkeypatch.setattr(follow, "TAKEN_WITHIN", 1.0)
-    said: list[str] = []
-    telling = follow.Told(lambda *_: None, said.append, said.append)
+    said, identity = list[str](), RequestIdentity(source="/crm", id="1")
 
-    with pytest.raises(Unserved, match="Nobody has taken the request within 1 s"):
-        await run_request(connections, RequestWorkflow(prompt="Write it."), (), serving=False, told=telling)
+    with pytest.raises(NobodyServes, match="Nobody has taken the request within 1 s"):
+        await ask(
+            connections,
+            RequestWorkflow(prompt="Write it."),
+            (),
+            identity=identity,
+            callbacks=follow.Callbacks(requested=said.append, untaken=said.append),
+        )
 
-    assert "start `poweron serve` on these servers" in said[1]
+    assert said == [workflow_id(identity.source, identity.id), "request"]
     assert sum((await connections.log.ends(topics.REQUESTS.name)).values()) == 1
 
 

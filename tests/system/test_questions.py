@@ -7,10 +7,10 @@ from questions import QUESTIONS, UNANSWERABLE, Ask
 
 from poweron_events import RequestWorkflow
 from poweron_projections.verify import verify
-from poweron_services.client.ask import File
-from poweron_services.client.follow import Told
+from poweron_services.client.ask import File, ask
+from poweron_services.client.follow import Callbacks
 from poweron_services.models.builtin import BuiltinModel
-from poweron_services.standalone import run_request
+from poweron_services.standalone import local_identity
 from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
@@ -27,12 +27,12 @@ def model() -> BuiltinModel:
 async def _answer(service: Connections, asked: Ask) -> str:
     path = asked.path
     assert path is not None
-    outcome = await run_request(
+    outcome = await ask(
         service,
         RequestWorkflow(prompt=asked.question),
         [File(path.name, path.read_bytes())],
-        serving=False,
-        told=Told(heard=lambda *_: None, requested=lambda _: None, progress=lambda _: None),
+        identity=local_identity(),
+        callbacks=Callbacks(),
     )
     assert outcome.status == "completed"
     return outcome.message

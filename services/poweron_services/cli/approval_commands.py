@@ -3,7 +3,6 @@
 import asyncio
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import orjson
 import typer
@@ -11,24 +10,17 @@ from pydantic import JsonValue
 from rich.console import Console
 from rich.text import Text
 
-from poweron_events.client import Heard
-from poweron_events.errors import Refused
-from poweron_events.execution import ApprovalDenied, ApprovalGranted
-from poweron_events.request import Requester, RequestRefused
+from poweron_events.request import Requester
 from poweron_projections import reader
-from poweron_projections.entries import ApprovalEntry, DocumentEntry, EventEntry
+from poweron_projections.entries import ApprovalEntry, DocumentEntry
 from poweron_projections.projector import catch_up
 from poweron_services.cli.error_messages import FAILED, USAGE, check_id, check_reason, sentences, settled, stop
-from poweron_services.cli.event_lines import commands
+from poweron_services.cli.event_lines import commands, tell_untaken
 from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, printable, stderr, stdout, tell, utc
-from poweron_services.client.approve import answer
-from poweron_services.client.connect import Connections
-from poweron_services.client.follow import Told, standing
+from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval
+from poweron_services.client.follow import Callbacks
 from poweron_services.config import Settings
-from poweron_services.decider.approval import by_whom
 from poweron_services.standalone import local_identity, local_user, opened
-
-Decision = Literal["approve", "deny"]
 
 
 @sentences()
@@ -106,71 +98,35 @@ def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> 
             stop("The reason is empty. Say why the action must not run.", USAGE)
         sent: list[str] = []
         try:
-            heard = asyncio.run(_decide(settled(), workflow, decision, reason, sent))
+            outcome = asyncio.run(_decide(settled(), workflow, decision, reason, sent))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_interrupted(workflow, sent=bool(sent))) from None
-        refused = heard.event if isinstance(heard.event, RequestRefused) else None
-        status = "refused" if refused else "approved" if decision == "approve" else "denied"
         if as_json:
-            detail = refused.detail if refused else ""
-            print_json({"workflowId": workflow, "status": status, "detail": detail})
-        elif refused:
-            stdout.print(f"Nothing was decided in workflow {workflow}. {printable(refused.detail)}")
+            print_json({"workflowId": workflow, "status": outcome.status, "detail": outcome.detail})
         else:
-            stdout.print(f"The action is {status}. Workflow {workflow} goes on; `poweron watch {workflow}` shows how.")
-    raise typer.Exit(FAILED if refused else 0)
+            stdout.print(_sentence(outcome))
+    raise typer.Exit(FAILED if outcome.status == "refused" else 0)
 
 
-async def _decide(settings: Settings, workflow: str, decision: Decision, reason: str, sent: list[str]) -> Heard:
+async def _decide(
+    settings: Settings, workflow: str, decision: Decision, reason: str, sent: list[str]
+) -> ApprovalOutcome:
     async with opened(settings, tell) as connections:
-        asked = await _asked(connections, workflow)
-        stderr.print(shown(asked, await reader.documents(connections.pool, workflow), _width(stderr)))
-        told = Told(lambda _: None, sent.append, tell)
+        waiting = await waiting_approval(connections, workflow)
+        stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
         return await answer(
             connections,
-            asked,
-            decision=decision,
-            reason=reason,
-            approver=Requester(name=local_user()),
+            answer_to(waiting, decision, reason=reason, approver=Requester(name=local_user())),
             identity=local_identity(),
-            told=told,
+            callbacks=Callbacks(requested=sent.append, untaken=tell_untaken),
         )
 
 
-async def _asked(connections: Connections, workflow_id: str) -> ApprovalEntry:
-    """What the workflow asks a person, by rows that are as far as the log.
-
-    Raises:
-        Refused: there is no such workflow, or nothing of it waits for an approval.
-        Unavailable: the log or Postgres cannot be reached.
-    """
-    await standing(connections, workflow_id)
-    found = await reader.approvals(connections.pool, workflow_id)
-    if not found:
-        became = await _became(connections, workflow_id)
-        raise Refused(
-            f"Nothing in workflow {workflow_id} waits for an approval.{became} `poweron approvals` lists all that does"
-        )
-    return found[0]
-
-
-async def _became(connections: Connections, workflow_id: str) -> str:
-    """What became of the last thing in the workflow that waited, as a sentence; empty if nothing ever did."""
-    last, seq = None, -1
-    while page := await reader.events(connections.pool, workflow_id, after_seq=seq):
-        last, seq = next((each for each in reversed(page) if _answers(each)), last), page[-1].seq
-    if last is None:
-        return ""
-    answer = (ApprovalGranted if last.type == ApprovalGranted.TYPE else ApprovalDenied).model_validate(last.data)
-    what, when = f"Step {answer.step} of task {answer.task} in round {answer.round}", f"{utc(last.time)} (UTC)"
-    if answer.request is None:
-        return f" {what} expired at {when}, which counts as denied."
-    how = "approved" if isinstance(answer, ApprovalGranted) else "denied"
-    return f" {what} was {how} by {by_whom(answer.requester)} at {when}."
-
-
-def _answers(event: EventEntry) -> bool:
-    return event.verdict == "accepted" and event.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE)
+def _sentence(outcome: ApprovalOutcome) -> str:
+    id_ = outcome.workflow_id
+    if outcome.status == "refused":
+        return f"Nothing was decided in workflow {id_}. {printable(outcome.detail)}"
+    return f"The action is {outcome.status}. Workflow {id_} goes on; `poweron watch {id_}` shows how."
 
 
 def _interrupted(workflow: str, *, sent: bool) -> str:

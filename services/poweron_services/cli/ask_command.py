@@ -17,19 +17,19 @@ from poweron_services import telemetry
 from poweron_services.cli import files
 from poweron_services.cli.context import NOTHING_YET
 from poweron_services.cli.error_messages import CANCELLED, FAILED, USAGE, check_id, sentences, settled, stop
-from poweron_services.cli.event_lines import STYLES, Narrator, size
+from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
 from poweron_services.cli.output import one_line, print_json, printable, stderr, stdout, tell
 from poweron_services.client.ask import File, follow_up
-from poweron_services.client.follow import Outcome, Told
+from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings, wrong_language
-from poweron_services.standalone import opened, run_request
+from poweron_services.standalone import local_identity, opened, run_request
 
 EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
 OUTPUT = Path("poweron-output")
 Shown = list[dict[str, Any]]
 
 
-class Asked:
+class AskProgress:
     """The workflow that was asked for, once it stands, which models worked on it, and how its round ended."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Ask, follow, print; ends with the exit code of the outcome."""
-    asked = Asked()
+    asked = AskProgress()
     with sentences():
         _check(prompt, language, workflow, output)
         settings = settled(telemetry.Waiting(asked.waits))
@@ -146,12 +146,19 @@ async def _ask(
     output: Path | None,
     *,
     serving: bool,
-    asked: Asked,
+    asked: AskProgress,
 ) -> tuple[Outcome, Shown]:
     async with opened(settings, tell) as connections:
-        told = Told(asked.heard, asked.requested, tell)
         asking = request if workflow is None else await follow_up(connections, request, workflow)
-        outcome = await run_request(connections, asking, handed_over, serving=serving, told=told)
+        outcome = await run_request(
+            connections,
+            asking,
+            handed_over,
+            identity=local_identity(),
+            serving=serving,
+            callbacks=Callbacks(asked.heard, asked.requested, tell_untaken),
+            progress=tell,
+        )
         folder = output or OUTPUT / outcome.workflow_id
         return outcome, await files.write(connections, outcome.workflow_id, outcome.documents, folder)
 

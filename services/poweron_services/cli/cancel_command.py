@@ -7,10 +7,10 @@ import typer
 from poweron_events.request import Requester
 from poweron_services.cli.context import NOTHING_YET
 from poweron_services.cli.error_messages import FAILED, check_id, check_reason, sentences, settled
-from poweron_services.cli.event_lines import Narrator
+from poweron_services.cli.event_lines import Narrator, tell_untaken
 from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
 from poweron_services.client.cancel import cancel
-from poweron_services.client.follow import Outcome, Told
+from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings
 from poweron_services.standalone import local_identity, local_user, opened
 
@@ -41,7 +41,7 @@ async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str
             reason=reason,
             requester=Requester(name=local_user()),
             identity=local_identity(),
-            told=Told(Narrator(), sent.append, tell),
+            callbacks=Callbacks(Narrator(), sent.append, tell_untaken),
         )
 
 

@@ -16,8 +16,10 @@ from poweron_events.errors import PowerOnError, Unavailable, Unserved
 from poweron_events.request import MAX_REASON
 from poweron_events.validation_messages import explain
 from poweron_services import telemetry
+from poweron_services.cli.advice import UNAVAILABLE, advice
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import print_json, printable, tell
+from poweron_services.client.client_errors import ClientError, ClientErrorCode, NotAWorkflowId
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
@@ -25,28 +27,36 @@ log = structlog.get_logger()
 FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
 
 LOG: Final = "poweron.log"
-WHERE: Final = (
-    "POWERON_KAFKA and POWERON_POSTGRES say where they are; without these settings PowerOn starts both on this machine."
-)
+_WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
-def stop(message: str, code: int = FAILED) -> NoReturn:
-    """End the command with a sentence on stderr, and with `--json` also as an object on stdout."""
+def stop(message: str, exit_code: int = FAILED, *, code: ClientErrorCode | None = None) -> NoReturn:
+    """End the command with a sentence on stderr, and with `--json` also as an object on stdout.
+
+    Args:
+        message: what went wrong, in whole sentences.
+        exit_code: how the command ends.
+        code: what a program can tell it by, where it has one.
+    """
     tell(message, style="bold red")
-    tell_json(message)
-    raise typer.Exit(code)
+    tell_json(message, code)
+    raise typer.Exit(exit_code)
 
 
-def tell_json(message: str) -> None:
+def tell_json(message: str, code: ClientErrorCode | None = None) -> None:
     """What went wrong, for a program, where it asked for JSON."""
     if AS_JSON.get():
-        print_json({"error": printable(message)})
+        print_json({"error": printable(message)} | ({"code": code} if code else {}))
 
 
 def check_id(workflow: str) -> None:
-    """End the command where that cannot be the id of a workflow."""
+    """Refuse what cannot be the id of a workflow, before anything is opened.
+
+    Raises:
+        NotAWorkflowId: so it is.
+    """
     if not is_uuid(workflow):
-        stop(f"{workflow!r} is not a workflow's id. `poweron workflows` lists them.", USAGE)
+        raise NotAWorkflowId(workflow)
 
 
 def check_reason(reason: str) -> None:
@@ -84,7 +94,7 @@ def argument(error: typer.BadParameter) -> str:
     wrong = error.__cause__
     if not isinstance(wrong, ValidationError) or not isinstance(error.param, TyperOption):
         return error.message
-    problem = wrong.errors(include_url=False, include_context=False)[0]
+    problem = wrong.errors(include_url=False)[0]
     wanted = error.param.get_runtime_param()
     bounds = wanted.parameter_info
     if bounds.min is None and bounds.max is None:
@@ -105,8 +115,11 @@ def _stop_with(error: BaseException) -> NoReturn:
         stop(f"A setting cannot be used: {_settings(error)}.", USAGE)
     if isinstance(error, ValidationError):
         stop(f"That cannot be asked for: {explain(error)}.", USAGE)
+    if isinstance(error, ClientError):
+        exit_code = USAGE if error.code == "not_a_workflow_id" else FAILED
+        stop(f"{sentence(error)} {advice(error)}", exit_code, code=error.code)
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
-        stop(f"{sentence(error)} `poweron status` tells which server answers. {WHERE}")
+        stop(f"{sentence(error)} {UNAVAILABLE}")
     if isinstance(error, PowerOnError):
         stop(sentence(error))
     if isinstance(error, OSError) and error.filename is not None:
@@ -122,7 +135,7 @@ def _stop_with(error: BaseException) -> NoReturn:
 
 def _settings(error: ValidationError) -> str:
     """What is wrong with settings, under the names that they have in the environment."""
-    problems = error.errors(include_url=False, include_context=False)
+    problems = error.errors(include_url=False)
     return "; ".join(f"{_variable('_'.join(map(str, each['loc'])))}: {_plainly(each)}" for each in problems)
 
 
@@ -132,8 +145,11 @@ def _variable(name: str) -> str:
 
 def _plainly(problem: ErrorDetails) -> str:
     """What was given and what is wanted. No secret is told, since no text is wrong for one."""
-    said = problem["msg"].removeprefix("Value error, ").partition(", unable to ")[0]
-    return said.replace("Input", repr(problem["input"]), 1).removesuffix(".")
+    if problem["type"] == "value_error":
+        return str(problem["ctx"]["error"]).removesuffix(".")  # one of ours, which says both
+    if (wanted := _WANTED.get(problem["type"])) is not None:
+        return f"{problem['input']!r} should be {wanted}"
+    return problem["msg"].replace("Input", repr(problem["input"]), 1)
 
 
 def _range(least: float | None, most: float | None) -> str:

@@ -31,7 +31,10 @@ from poweron_events.request import (
 )
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
-from poweron_services.cli.output import print_beside, stderr
+from poweron_services.cli import advice
+from poweron_services.cli.output import print_beside, stderr, tell
+from poweron_services.client.client_errors import AskedFor
+from poweron_services.client.follow import not_taken_yet
 from poweron_services.decider.approval import by_whom
 
 Line = tuple[str, str]
@@ -158,6 +161,11 @@ def tell_how_to_answer(workflow_id: str) -> None:
     """Each command on a line of its own, which no terminal shortens: they are there to be copied."""
     for command in commands(workflow_id):
         stderr.print(Text(f"{'':<{PLACE}}{command}"), soft_wrap=True)
+
+
+def tell_untaken(asked: AskedFor) -> None:
+    """Nobody has taken what was sent: maybe nobody serves."""
+    tell(f"{not_taken_yet(asked)} {advice.untaken(asked)}")
 
 
 def _by(answer: ApprovalGranted | ApprovalDenied) -> str:

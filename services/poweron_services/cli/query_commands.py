@@ -20,12 +20,13 @@ from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_projections.projector import catch_up
 from poweron_services.cli import files
-from poweron_services.cli.error_messages import check_id, sentences, settled, stop
+from poweron_services.cli.error_messages import check_id, sentences, settled
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.standard_streams import abandoned
+from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
-from poweron_services.client.follow import PATIENCE
+from poweron_services.client.follow import HINT_AFTER
 from poweron_services.standalone import opened
 
 PAGE = 500  # records fetched at a time
@@ -55,11 +56,12 @@ def _with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
 
 def _expect(found: bool, workflow: str) -> None:
     if not found:
-        stop(f"There is no workflow {workflow}. `poweron workflows` lists those there are.")
+        raise UnknownWorkflow(workflow)
 
 
+QUIET = HINT_AFTER["request"]  # seconds without any event until the user is told that nobody may be serving
 NOTHING_HAPPENS = (
-    f"Nothing has happened for {PATIENCE:g} s. If no `poweron serve` and no `poweron ask` runs on these servers, "
+    f"Nothing has happened for {QUIET:g} s. If no `poweron serve` and no `poweron ask` runs on these servers, "
     "nobody does the work: start one."
 )
 
@@ -232,7 +234,7 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
                 if records[-1].offset + 1 >= end and not watching.workflow.is_open:
                     break
                 if watching.workflow.phase != "approve":
-                    watching.hint = asyncio.get_running_loop().call_later(PATIENCE, tell, NOTHING_HAPPENS)
+                    watching.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
         _expect(watching.workflow.seq > 0, workflow_id)
 
 
@@ -240,7 +242,7 @@ class _Watching:
     """A workflow, folded as its events come."""
 
     def __init__(self, workflow_id: str, heard: Callable[[Heard], None]) -> None:
-        self.hint = asyncio.get_running_loop().call_later(PATIENCE, tell, NOTHING_HAPPENS)
+        self.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
         self.workflow = Workflow(workflow_id)
         self._heard = heard
 

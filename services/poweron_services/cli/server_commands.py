@@ -11,7 +11,8 @@ from poweron_events.errors import PowerOnError
 from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded
-from poweron_services.cli.error_messages import FAILED, WHERE, sentence, sentences, settled
+from poweron_services.cli.advice import WHERE
+from poweron_services.cli.error_messages import FAILED, sentence, sentences, settled
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
 

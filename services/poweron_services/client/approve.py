@@ -1,55 +1,115 @@
-"""Approve or deny: answer the question whether an action may run, and hear whether the answer was taken."""
+"""Approve or deny: find the question whether an action may run, answer it, and hear whether the answer was taken."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Literal
 
-from poweron_events.client import Heard
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
-from poweron_events.request import RequestApproval, Requester, RequestIdentity
-from poweron_projections.entries import ApprovalEntry
+from poweron_events.request import RefusalReason, RequestApproval, Requester, RequestIdentity, RequestRefused
+from poweron_projections import reader
+from poweron_projections.entries import ApprovalEntry, EventEntry
+from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
-from poweron_services.client.follow import TAKEN_WITHIN, Following, Told, answered, standing
+from poweron_services.client.follow import Callbacks, send_and_wait
+from poweron_services.client.workflow_snapshot import read_snapshot
+
+Decision = Literal["approve", "deny"]
 
 
-async def answer(
-    connections: Connections,
-    asked: ApprovalEntry,
-    *,
-    decision: Literal["approve", "deny"],
-    reason: str,
-    approver: Requester,
-    identity: RequestIdentity,
-    told: Told,
-) -> Heard:
-    """Approve or deny exactly what was shown; the record that says whether the answer was taken.
+@dataclass(frozen=True, slots=True)
+class ApprovalOutcome:
+    """What came of an answer."""
+
+    workflow_id: str
+    status: Literal["approved", "denied", "refused"]
+    refusal: RefusalReason | None = None
+    """Why the answer was refused; None where it was taken."""
+    detail: str = ""
+    """The same as a sentence."""
+
+
+async def waiting_approval(connections: Connections, workflow_id: str) -> ApprovalEntry:
+    """The action of the workflow that waits for a person, by rows that are as far as the log.
 
     Raises:
-        Refused: there is no such workflow.
-        Unavailable: a server cannot be reached.
-        Unserved: nobody serves; the answer stands.
+        NotAWorkflowId: that cannot be the id of a workflow.
+        UnknownWorkflow: there is no such workflow.
+        NothingToApprove: nothing of it waits for a person; with what became of the last thing that did.
+        Unavailable: the log or Postgres cannot be reached.
     """
-    found = await standing(connections, asked.workflow_id)
-    place = {name: getattr(asked, name) for name in ("round", "task", "attempt", "step")}
-    request = RequestApproval(
+    await read_snapshot(connections, workflow_id)
+    found = await reader.approvals(connections.pool, workflow_id)
+    if not found:
+        raise NothingToApprove(workflow_id, await _last_answer(connections, workflow_id))
+    return found[0]
+
+
+def answer_to(entry: ApprovalEntry, decision: Decision, *, reason: str, approver: Requester) -> RequestApproval:
+    """The answer to exactly what was shown: it names the step and the hash of its parameters."""
+    place = {name: getattr(entry, name) for name in ("round", "task", "attempt", "step")}
+    return RequestApproval(
         **place,
-        workflow_id=asked.workflow_id,
-        parameters_sha256=asked.parameters_sha256,
+        workflow_id=entry.workflow_id,
+        parameters_sha256=entry.parameters_sha256,
         decision=decision,
         reason=reason,
         requester=approver,
     )
-    following = FollowingApproval(asked.workflow_id, told, news=found.position)
-    return await answered(connections, request, identity=identity, found=found, following=following)
 
 
-class FollowingApproval(Following):
-    """An answer that is followed until it is taken or refused."""
+async def answer(
+    connections: Connections, request: RequestApproval, *, identity: RequestIdentity, callbacks: Callbacks
+) -> ApprovalOutcome:
+    """Send an answer and follow it until it is taken or refused.
 
-    def _takes(self, heard: Heard) -> bool:
-        """Whether somebody has answered: that the workflow waits tells nothing."""
-        return isinstance(heard.event, ApprovalGranted | ApprovalDenied) and heard.verdict == "accepted"
+    Args:
+        connections: where to.
+        request: the answer, which names what it is about; `answer_to` makes one from what was shown.
+        identity: the sender's source and own id of this answer, never used before.
+        callbacks: who is told of what happens meanwhile.
 
-    def _standing(self) -> str:
-        return (
-            f"Nobody has taken the answer within {TAKEN_WITHIN:g} s. It stands: as soon as a `poweron serve` "
-            f"runs on these servers, it is judged, and `poweron watch {self._id}` shows what comes of it."
-        )
+    Raises:
+        NotAWorkflowId: that cannot be the id of a workflow.
+        UnknownWorkflow: there is no such workflow.
+        NobodyServes: nobody has taken the answer; it stands.
+        RowsBehind: the answer was taken or refused, which is in the log only.
+        Unavailable: a server cannot be reached.
+    """
+    found = await read_snapshot(connections, request.workflow_id)
+    heard = await send_and_wait(connections, request, found, identity=identity, callbacks=callbacks)
+    if isinstance(heard.event, RequestRefused):
+        return ApprovalOutcome(request.workflow_id, "refused", heard.event.reason, heard.event.detail)
+    return ApprovalOutcome(request.workflow_id, "approved" if request.decision == "approve" else "denied")
+
+
+async def _last_answer(connections: Connections, workflow_id: str) -> LastAnswer | None:
+    """What became of the last action that waited; None if none was ever answered."""
+    last = None
+    async with aclosing(_records(connections, workflow_id)) as records:
+        async for record in records:
+            if record.verdict == "accepted" and record.type in (ApprovalGranted.TYPE, ApprovalDenied.TYPE):
+                last = record
+    return None if last is None else _told(last)
+
+
+async def _records(connections: Connections, workflow_id: str) -> AsyncGenerator[EventEntry, None]:
+    """All records of the workflow, oldest first."""
+    seq = -1
+    while page := await reader.events(connections.pool, workflow_id, after_seq=seq):
+        for record in page:
+            yield record
+        seq = page[-1].seq
+
+
+def _told(record: EventEntry) -> LastAnswer:
+    event = (ApprovalGranted if record.type == ApprovalGranted.TYPE else ApprovalDenied).model_validate(record.data)
+    expired, granted = event.request is None, isinstance(event, ApprovalGranted)
+    return LastAnswer(
+        round=event.round,
+        task=event.task,
+        step=event.step,
+        status="expired" if expired else "approved" if granted else "denied",
+        approver=None if expired else event.requester,
+        time=record.time,
+    )

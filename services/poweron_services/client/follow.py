@@ -1,16 +1,15 @@
-"""Following a request to its answer: who is told what, how long nobody is waited for, and what came of it."""
+"""Following what was sent to its answer: who is called back, how long nobody is waited for, and what came of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from typing import Final
 
-from poweron_events import topics
 from poweron_events.client import Heard, hear, send
-from poweron_events.codec import is_uuid
-from poweron_events.errors import Refused, Unavailable, Unserved
+from poweron_events.errors import Unavailable
 from poweron_events.event import DocumentRef
-from poweron_events.fold.partial import Stub
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.state import Ending, Workflow
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.request import (
@@ -21,33 +20,33 @@ from poweron_events.request import (
     RequestIdentity,
     RequestRefused,
 )
-from poweron_projections import reader, snapshots
-from poweron_projections.projector import catch_up
+from poweron_projections import snapshots
+from poweron_services.client.client_errors import AskedFor, NobodyServes, RoundOverdue, RowsBehind
 from poweron_services.client.connect import Connections
+from poweron_services.client.workflow_snapshot import WorkflowSnapshot
 
 POSITION_PERIOD = 0.02  # seconds between looks at the projector's position
-PATIENCE = 10.0  # seconds without any event until the user is told that nobody may be serving
-SOON = 2.0  # seconds until the same is told of what whoever serves does at once
+HINT_AFTER: Final[Mapping[AskedFor, float]] = {"request": 10.0, "cancellation": 2.0, "answer": 2.0}
+"""Seconds until it is told that nobody has taken it; who serves takes a cancellation or an answer at once."""
 TAKEN_WITHIN = 60.0  # seconds until nobody is waited for any longer
 GRACE = 60.0  # seconds after a round's deadline until its end is not waited for any longer
 PROJECTED_WITHIN = 60.0  # seconds from the last event until it must be in the rows
 
-NOBODY_YET = (
-    "Nobody has taken the request yet. It is in the log and is carried out as soon as somebody serves: "
-    "start `poweron serve` on these servers, if none runs there. Ctrl-C stops waiting, and the request stands."
-)
+
+def _ignore(_: object) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Who is told what while a workflow runs."""
+class Callbacks:
+    """Who is told what while an answer is waited for. Each is called in the event loop, and must not block it."""
 
-    heard: Callable[[Heard], None]
+    heard: Callable[[Heard], None] = _ignore
     """Every event as it happens."""
-    requested: Callable[[str], None]
-    """The workflow's id, once the request is in the log: it stands from now on."""
-    progress: Callable[[str], None]
-    """In sentences, what is going on around the workflow."""
+    requested: Callable[[str], None] = _ignore
+    """The workflow's id, once what was sent is in the log: it stands from now on."""
+    untaken: Callable[[AskedFor], None] = _ignore
+    """What was sent, once, where nobody has taken it for `HINT_AFTER`: maybe nobody serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,125 +58,46 @@ class Outcome:
     message: str
     documents: tuple[DocumentRef, ...]
     totals: Totals
+    """Of the round: its steps, tokens and costs."""
     duration_ms: int
+    """From sending the request until the rows hold the answer."""
     round: int | None = None
     """The round that ended; None where the request was refused."""
     refusal: RefusalReason | None = None
     """Why the request was refused; None where it was taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a workflow stands, by rows that were as far as the log."""
-
-    stub: Stub
-    position: int
-    """The offset from which on everything about the workflow is news."""
-
-    @property
-    def last_round(self) -> int:
-        return len(self.stub.openings)
-
-    @property
-    def before_last_round(self) -> Workflow:
-        return self.stub.before(self.last_round)
-
-    @property
-    def after_last_round(self) -> Workflow:
-        return self.stub.before(self.last_round + 1)
+def not_taken_yet(asked: AskedFor) -> str:
+    """The sentence for `Callbacks.untaken`, to which a door adds how somebody comes to serve."""
+    return f"Nobody has taken the {asked} yet. It is in the log and is carried out as soon as somebody serves."
 
 
-async def standing(connections: Connections, workflow_id: str) -> Standing:
-    """How the workflow stands now.
+class RequestWaiter:
+    """Waits for the answer to what was sent, but not for ever."""
 
-    Raises:
-        Refused: there is no such workflow.
-        Unavailable: the log or Postgres cannot be reached.
-    """
-    if not is_uuid(workflow_id):
-        raise Refused(f"{workflow_id!r} is not a workflow's id. `poweron workflows` lists them")
-    name = topics.EVENTS.name
-    partition = connections.log.partition_of(name, workflow_id.encode())
-    await catch_up(connections.log, connections.pool, {partition: (await connections.log.ends(name))[partition]})
-    position, stubs = await snapshots.look_up(connections.pool, partition, [workflow_id])
-    stub = stubs.get(workflow_id)
-    if stub is None or not stub.openings:
-        raise Refused(f"There is no workflow {workflow_id}. `poweron workflows` lists those there are")
-    return Standing(stub, position)
-
-
-async def at_rest(connections: Connections, workflow_id: str) -> Standing:
-    """The same for a workflow that can be followed up on.
-
-    Raises:
-        Refused: there is no such workflow, or a round of it still runs.
-        Unavailable: the log or Postgres cannot be reached.
-    """
-    found = await standing(connections, workflow_id)
-    if found.stub.is_open:
-        waits = await reader.approvals(connections.pool, workflow_id)
-        answers = (
-            f"It waits for an approval, which `poweron approve {workflow_id}` and `poweron deny {workflow_id}` answer. "
-        )
-        raise Refused(
-            f"Round {found.last_round} of workflow {workflow_id} is still running. {answers if waits else ''}"
-            f"`poweron watch {workflow_id}` follows it to its end, `poweron cancel {workflow_id}` cancels it; "
-            "then ask again"
-        )
-    return found
-
-
-async def projected(connections: Connections, partition: int, workflow: Workflow) -> None:
-    """Wait until the rows hold the workflow's last event."""
-    try:
-        async with asyncio.timeout(PROJECTED_WITHIN):
-            while await _position(connections, partition) <= workflow.last:  # noqa: ASYNC110 - Postgres tells nobody
-                await asyncio.sleep(POSITION_PERIOD)
-    except TimeoutError as error:
-        raise Unavailable(
-            f"The answer is in the log of workflow {workflow.id}, but the rows in Postgres do not hold it after "
-            f"{PROJECTED_WITHIN:g} s. `poweron events {workflow.id}` brings them there and shows it."
-        ) from error
-
-
-async def _position(connections: Connections, partition: int) -> int:
-    with suppress(Unavailable):
-        return (await snapshots.positions(connections.pool)).get(partition, 0)
-    return 0
-
-
-class Following:
-    """A request that is followed to its answer, but not for ever."""
-
-    def __init__(self, workflow_id: str, told: Told, *, news: int = 0) -> None:
+    def __init__(self, workflow_id: str, asked: AskedFor, callbacks: Callbacks, *, news: int = 0) -> None:
         """`news` is the offset from which on events are told; those before only say how the workflow stands."""
         self._id = workflow_id
-        self._told = told
+        self._asked: AskedFor = asked
+        self._callbacks = callbacks
         self._news = news
         self._last: Heard | None = None
         self._taken = False
 
-    def requested(self) -> None:
-        """The request is in the log."""
-        self._told.requested(self._id)
-
-    async def until_answered(self, hearing: AsyncGenerator[Heard, None], patience: float) -> Heard:
-        """The record that answers the request.
-
-        Args:
-            hearing: the records of the workflow.
-            patience: seconds until the user is told that nobody may be serving.
+    async def until_answered(self, hearing: AsyncGenerator[Heard, None]) -> Heard:
+        """The last of the workflow's records that are given: the one that answers.
 
         Raises:
-            Unserved: nobody has taken the request, or nobody has ended the round; the request stands.
+            NobodyServes: nobody has taken what was sent; it stands.
+            RoundOverdue: somebody has, but nobody has ended the round in its time.
         """
-        hint = asyncio.get_running_loop().call_later(patience, self._hint)
+        hint = asyncio.get_running_loop().call_later(HINT_AFTER[self._asked], self._hint)
         try:
             async with asyncio.timeout(TAKEN_WITHIN) as deadline, aclosing(hearing):
                 async for heard in hearing:
                     self._take(heard, deadline)
         except TimeoutError as error:
-            raise Unserved(self._over() if self._taken else self._standing()) from error
+            raise self._why_over() from error
         finally:
             hint.cancel()
         assert self._last is not None
@@ -187,31 +107,31 @@ class Following:
         self._last = heard
         if heard.recorded.offset < self._news:
             return
-        self._told.heard(heard)
-        self._taken = self._taken or self._takes(heard)
+        self._callbacks.heard(heard)
+        self._taken = self._taken or _takes(self._asked, heard)
         if self._taken and heard.workflow.is_open:
             ends_within = (_due_ms(heard.workflow) - heard.recorded.time_ms) / 1000 + GRACE
             deadline.reschedule(asyncio.get_running_loop().time() + ends_within)
 
-    def _takes(self, heard: Heard) -> bool:
-        """Whether somebody has taken the request: they have opened a round."""
-        return heard.workflow.is_open
-
     def _hint(self) -> None:
         if not self._taken:
-            self._told.progress(NOBODY_YET)
+            self._callbacks.untaken(self._asked)
 
-    def _standing(self) -> str:
-        return (
-            f"Nobody has taken the request within {TAKEN_WITHIN:g} s. It stands: as soon as a `poweron serve` "
-            f"runs on these servers, it does the work, and `poweron watch {self._id}` shows it."
-        )
+    def _why_over(self) -> NobodyServes | RoundOverdue:
+        if self._taken and self._last is not None:
+            return RoundOverdue(self._id, self._last.workflow.current.number)
+        return NobodyServes(self._id, self._asked, TAKEN_WITHIN)
 
-    def _over(self) -> str:
-        return (
-            f"The time for workflow {self._id} is over, and nobody has ended it. "
-            f"As soon as a `poweron serve` runs on these servers, it does."
-        )
+
+def _takes(asked: AskedFor, heard: Heard) -> bool:
+    """Whether this shows that somebody has taken what was sent: that the round goes on tells only of requests."""
+    match asked:
+        case "request":
+            return heard.workflow.is_open
+        case "cancellation":
+            return isinstance(heard.event, CancellationRequested) and heard.verdict == "accepted"
+        case "answer":
+            return isinstance(heard.event, ApprovalGranted | ApprovalDenied) and heard.verdict == "accepted"
 
 
 def _due_ms(workflow: Workflow) -> int:
@@ -219,45 +139,51 @@ def _due_ms(workflow: Workflow) -> int:
     return workflow.step.approval_due_ms if workflow.phase == "approve" else workflow.current.due_ms
 
 
-class FollowingCancellation(Following):
-    """A cancellation that is followed to the end of its round."""
-
-    def _takes(self, heard: Heard) -> bool:
-        """Whether somebody has passed a cancellation on: that the round goes on tells nothing."""
-        return isinstance(heard.event, CancellationRequested) and heard.verdict == "accepted"
-
-    def _standing(self) -> str:
-        return (
-            f"Nobody has taken the cancellation within {TAKEN_WITHIN:g} s. It stands: as soon as a `poweron serve` "
-            f"runs on these servers, it cancels the round, and `poweron watch {self._id}` shows it."
-        )
-
-
-async def answered(
+async def send_and_wait(
     connections: Connections,
     request: RequestCancellation | RequestApproval,
+    found: WorkflowSnapshot,
     *,
     identity: RequestIdentity,
-    found: Standing,
-    following: Following,
+    callbacks: Callbacks,
 ) -> Heard:
     """Send a request about the workflow's last round; the record that answers it, once the rows hold it.
 
     Raises:
+        NobodyServes: nobody has taken the request; it stands.
+        RoundOverdue: somebody has, but nobody has ended the round in its time.
+        RowsBehind: the answer is in the log only.
         Unavailable: a server cannot be reached.
-        Unserved: nobody serves; the request stands.
     """
+    asked: AskedFor = "cancellation" if isinstance(request, RequestCancellation) else "answer"
     sent = await send(
-        connections.log,
-        request,
-        source=identity.source,
-        request_id=identity.id,
-        start=found.stub.openings[-1],
+        connections.log, request, source=identity.source, request_id=identity.id, start=found.stub.openings[-1]
     )
-    following.requested()
-    heard = await following.until_answered(hear(connections.log, sent, found.before_last_round), SOON)
-    await projected(connections, sent.partition, heard.workflow)
+    callbacks.requested(request.workflow_id)
+    waiter = RequestWaiter(request.workflow_id, asked, callbacks, news=found.position)
+    heard = await waiter.until_answered(hear(connections.log, sent, found.before_last_round))
+    await wait_for_rows(connections, sent.partition, heard.workflow)
     return heard
+
+
+async def wait_for_rows(connections: Connections, partition: int, workflow: Workflow) -> None:
+    """Wait until the rows hold the workflow's last event, for `PROJECTED_WITHIN`.
+
+    Raises:
+        RowsBehind: they do not; also where Postgres is away.
+    """
+    try:
+        async with asyncio.timeout(PROJECTED_WITHIN):
+            while await _position(connections, partition) <= workflow.last:  # noqa: ASYNC110 - Postgres tells nobody
+                await asyncio.sleep(POSITION_PERIOD)
+    except TimeoutError as error:
+        raise RowsBehind(workflow.id, PROJECTED_WITHIN) from error
+
+
+async def _position(connections: Connections, partition: int) -> int:
+    with suppress(Unavailable):
+        return (await snapshots.positions(connections.pool)).get(partition, 0)
+    return 0
 
 
 def outcome(heard: Heard, duration_ms: int) -> Outcome:

@@ -1,0 +1,87 @@
+"""What a person at a terminal can do about something, worded from its code and facts.
+
+Below this package no sentence names a command, an option or a key: another door words its own.
+"""
+
+from typing import Final, assert_never
+
+from poweron_services.cli.output import utc
+from poweron_services.client.client_errors import (
+    AskedFor,
+    ClientError,
+    LastAnswer,
+    NobodyServes,
+    NotAWorkflowId,
+    NothingToApprove,
+    RoundEnded,
+    RoundOpen,
+    RoundOverdue,
+    RowsBehind,
+    UnknownWorkflow,
+)
+from poweron_services.decider.approval import by_whom
+
+WHERE: Final = (
+    "POWERON_KAFKA and POWERON_POSTGRES say where they are; without these settings PowerOn starts both on this machine."
+)
+UNAVAILABLE: Final = f"`poweron status` tells which server answers. {WHERE}"
+"""Where a server is away, or may be."""
+
+
+def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
+    """What can be done about an error, in whole sentences that follow its own."""
+    match error:
+        case NotAWorkflowId():
+            return "`poweron workflows` lists them."
+        case UnknownWorkflow():
+            return "`poweron workflows` lists those there are."
+        case RoundOpen():
+            return _open_round(error)
+        case RoundEnded():
+            return f"`poweron history {error.workflow_id}` shows what came of it."
+        case NothingToApprove():
+            return f"{_became(error.last)}`poweron approvals` lists all that does."
+        case RowsBehind():
+            return f"`poweron events {error.workflow_id}` brings them there and shows it. {UNAVAILABLE}"
+        case NobodyServes():
+            return f"As soon as a `poweron serve` runs on these servers, {_service(error.asked, error.workflow_id)}."
+        case RoundOverdue():
+            return "As soon as a `poweron serve` runs on these servers, it does."
+        case _:
+            assert_never(error)
+
+
+def untaken(asked: AskedFor) -> str:
+    """What can be done where nobody has taken it yet."""
+    return f"Start `poweron serve` on these servers, if none runs there. Ctrl-C stops waiting, and the {asked} stands."
+
+
+def _open_round(error: RoundOpen) -> str:
+    id_ = error.workflow_id
+    answers = f"It waits for an approval, which `poweron approve {id_}` and `poweron deny {id_}` answer. "
+    return (
+        f"{answers if error.waits_for_approval else ''}"
+        f"`poweron watch {id_}` follows it to its end, `poweron cancel {id_}` cancels it; then ask again."
+    )
+
+
+def _service(asked: AskedFor, id_: str) -> str:
+    """What a service does with it once one runs, and how that is seen."""
+    match asked:
+        case "request":
+            return f"it does the work, and `poweron watch {id_}` shows it"
+        case "cancellation":
+            return f"it cancels the round, and `poweron watch {id_}` shows it"
+        case "answer":
+            return f"it is judged, and `poweron watch {id_}` shows what comes of it"
+
+
+def _became(last: LastAnswer | None) -> str:
+    """What became of the last action that waited; empty where there was none."""
+    if last is None:
+        return ""
+    what = f"Step {last.step} of task {last.task} in round {last.round}"
+    when = f"{utc(last.time)} (UTC)"
+    if last.approver is None:
+        return f"{what} expired at {when}, which counts as denied. "
+    return f"{what} was {last.status} by {by_whom(last.approver)} at {when}. "

@@ -1,0 +1,67 @@
+"""How a workflow stands before something is asked of it."""
+
+from dataclasses import dataclass
+
+from poweron_events import topics
+from poweron_events.codec import is_uuid
+from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import Workflow
+from poweron_projections import reader, snapshots
+from poweron_projections.projector import catch_up
+from poweron_services.client.client_errors import NotAWorkflowId, RoundOpen, UnknownWorkflow
+from poweron_services.client.connect import Connections
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowSnapshot:
+    """How a workflow stands, by rows that were as far as the log."""
+
+    stub: Stub
+    position: int
+    """The offset from which on everything about the workflow is news."""
+
+    @property
+    def last_round(self) -> int:
+        return len(self.stub.openings)
+
+    @property
+    def before_last_round(self) -> Workflow:
+        return self.stub.before(self.last_round)
+
+    @property
+    def after_last_round(self) -> Workflow:
+        return self.stub.before(self.last_round + 1)
+
+
+async def read_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
+    """How the workflow stands now: the rows are brought as far as the log before they are read.
+
+    Raises:
+        NotAWorkflowId: that cannot be the id of a workflow.
+        UnknownWorkflow: there is no such workflow.
+        Unavailable: the log or Postgres cannot be reached.
+    """
+    if not is_uuid(workflow_id):
+        raise NotAWorkflowId(workflow_id)
+    name = topics.EVENTS.name
+    partition = connections.log.partition_of(name, workflow_id.encode())
+    await catch_up(connections.log, connections.pool, {partition: (await connections.log.ends(name))[partition]})
+    position, stubs = await snapshots.look_up(connections.pool, partition, [workflow_id])
+    stub = stubs.get(workflow_id)
+    if stub is None or not stub.openings:
+        raise UnknownWorkflow(workflow_id)
+    return WorkflowSnapshot(stub, position)
+
+
+async def read_idle_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
+    """The same for a workflow that can be followed up on, as no round of it is open.
+
+    Raises:
+        RoundOpen: a round of it still runs, or waits for a person.
+        Refused, Unavailable: as `read_snapshot`.
+    """
+    found = await read_snapshot(connections, workflow_id)
+    if found.stub.is_open:
+        waiting = await reader.approvals(connections.pool, workflow_id)
+        raise RoundOpen(workflow_id, found.last_round, waits_for_approval=bool(waiting))
+    return found

@@ -1,0 +1,165 @@
+"""What a client is told where it gets no answer: facts and a code below, commands in the command line only."""
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+
+import poweron_services
+from poweron_events.request import Requester
+from poweron_services.cli.advice import WHERE
+from poweron_services.cli.context import AS_JSON
+from poweron_services.cli.error_messages import sentences
+from poweron_services.cli.event_lines import tell_untaken
+from poweron_services.client.client_errors import (
+    AskedFor,
+    ClientError,
+    ClientErrorCode,
+    LastAnswer,
+    NobodyServes,
+    NotAWorkflowId,
+    NothingToApprove,
+    RoundEnded,
+    RoundOpen,
+    RoundOverdue,
+    RowsBehind,
+    UnknownWorkflow,
+)
+
+PACKAGE = Path(poweron_services.__file__).parent
+README = (Path(__file__).parents[2] / "README.md").read_text()
+OURS = re.compile(r"\bpoweron [a-z]|POWERON_|--[a-z]|Ctrl-C")
+ID = "e4d9c3d3-4439-547e-a89e-4165bcddd933"
+AT = "2026-11-22T18:18:21.658Z"
+ADA = Requester(name="Ada")
+
+SAID: dict[str, tuple[ClientError, str, str]] = {
+    "no id": (NotAWorkflowId("nope"), "'nope' is not a workflow's id", "`poweron workflows` lists them."),
+    "unknown": (UnknownWorkflow(ID), f"There is no workflow {ID}", "`poweron workflows` lists those there are."),
+    "open": (
+        RoundOpen(ID, 2, waits_for_approval=False),
+        f"Round 2 of workflow {ID} is still running",
+        f"`poweron watch {ID}` follows it to its end, `poweron cancel {ID}` cancels it; then ask again.",
+    ),
+    "waiting": (
+        RoundOpen(ID, 1, waits_for_approval=True),
+        f"Round 1 of workflow {ID} is still running",
+        f"It waits for an approval, which `poweron approve {ID}` and `poweron deny {ID}` answer. `poweron watch {ID}` follows it to its end, `poweron cancel {ID}` cancels it; then ask again.",
+    ),
+    "ended": (
+        RoundEnded(ID, 3),
+        f"Round 3 of workflow {ID} has ended already, there is nothing to cancel",
+        f"`poweron history {ID}` shows what came of it.",
+    ),
+    "never asked": (
+        NothingToApprove(ID, None),
+        f"Nothing in workflow {ID} waits for an approval",
+        "`poweron approvals` lists all that does.",
+    ),
+    "approved": (
+        NothingToApprove(ID, LastAnswer(1, 2, 3, "approved", ADA, AT)),
+        f"Nothing in workflow {ID} waits for an approval",
+        "Step 3 of task 2 in round 1 was approved by Ada at 2026-11-22 18:18:21 (UTC). `poweron approvals` lists all that does.",
+    ),
+    "expired": (
+        NothingToApprove(ID, LastAnswer(1, 2, 3, "expired", None, AT)),
+        f"Nothing in workflow {ID} waits for an approval",
+        "Step 3 of task 2 in round 1 expired at 2026-11-22 18:18:21 (UTC), which counts as denied. `poweron approvals` lists all that does.",
+    ),
+    "behind": (
+        RowsBehind(ID, 60.0),
+        f"The answer is in the log of workflow {ID}, but the rows in Postgres do not hold it after 60 s",
+        f"`poweron events {ID}` brings them there and shows it. `poweron status` tells which server answers. {WHERE}",
+    ),
+    "a request": (
+        NobodyServes(ID, "request", 60.0),
+        "Nobody has taken the request within 60 s. It stands",
+        f"As soon as a `poweron serve` runs on these servers, it does the work, and `poweron watch {ID}` shows it.",
+    ),
+    "a cancellation": (
+        NobodyServes(ID, "cancellation", 60.0),
+        "Nobody has taken the cancellation within 60 s. It stands",
+        f"As soon as a `poweron serve` runs on these servers, it cancels the round, and `poweron watch {ID}` shows it.",
+    ),
+    "an answer": (
+        NobodyServes(ID, "answer", 60.0),
+        "Nobody has taken the answer within 60 s. It stands",
+        f"As soon as a `poweron serve` runs on these servers, it is judged, and `poweron watch {ID}` shows what comes of it.",
+    ),
+    "overdue": (
+        RoundOverdue(ID, 1),
+        f"The time for workflow {ID} is over, and nobody has ended it",
+        "As soon as a `poweron serve` runs on these servers, it does.",
+    ),
+}
+"""An error, the sentence of the client, and what the command line adds."""
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_command_line_adds_its_commands_to_what_the_client_says(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error, sentence, added = SAID[name]
+    assert str(error) == sentence
+    assert told(error, as_json=False, capsys=capsys) == (exit_code(error), "", f"{sentence}. {added}")
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_program_is_given_the_code_beside_the_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    error, sentence, added = SAID[name]
+    ended, printed, _ = told(error, as_json=True, capsys=capsys)
+    assert (ended, json.loads(printed)) == (exit_code(error), {"error": f"{sentence}. {added}", "code": error.code})
+
+
+def exit_code(error: ClientError) -> int:
+    """What was typed wrong is wrong usage; the rest has failed."""
+    return 2 if error.code == "not_a_workflow_id" else 1
+
+
+def told(error: ClientError, *, as_json: bool, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """How a command ends that meets the error: its exit code, stdout and stderr."""
+    token = AS_JSON.set(as_json)
+    try:
+        with pytest.raises(typer.Exit) as ended, sentences():
+            raise error
+    finally:
+        AS_JSON.reset(token)
+    printed, said = capsys.readouterr()
+    return ended.value.exit_code, printed, said.strip()
+
+
+def test_every_error_of_a_client_has_a_code_of_its_own_which_the_readme_names() -> None:
+    codes = [each.code for each in get_args(ClientError)]
+    assert sorted(codes) == sorted(get_args(ClientErrorCode))
+    assert {error.code for error, _, _ in SAID.values()} == set(codes)
+    section = README.partition("## Exit codes")[2].partition("\n## ")[0]
+    assert [code for code in codes if f"`{code}`" not in section] == []
+
+
+@pytest.mark.parametrize("asked", get_args(AskedFor))
+def test_whoever_waits_in_vain_is_told_how_to_serve(asked: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    tell_untaken(asked)
+    assert capsys.readouterr().err == (
+        f"Nobody has taken the {asked} yet. It is in the log and is carried out as soon as somebody serves. "
+        f"Start `poweron serve` on these servers, if none runs there. Ctrl-C stops waiting, and the {asked} stands.\n"
+    )
+
+
+def test_below_the_command_line_no_sentence_of_the_client_names_what_only_a_terminal_has() -> None:
+    modules = [*(PACKAGE / "client").glob("*.py"), PACKAGE / "standalone.py"]
+    assert {named for module in modules for named in texts(module) if OURS.search(named)} == set()
+
+
+def texts(module: Path) -> set[str]:
+    """Every text of a module that is no docstring."""
+    tree = ast.parse(module.read_text())
+    docstrings = {id(statement.value) for statement in ast.walk(tree) if isinstance(statement, ast.Expr)}
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    }

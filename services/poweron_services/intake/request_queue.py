@@ -7,14 +7,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.retry import Failure, retry
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.retry import Backoff
 
 log = structlog.get_logger()
 
@@ -80,17 +81,16 @@ class Lane:
                 await self._tasks.cancel(STOP_TIMEOUT)
 
     async def _follow(self, follower: Follower) -> None:
-        backoff = Backoff()
+        def failed(failure: Failure) -> None:
+            log.warning("requests are away", error=str(failure.error))
+
         while True:
-            try:
-                self._take_in(follower, await follower.poll(BUSY_POLL_TIMEOUT if self._busy else POLL_TIMEOUT))
-                await self._begin(follower)
-                self._commit_now_and_then(follower)
-            except Unavailable as error:
-                log.warning("requests are away", error=str(error))
-                await backoff.pause()
-            else:
-                backoff = Backoff()
+            await retry(partial(self._go_on, follower), failed=failed)
+
+    async def _go_on(self, follower: Follower) -> None:
+        self._take_in(follower, await follower.poll(BUSY_POLL_TIMEOUT if self._busy else POLL_TIMEOUT))
+        await self._begin(follower)
+        self._commit_now_and_then(follower)
 
     @property
     def _full(self) -> bool:
@@ -136,22 +136,23 @@ class Lane:
 
     async def _until_done(self, record: Record) -> None:
         """Handle, however long it takes; a request that will fail again stops no other."""
-        backoff, raised, reason = Backoff(), 0, ""
-        while True:
-            try:
-                if raised < TRIES:
-                    await self._handle(record)
-                else:
-                    await self._give_up(record, reason)
-            except (Unavailable, Conflict) as error:
-                log.warning("a request waits", error=str(error))
-            except Exception as error:
-                log.exception("a request raised", partition=record.partition, offset=record.offset)
-                raised += 1
-                reason = f"intake met an unexpected error {raised} times: {error!r}"
+        raised: list[str] = []
+
+        async def attempt() -> None:
+            if len(raised) < TRIES:
+                await self._handle(record)
             else:
-                return
-            await backoff.pause()
+                await self._give_up(record, f"intake met an unexpected error {len(raised)} times: {raised[-1]}")
+
+        def failed(failure: Failure) -> None:
+            if isinstance(failure.error, Unavailable | Conflict):
+                log.warning("a request waits", error=str(failure.error))
+            else:
+                error = failure.error
+                log.error("a request raised", exc_info=error, partition=record.partition, offset=record.offset)
+                raised.append(repr(error))
+
+        await retry(attempt, failed=failed, on=Exception)
 
     def _uncommitted(self) -> dict[int, int]:
         return {number: held.done for number, held in self._partitions.items() if held.done != held.committed}

@@ -224,7 +224,7 @@ def _intake(process: _Process) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
-        answers=Rows(connections.pool),
+        queries=Rows(connections.pool),
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,

@@ -122,7 +122,7 @@ class Process:
     def _intake(self) -> Intake:
         return Intake(
             event_log=self.cable,
-            answers=WatchedRows(self.pool, self._chance),
+            queries=WatchedRows(self.pool, self._chance),
             content=self._content,
             instance=self.name,
             now_ms=self.now_ms,

@@ -45,7 +45,8 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.executor import Executor
-from poweron_services.runtime.worker import Think, Worker
+from poweron_services.runtime.stages import StageFunction
+from poweron_services.runtime.worker import Worker
 from poweron_services.telemetry import Sink
 
 EVENTS = topics.EVENTS.name
@@ -316,7 +317,7 @@ class World:
         clock: Clock | None = None,
         concurrency: int = 4,
         mishap: Callable[[], str] = lambda: "",
-        thinkers: Mapping[Role, Think] | None = None,
+        stage_functions: Mapping[Role, StageFunction] | None = None,
         spans: Sink | None = None,
         approval: Approval = NEVER,
     ) -> Process:
@@ -334,11 +335,11 @@ class World:
             now_ms=clock,
             approval=approval,
         )
-        known = {**self.thinkers(caller), **(thinkers or {})}
+        known = {**self.stage_functions(caller), **(stage_functions or {})}
         worker = Worker(
             event_log=log,
             snapshots=self.postgres,
-            thinkers={role: think for role, think in known.items() if role in roles},
+            stage_functions={role: function for role, function in known.items() if role in roles},
             executor=executor if "executor" in roles else None,
             group="+".join(sorted(roles)),
             instance=instance,
@@ -350,9 +351,9 @@ class World:
         self.processes.append(process)
         return process
 
-    def thinkers(self, caller: Caller) -> dict[Role, Think]:
+    def stage_functions(self, caller: Caller) -> dict[Role, StageFunction]:
         specs = {name: action.spec for name, action in self.actions.items()}
-        return wiring.thinkers(caller, self.content, specs)
+        return wiring.stage_functions(caller, self.content, specs)
 
     @asynccontextmanager
     async def process(self, roles: frozenset[Role] = ROLES, **options: Any) -> AsyncGenerator[Process, None]:
@@ -419,8 +420,8 @@ class World:
         workflow, number = await self.ended(id_), self.log.partition_of(EVENTS, id_.encode())
         end = (await self.log.ends(EVENTS))[number]
         async with asyncio.timeout(DEADLINE):
-            for holding in (process.worker._holding for process in self.processes if process.serves):
-                while holding is not None and (partition := holding.partitions[number]).position < end:
+            for held in (process.worker._held for process in self.processes if process.serves):
+                while held is not None and (partition := held.partitions[number]).position < end:
                     await partition.moved.wait()
         return workflow
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from poweron_events import topics
 from poweron_events.errors import Conflict, PowerOnError, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.retry import Backoff
 from poweron_projections.batches import Pieces
 from poweron_projections.connection import Pool, acquire, snapshot
 from poweron_projections.migrations import migrate
@@ -29,7 +30,6 @@ POLL: Final = 0.2  # seconds
 IDLE: Final = 5.0  # seconds without records after which the rows are asked whether they are where they were left
 PATIENCE: Final = 0.5  # seconds that a transaction may take before polling goes on beside it
 TRANSACTION_DEADLINE: Final = 30.0  # seconds
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds before a failed transaction is tried again
 STOP_TIMEOUT: Final = 5.0  # seconds
 ANOTHERS_TURN: Final = 0.05  # seconds in which a living projector shows that it moves
 STUCK: Final = 10  # conflicts without any progress of anybody
@@ -151,7 +151,7 @@ class _Following:
         self._follower, self._projector = follower, projector
         self._assigned: frozenset[int] = frozenset()
         self._in_place = True
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff()
         self._not_before = self._idle_since = 0.0
 
     async def go_on(self) -> None:
@@ -203,14 +203,14 @@ class _Following:
         except PowerOnError as error:
             self._later(error)
         else:
-            self._pause = FIRST_PAUSE
+            self._backoff = Backoff()
         finally:
             task.cancel()
             await asyncio.wait({task}, timeout=STOP_TIMEOUT)
 
     def _later(self, error: PowerOnError) -> None:
+        pause = self._backoff.next()
         if not isinstance(error, Conflict):
-            log.warning("projecting is tried again later", extra={"error": str(error), "pause": self._pause})
+            log.warning("projecting is tried again later", extra={"error": str(error), "pause": pause})
         self._in_place = False
-        self._not_before = asyncio.get_running_loop().time() + self._pause
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        self._not_before = asyncio.get_running_loop().time() + pause

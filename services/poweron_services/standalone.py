@@ -17,6 +17,7 @@ from poweron_events.client import Heard
 from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.request import RequestIdentity
+from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
 from poweron_services.client.ask import File, OpeningRequest, ask
@@ -136,7 +137,7 @@ async def opened(
     Args:
         settings: which servers.
         progress: told in sentences what is going on.
-        patient: whether servers that are away are waited for, as a service does.
+        patient: whether servers that are unavailable are waited for, as a service does.
 
     Raises:
         Unavailable: a server cannot be reached or started.
@@ -157,14 +158,14 @@ async def opened(
 async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
     """What is open once the servers answer; why they do not is said once."""
     said = ""
-    while True:
-        try:
-            return await connecting()
-        except Unavailable as error:
-            if str(error) != said:
-                said = str(error)
-                log.warning("a server is waited for", error=said)
-            await asyncio.sleep(RETRY_PERIOD)
+
+    def failed(failure: Failure) -> None:
+        nonlocal said
+        if str(failure.error) != said:
+            said = str(failure.error)
+            log.warning("a server is waited for", error=said)
+
+    return await retry(connecting, failed=failed, backoff=Backoff(RETRY_PERIOD, RETRY_PERIOD))
 
 
 @asynccontextmanager

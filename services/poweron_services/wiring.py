@@ -38,7 +38,8 @@ from poweron_services.roles.planner import Planner
 from poweron_services.roles.refiner import Refiner
 from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.selector import Selector
-from poweron_services.runtime.worker import Think, Worker
+from poweron_services.runtime.stages import StageFunction
+from poweron_services.runtime.worker import Worker
 
 __all__ = [
     "FOLDING",
@@ -51,7 +52,7 @@ __all__ = [
     "open_model",
     "serve",
     "settle",
-    "thinkers",
+    "stage_functions",
 ]
 
 ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
@@ -223,7 +224,7 @@ def _intake(process: _Process) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
-        answers=Rows(connections.pool),
+        queries=Rows(connections.pool),
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,
@@ -239,7 +240,9 @@ def group_of(roles: frozenset[str]) -> str:
     return "poweron.all" if roles == FOLDING else f"poweron.{'+'.join(sorted(roles))}"
 
 
-def thinkers(caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec]) -> dict[Role, Think]:
+def stage_functions(
+    caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec]
+) -> dict[Role, StageFunction]:
     """What every role but the executor does when it is its turn."""
     return {
         "planner": Planner(caller, content, specs),
@@ -265,10 +268,11 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, known: M
         now_ms=now_ms,
         approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
     )
+    functions = stage_functions(caller, connections.content, specs)
     return Worker(
         event_log=connections.log,
         snapshots=Rows(connections.pool),
-        thinkers={role: think for role, think in thinkers(caller, connections.content, specs).items() if role in roles},
+        stage_functions={role: function for role, function in functions.items() if role in roles},
         executor=executor if "executor" in roles else None,
         group=group_of(roles),
         instance=process.instance,

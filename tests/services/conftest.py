@@ -7,8 +7,8 @@ import pytest
 from intake_world import Rows
 from structlog.testing import capture_logs
 
+from poweron_events import retry
 from poweron_events.log.memory import MemoryLog
-from poweron_services import retry
 from poweron_services.runtime import worker
 
 

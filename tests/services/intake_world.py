@@ -101,7 +101,7 @@ async def running(
     """Intake at work, and what it logs."""
     intake = Intake(
         event_log=log,
-        answers=rows,
+        queries=rows,
         content=ContentStore.at("memory:///"),
         instance="1",
         now_ms=lambda: 0,

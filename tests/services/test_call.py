@@ -16,7 +16,7 @@ from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion, TooLong
 from poweron_services.models.prompts import ProcessPrompt, Prompt, SelectionPrompt, SourceText, Template
-from poweron_services.roles.executor import Executor, Standing
+from poweron_services.roles.executor import Assignment, Executor
 from poweron_services.roles.selector import generate_react_plan_selection_prompt
 
 WORKFLOW = Told().tell(requested(), planned()).workflow
@@ -139,7 +139,7 @@ async def test_an_action_that_the_model_would_not_answer_fails_with_that_reason_
     )
     told = Told().tell(requested(), planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
     for _ in ("claimed", "run"):
-        events: Any = await executor(told.workflow, Standing(0, lambda: True, _at_once, _at_once))
+        events: Any = await executor(told.workflow, Assignment(0, lambda: True, _at_once, _at_once))
         told.tell(*events)
     assert (events[0].success, events[0].error) == (False, "The model would not answer.")
     assert events[0].model_calls[0].input_tokens == 10

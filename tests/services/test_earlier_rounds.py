@@ -12,7 +12,7 @@ from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.request import EarlierRounds, LabelledDocuments, Spent
 from poweron_services.decider.references import UnknownReference
-from poweron_services.intake.earlier_rounds import compact, looked_back
+from poweron_services.intake.earlier_rounds import compact, summarise_rounds
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.planner import generate_planning_prompt
 from poweron_services.roles.prompt_context import document_lines
@@ -57,7 +57,7 @@ async def second_round(content: ContentStore, told: Told, messages: Sequence[Cha
     async def put(stored: bytes) -> str:
         return await content.put(told.id, stored)
 
-    earlier = await looked_back(1, messages, Spent(steps=1), put)
+    earlier = await summarise_rounds(1, messages, Spent(steps=1), put)
     return told.tell(follow_up(earlier=earlier, documents=(NEW,)), planned(round_number=2)).workflow
 
 
@@ -154,7 +154,7 @@ async def test_a_third_round_knows_both_before_it(content: ContentStore) -> None
     async def put(_: bytes) -> str:
         raise Unavailable("nothing is left out")
 
-    earlier = await looked_back(2, messages, Spent(), put)
+    earlier = await summarise_rounds(2, messages, Spent(), put)
     workflow = told.tell(follow_up(3, "3", earlier=earlier), planned(round_number=3)).workflow
     assert [line.label for line in document_lines(workflow)] == [
         "round2_task1_action1_extract",

@@ -22,7 +22,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ProcessPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles import executor as module
-from poweron_services.roles.executor import Executor, Standing
+from poweron_services.roles.executor import Assignment, Executor
 
 
 def executor(*actions: Any, content: ContentStore | None = None, ahead_ms: int = 0, observes: bool = False) -> Executor:
@@ -39,14 +39,14 @@ def executor(*actions: Any, content: ContentStore | None = None, ahead_ms: int =
 
 
 class Stand:
-    """A worker's standing, and until when it was waited for."""
+    """A worker's assignment, and until when it was waited for."""
 
-    def __init__(self, end_at_assignment: int = 0, *, ours: bool = True, in_time: bool = True) -> None:
+    def __init__(self, end: int = 0, *, ours: bool = True, in_time: bool = True) -> None:
         self.waited: list[int] = []
-        self._end, self._ours, self._in_time = end_at_assignment, ours, in_time
+        self._end, self._ours, self._in_time = end, ours, in_time
 
-    def __call__(self) -> Standing:
-        return Standing(self._end, lambda: self._ours, self._caught_up, self._wait_until)
+    def __call__(self) -> Assignment:
+        return Assignment(self._end, lambda: self._ours, self._caught_up, self._wait_until)
 
     async def _caught_up(self) -> bool:
         return self._ours
@@ -243,7 +243,7 @@ async def test_another_workers_claim_is_waited_for_unless_it_is_old_and_may_be_r
     effect_class: Any, held_before: bool, waits: bool
 ) -> None:
     told = ready().tell(At().started(effect_class=effect_class, deadline_ms=60_000))
-    stand = Stand(end_at_assignment=99 if held_before else 0)
+    stand = Stand(end=99 if held_before else 0)
     await executor(Counting())(told.workflow, stand())
     assert stand.waited == [told.workflow.step.starts[0].due_ms if waits else 0]
 

@@ -23,7 +23,7 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
 from poweron_projections.snapshots import Approval
 from poweron_services.intake.intake import GROUP
-from poweron_services.intake.request_queue import InHand
+from poweron_services.intake.request_queue import PendingOffsets
 
 
 @pytest.mark.req("E-09")
@@ -153,7 +153,7 @@ def in_hand(log: MemoryLog) -> int:
 
 
 def test_offsets_that_nobody_delivers_hold_no_commit_back() -> None:
-    partition = InHand(next=0)
+    partition = PendingOffsets(next=0)
     for offset in (7, 8, 12):  # 0 to 6 were deleted, 9 to 11 are markers of transactions
         partition.take(offset)
     done = []

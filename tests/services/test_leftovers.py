@@ -24,17 +24,17 @@ async def _many(world: World) -> None:
 def _held(process: Any) -> dict[str, int]:
     """How many things each collection of a process holds."""
     worker, executor = process.worker, process.executor
-    holding = worker._holding
+    partitions_held = worker._held
     collections = {
-        "workflows": sum(len(partition.fold.workflows) for partition in holding.partitions.values()),
-        "pending": sum(len(partition.pending) for partition in holding.partitions.values()),
-        "parked": sum(len(partition.parked) for partition in holding.partitions.values()),
+        "workflows": sum(len(partition.fold.workflows) for partition in partitions_held.partitions.values()),
+        "pending": sum(len(partition.pending) for partition in partitions_held.partitions.values()),
+        "parked": sum(len(partition.parked) for partition in partitions_held.partitions.values()),
         "works": len(worker._works),
         "deadlines": len(worker._deadlines),
         "stopped": len(worker._stopped),
         "claims": len(executor._claims),
         "tasks of the worker but tidying": len(worker._tasks._tasks) - 1,
-        "tasks of holding": len(holding._tasks._tasks),
+        "tasks of the held partitions": len(partitions_held._tasks._tasks),
     }
     return {name: size for name, size in collections.items() if size}
 

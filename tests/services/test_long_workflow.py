@@ -13,7 +13,7 @@ from poweron_events.execution import ActionResult
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.request import Spent, workflow_id
 from poweron_services.actions.action import Done, document
-from poweron_services.intake.earlier_rounds import looked_back
+from poweron_services.intake.earlier_rounds import summarise_rounds
 from poweron_services.models.prompts import (
     ActionsPrompt,
     PlanningPrompt,
@@ -75,7 +75,7 @@ async def test_a_recorded_workflow_of_200_messages_keeps_its_prompts_bounded() -
         assert "docList:round1_task1_action7_read" not in last
 
         newest_first = reverse_chronological(ended.current.messages)
-        earlier = await looked_back(1, newest_first, Spent(), partial(world.content.put, ID))
+        earlier = await summarise_rounds(1, newest_first, Spent(), partial(world.content.put, ID))
         assert "docList:round1_task1_action200_read" in earlier.history
         await world.tell(ID, follow_up(2, workflow_mode="Actionplan", max_retries=0, earlier=earlier))
         await world.until(ID, lambda workflow: len(workflow.openings) == 2)

@@ -10,13 +10,14 @@ from doubles import EVENTS, FoldedPostgres, soon
 from structlog.testing import capture_logs
 
 from builders import Told, follow_up, requested, typical
+from poweron_events import retry
 from poweron_events.codec import decode
+from poweron_events.envelope import Envelope
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Polled
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_services import retry
 from poweron_services.runtime import partitions
-from poweron_services.runtime.partitions import Holding
+from poweron_services.runtime.partitions import HeldPartitions
 
 ALL = frozenset(range(12))
 
@@ -60,25 +61,28 @@ class SlowPostgres(FoldedPostgres):
 
 
 class Held:
-    """A holding at work on a log in memory."""
+    """Held partitions at work on a log in memory."""
 
     def __init__(self, log: MemoryLog, follower: MemoryFollower) -> None:
         self.log, self.follower, self.listener = log, follower, Listening()
         self.postgres = SlowPostgres(log)
-        self.holding = Holding(log, self.postgres, follower, self.listener)
+        self.written: dict[bytes | None, Envelope] = {}
+        self.partitions_held = HeldPartitions(log, self.postgres, follower, self.listener, self.written)
 
     async def poll(self) -> Polled:
         polled = await self.follower.poll(0.01)
-        self.holding.take(polled)
+        self.partitions_held.take(polled)
         return polled
 
     async def loaded(self) -> None:
-        while self.holding.partitions.keys() != ALL:
+        while self.partitions_held.partitions.keys() != ALL:
             await self.poll()
 
     @property
     def workflows(self) -> Mapping[str, Workflow]:
-        return {id_: held for one in self.holding.partitions.values() for id_, held in one.fold.workflows.items()}
+        return {
+            id_: held for one in self.partitions_held.partitions.values() for id_, held in one.fold.workflows.items()
+        }
 
     async def until(self, id_: str, phase: str) -> None:
         async with asyncio.timeout(10):
@@ -89,17 +93,17 @@ class Held:
 @pytest.fixture
 async def held(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Held, None]:
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.001)
-    async with _holding(MemoryLog()) as one:
+    async with _held(MemoryLog()) as one:
         yield one
 
 
 @asynccontextmanager
-async def _holding(log: MemoryLog) -> AsyncGenerator[Held, None]:
+async def _held(log: MemoryLog) -> AsyncGenerator[Held, None]:
     with capture_logs():
         async with log.follow(EVENTS, "g") as follower:
             one = Held(log, follower)
             yield one
-            await one.holding.close(1)
+            await one.partitions_held.close(1)
 
 
 @pytest.mark.req("E-07")
@@ -110,8 +114,8 @@ async def test_a_partition_that_is_revoked_while_it_is_loaded_is_not_held(held: 
     held.follower.assign(frozenset({0}))
     await held.poll()
     held.postgres.gate.set()
-    await soon(lambda: bool(held.holding.partitions))
-    assert held.holding.partitions.keys() == {0}
+    await soon(lambda: bool(held.partitions_held.partitions))
+    assert held.partitions_held.partitions.keys() == {0}
 
 
 @pytest.mark.req("E-07")
@@ -125,17 +129,17 @@ async def test_a_partition_that_is_given_back_while_it_is_loaded_starts_from_the
     held.postgres.gate.set()
     await held.loaded()
     assert held.postgres.asked == 2
-    assert len({partition.end_at_assignment for partition in held.holding.partitions.values()}) == 1
+    assert len({partition.end_at_assignment for partition in held.partitions_held.partitions.values()}) == 1
 
 
 async def test_nothing_is_loaded_for_a_process_that_is_going(held: Held) -> None:
     held.postgres.gate.clear()
     await held.poll()
     await soon(lambda: held.postgres.asked == 1)
-    held.holding.lose_all()
+    held.partitions_held.lose_all()
     held.postgres.gate.set()
-    await held.holding.close(1)
-    assert held.holding.partitions == {}
+    await held.partitions_held.close(1)
+    assert held.partitions_held.partitions == {}
 
 
 @pytest.mark.req("E-07")
@@ -161,7 +165,7 @@ async def test_a_look_up_that_is_answered_after_the_loss_changes_nothing(held: H
     told = Told().tell(requested())
     await held.log.append(EVENTS, told.messages)
     await held.poll()
-    partition = held.holding.partitions[held.log.partition_of(EVENTS, told.id.encode())]
+    partition = held.partitions_held.partitions[held.log.partition_of(EVENTS, told.id.encode())]
     await soon(lambda: partition.looking_up)
     held.follower.assign(frozenset())
     await held.poll()
@@ -173,13 +177,13 @@ async def test_a_look_up_that_is_answered_after_the_loss_changes_nothing(held: H
 async def test_what_was_written_but_will_not_be_read_back_here_is_forgotten(held: Held) -> None:
     here, elsewhere = Told("1").tell(requested("1")), Told("2").tell(requested("2"))
     await held.loaded()
-    held.holding.written = {value: decode(value) for told in (here, elsewhere) for value in told.values}
+    held.written |= {value: decode(value) for told in (here, elsewhere) for value in told.values}
     await held.log.append(EVENTS, here.messages)
     await held.until(here.id, "plan")
-    assert list(held.holding.written) == elsewhere.values
+    assert list(held.written) == elsewhere.values
     held.follower.assign(frozenset())
     await held.poll()
-    assert held.holding.written == {}
+    assert held.written == {}
 
 
 @pytest.mark.req("E-07")
@@ -227,7 +231,7 @@ async def test_an_ended_workflow_is_forgotten_only_when_the_projector_has_passed
     await held.until(told.id, "ended")
     held.postgres.lagging, held.postgres.failures = True, [RuntimeError("a bug")]
     held.postgres.projected[held.log.partition_of(EVENTS, told.id.encode())] = 3
-    tidying = asyncio.create_task(held.holding.tidy())
+    tidying = asyncio.create_task(held.partitions_held.tidy())
     asked = held.postgres.asked
     await soon(lambda: held.postgres.asked > asked + 3)
     assert told.id in held.workflows

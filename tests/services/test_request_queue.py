@@ -1,4 +1,4 @@
-"""A lane alone: what is tried again, and what is given up so that the requests behind it are committed."""
+"""A queue of requests alone: what is tried again, and what is given up so that the requests behind it are committed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -10,7 +10,7 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
-from poweron_services.intake.request_queue import TRIES, Lane
+from poweron_services.intake.request_queue import TRIES, RequestQueue
 
 
 class Requests:
@@ -38,7 +38,7 @@ class Requests:
     @asynccontextmanager
     async def run(self, handle: Callable[[Record], Awaitable[None]]) -> AsyncGenerator[None, None]:
         await self.log.append(topics.REQUESTS.name, [Message(b"k", b"a request")])
-        task = asyncio.create_task(Lane(self.log, "lane", lambda _: True, handle, self.give_up).run())
+        task = asyncio.create_task(RequestQueue(self.log, "queue", lambda _: True, handle, self.give_up).run())
         try:
             yield
         finally:

@@ -105,7 +105,7 @@ async def test_a_round_ends_when_its_time_is_over() -> None:
         id_ = await world.ask(deadline_ms=1_000)
         await action.begun.wait()
         await world.ended(id_)
-        assert process.worker._deadlines == {}
+        assert len(process.worker._deadlines) == 0
     assert world.names(id_)[-3:] == ["DeadlinePassed", "ActionCompleted", "RoundFailed"]
     assert "The time for this round is over" in world.accepted(id_)[-1].message
 
@@ -294,10 +294,10 @@ async def test_work_that_fails_unforeseen_is_tried_again() -> None:
     process = world.start()
     executed, failures = process.executor.__class__.__call__, [RuntimeError("a bug")]
 
-    async def fails_once(executor: Any, workflow: Workflow, standing: Any) -> Any:
+    async def fails_once(executor: Any, workflow: Workflow, assignment: Any) -> Any:
         if failures:
             raise failures.pop()
-        return await executed(executor, workflow, standing)
+        return await executed(executor, workflow, assignment)
 
     process.worker._executor = _Called(process.executor, fails_once)  # type: ignore[assignment]
     id_ = await world.ask()
@@ -311,8 +311,8 @@ class _Called:
         self._executor, self._call = executor, call
         self.forget, self.claim_at_once = executor.forget, executor.claim_at_once
 
-    async def __call__(self, workflow: Workflow, standing: Any) -> Any:
-        return await self._call(self._executor, workflow, standing)
+    async def __call__(self, workflow: Workflow, assignment: Any) -> Any:
+        return await self._call(self._executor, workflow, assignment)
 
 
 @pytest.mark.req("E-07")
@@ -369,13 +369,13 @@ async def test_reading_pauses_while_too_much_waits(monkeypatch: pytest.MonkeyPat
     gate, paused = asyncio.Event(), list[frozenset[int]]()
 
     world = World([Counting()])
-    planner = world.thinkers(_caller(world))["planner"]
+    planner = world.stage_functions(_caller(world))["planner"]
 
     async def slow(workflow: Workflow) -> Any:
         await gate.wait()
         return await planner(workflow)
 
-    async with world.process(concurrency=1, thinkers={"planner": slow}) as process:
+    async with world.process(concurrency=1, stage_functions={"planner": slow}) as process:
         await soon(lambda: bool(process.log.followers))
         follower = process.log.followers[0]
         pause = follower.pause
@@ -424,7 +424,7 @@ async def test_at_shutdown_a_running_action_gets_a_moment_to_end(monkeypatch: py
     id_ = await world.ask()
     await action.begun.wait()
     stopping = asyncio.create_task(process.stop())
-    await soon(lambda: all(not partition.ours for partition in process.worker._holding.partitions.values()))
+    await soon(lambda: all(not partition.ours for partition in process.worker._held.partitions.values()))
     action.gate.set()
     await stopping
     assert world.names(id_)[-2:] == ["ActionCompleted", "ObservationRecorded"]

@@ -53,9 +53,9 @@ async def test_a_zombies_result_counts_and_the_new_owner_does_not_repeat_it() ->
     id_ = await world.ask()
     await action.begun.wait()
     _revoke(world, zombie)
-    await soon(lambda: not zombie.worker._holding.partitions)
+    await soon(lambda: not zombie.worker._held.partitions)
     async with world.process():
-        await soon(lambda: bool(world.processes[1].worker._holding and world.processes[1].worker._works))
+        await soon(lambda: bool(world.processes[1].worker._held and world.processes[1].worker._works))
         action.gate.set()
         await world.ended(id_)
     await zombie.stop()
@@ -76,7 +76,7 @@ async def test_a_worker_that_loses_and_regains_its_partition_does_not_take_over_
         id_ = await world.ask()
         await action.begun.wait()
         _revoke(world, process)
-        await soon(lambda: not process.worker._holding.partitions)
+        await soon(lambda: not process.worker._held.partitions)
         process.log.followers[0].assign(frozenset(range(12)))
         world.log.wake()
         await soon(lambda: any(work.earlier for work in process.worker._works.values()))
@@ -139,7 +139,7 @@ async def test_parameters_read_back_before_their_claim_are_claimed_once() -> Non
             for message in messages:
                 await append(topic, [message])
                 if b"parameters.set" in message.value:
-                    await soon(lambda: process.worker._holding.partitions[number].position == 4)
+                    await soon(lambda: process.worker._held.partitions[number].position == 4)
                     read_back.set()
 
         process.log.append = one_by_one  # type: ignore[method-assign]

@@ -12,8 +12,8 @@ from doubles import EVENTS, ROLES, Clock, Counting, Process, World, script
 from structlog.testing import capture_logs
 
 from builders import cancellation
+from poweron_events import retry
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_services import retry
 from poweron_services.roles import executor
 from poweron_services.runtime import worker
 
@@ -123,8 +123,8 @@ class Chaos:
 
     def _compare(self, process: Process) -> None:
         """What a process that was there to the end holds is what the full fold says."""
-        holding = process.worker._holding
-        for partition in holding.partitions.values() if holding else ():
+        partitions_held = process.worker._held
+        for partition in partitions_held.partitions.values() if partitions_held else ():
             end = len(self.world.log._topics[EVENTS][partition.number])
             for held in partition.fold.workflows.values() if partition.position == end else ():
                 full, _ = self.world.folded(held.id)

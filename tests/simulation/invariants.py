@@ -186,8 +186,8 @@ def _rows(world: "World") -> Iterator[Flag]:
 
 def held(world: "World", process: Process) -> Iterator[Flag]:
     """A process holds every open workflow of its partitions, as the full fold has it there."""
-    holding = process.worker._holding if process.worker else None
-    for number, partition in holding.partitions.items() if holding else ():
+    partitions_held = process.worker._held if process.worker else None
+    for number, partition in partitions_held.partitions.items() if partitions_held else ():
         for id_, history in world.full.history.items():
             if (
                 world.log.partition_of("poweron.events", id_.encode()) != number

@@ -60,7 +60,7 @@ def no_read_back() -> None:
     append = worker.Worker._append
 
     async def planted(worker: worker.Worker, name: Any, workflow: Workflow, events: Sequence[Any], *rest: Any) -> None:
-        messages, _ = worker._messages(name, workflow, events)
+        messages, _ = worker._appender.encoded(name, workflow, events)
         await append(worker, name, workflow, events, *rest)
         executor = worker._executor
         claim = executor and executor._claims.get(workflow.id)

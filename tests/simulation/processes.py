@@ -18,7 +18,7 @@ from poweron_services.intake.intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.worker import Worker
-from poweron_services.wiring import FOLDING, Rows, group_of, thinkers
+from poweron_services.wiring import FOLDING, Rows, group_of, stage_functions
 
 BROKER_START_MS = 1_800_000_000_000
 CONCURRENCY = 3
@@ -122,7 +122,7 @@ class Process:
     def _intake(self) -> Intake:
         return Intake(
             event_log=self.cable,
-            answers=WatchedRows(self.pool, self._chance),
+            queries=WatchedRows(self.pool, self._chance),
             content=self._content,
             instance=self.name,
             now_ms=self.now_ms,
@@ -135,7 +135,7 @@ class Process:
         caller = Caller(Mind(self._chance), self._content)
         actions = {name: Effect(name, self._effect, self._chance) for name in CLASSES}
         specs = {name: action.spec for name, action in actions.items()}
-        known = thinkers(caller, self._content, specs)
+        known = stage_functions(caller, self._content, specs)
         executor = Executor(
             actions=actions,
             caller=caller,
@@ -149,7 +149,7 @@ class Process:
         return Worker(
             event_log=self.cable,
             snapshots=Rows(self.pool),
-            thinkers={role: think for role, think in known.items() if role in roles},
+            stage_functions={role: function for role, function in known.items() if role in roles},
             executor=executor if "executor" in roles else None,
             group=group_of(roles),
             instance=self.name,

@@ -178,8 +178,8 @@ class World:
     def _rests(self, process: Process) -> bool:
         if process.serves and any(invariants.places(process)):
             return False  # somebody still thinks, though nobody may wait for it
-        holding = process.worker._holding if process.worker and process.serves else None
-        held = holding.partitions.values() if holding else ()
+        partitions_held = process.worker._held if process.worker and process.serves else None
+        held = partitions_held.partitions.values() if partitions_held else ()
         return all(part.position == self.log.end(part.number) and not part.parked for part in held)
 
     def _outcome(self) -> Outcome:

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+import structlog
+
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Follower, Message
+from poweron_events.retry import Backoff, Failure, retry, retry_while
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.chaos.faults import Fault, FaultKind
@@ -21,11 +24,13 @@ from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.intake.intake import GROUP as INTAKE_GROUP
-from poweron_services.retry import Backoff
 from poweron_services.sandbox.polling import stopped
 from poweron_services.sandbox.servers import Sandbox
 from poweron_services.wiring import ROLES, now_ms
 
+log = structlog.get_logger()
+
+PASSING: Final = (Unavailable, Conflict)  # what others' faults lead to
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
 JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
 PROGRESS_DEADLINE: Final = 60.0  # seconds at most until the target of a fault may be that of another one
@@ -208,12 +213,13 @@ class FaultInjector:
 
     async def _until_done(self, work: Callable[[], Awaitable[None]]) -> None:
         """Try until it is done: other faults last at the same time."""
-        backoff = Backoff(LONGEST_PAUSE)
-        while not self.stopping.is_set():
-            with suppress(Unavailable, Conflict):
-                await work()
-                return
-            await backoff.pause()
+        await retry_while(
+            lambda: not self.stopping.is_set(),
+            work,
+            failed=_is_struck_too,
+            on=PASSING,
+            backoff=Backoff(longest=LONGEST_PAUSE),
+        )
 
 
 def _process_name(fault: Fault) -> str:
@@ -222,13 +228,16 @@ def _process_name(fault: Fault) -> str:
 
 async def _commit_the_beginning(follower: Follower) -> None:
     mine: frozenset[int] = frozenset()
-    backoff = Backoff(LONGEST_PAUSE)
-    while True:
-        try:
+
+    async def commit_once_taken_in() -> None:
+        nonlocal mine
+        while not mine:
             polled = await follower.poll(POLL_TIMEOUT)
             mine = (mine - polled.revoked) | polled.assigned
-            if mine:
-                await follower.commit(dict.fromkeys(mine, 0))
-                return
-        except (Unavailable, Conflict):
-            await backoff.pause()
+        await follower.commit(dict.fromkeys(mine, 0))
+
+    await retry(commit_once_taken_in, failed=_is_struck_too, on=PASSING, backoff=Backoff(longest=LONGEST_PAUSE))
+
+
+def _is_struck_too(failure: Failure) -> None:
+    log.debug("a fault waits for others", error=str(failure.error))

@@ -12,14 +12,18 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+import structlog
+
 from poweron_events import topics
 from poweron_events.codec import encode_request
 from poweron_events.envelope import rfc3339
 from poweron_events.log import EventLog, Message
 from poweron_events.request import RequestCancellation, RequestRound, RequestWorkflow, workflow_id
+from poweron_events.retry import Failure, retry
 from poweron_events.stream import Request
-from poweron_services.retry import answered
 from poweron_services.sandbox.polling import stopped
+
+log = structlog.get_logger()
 
 RATE: Final = 3.0  # scenarios a second
 MAX_OPEN: Final = 60  # workflows; beyond that nothing new is requested
@@ -113,5 +117,9 @@ class LoadGenerator:
         time = rfc3339(datetime.now(UTC))
         value = encode_request(planned.request, source=source(self._seed), request_id=planned.request_id, time=time)
         message = Message(planned.workflow_id.encode(), value)
-        await answered(partial(self._log.append, topics.REQUESTS.name, [message]), "a request is appended again")
+        await retry(partial(self._log.append, topics.REQUESTS.name, [message]), failed=_appends_again)
         self.records += 1
+
+
+def _appends_again(failure: Failure) -> None:
+    log.warning("a request is appended again", error=str(failure.error))

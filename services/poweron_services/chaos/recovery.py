@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+import structlog
+
 from poweron_events import topics
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded
@@ -17,8 +19,10 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Follower, Record
 from poweron_events.request import RequestIdentity
+from poweron_events.retry import Failure, retry
 from poweron_services.chaos.faults import FaultKind
-from poweron_services.retry import answered
+
+log = structlog.get_logger()
 
 MONITOR_GROUP: Final = "poweron.chaos"
 POLL_TIMEOUT: Final = 0.2  # seconds
@@ -103,7 +107,7 @@ class RecoveryMonitor:
         """Follow the log from its beginning until cancelled."""
         async with log.follow(topics.EVENTS.name, MONITOR_GROUP) as follower:
             while True:
-                await answered(partial(self._poll, follower), "the log is polled again")
+                await retry(partial(self._poll, follower), failed=_polls_again)
 
     async def _poll(self, follower: Follower) -> None:
         polled = await follower.poll(POLL_TIMEOUT)
@@ -111,3 +115,7 @@ class RecoveryMonitor:
             await follower.seek(number, self.positions.get(number, 0))
         for record in polled.records:
             self.take(record)
+
+
+def _polls_again(failure: Failure) -> None:
+    log.warning("the log is polled again", error=str(failure.error))

@@ -16,7 +16,7 @@ What a person can do about it is worded by the door that shows the error, from i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from poweron_events.errors import Refused, Unavailable, Unserved
 from poweron_events.request import Requester
@@ -28,7 +28,7 @@ AskedFor = Literal["request", "cancellation", "answer"]
 class NotAWorkflowId(Refused):
     """That cannot be the id of a workflow: an id is a UUID in lower case."""
 
-    code: ClassVar[Literal["not_a_workflow_id"]] = "not_a_workflow_id"
+    code = "not_a_workflow_id"
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"{workflow_id!r} is not a workflow's id")
@@ -38,7 +38,7 @@ class NotAWorkflowId(Refused):
 class UnknownWorkflow(Refused):
     """No round of such a workflow was ever opened."""
 
-    code: ClassVar[Literal["unknown_workflow"]] = "unknown_workflow"
+    code = "unknown_workflow"
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"There is no workflow {workflow_id}")
@@ -48,7 +48,7 @@ class UnknownWorkflow(Refused):
 class RoundOpen(Refused):
     """The next round cannot be asked for while one is open."""
 
-    code: ClassVar[Literal["round_open"]] = "round_open"
+    code = "round_open"
 
     def __init__(self, workflow_id: str, round_: int, *, waits_for_approval: bool) -> None:
         super().__init__(f"Round {round_} of workflow {workflow_id} is still running")
@@ -60,7 +60,7 @@ class RoundOpen(Refused):
 class RoundEnded(Refused):
     """There is nothing to cancel: no round is open."""
 
-    code: ClassVar[Literal["round_ended"]] = "round_ended"
+    code = "round_ended"
 
     def __init__(self, workflow_id: str, round_: int) -> None:
         super().__init__(f"Round {round_} of workflow {workflow_id} has ended already, there is nothing to cancel")
@@ -85,7 +85,7 @@ class LastAnswer:
 class NothingToApprove(Refused):
     """No action of the workflow waits for a person."""
 
-    code: ClassVar[Literal["nothing_to_approve"]] = "nothing_to_approve"
+    code = "nothing_to_approve"
 
     def __init__(self, workflow_id: str, last: LastAnswer | None) -> None:
         """`last` is None where nothing in the workflow was ever answered."""
@@ -97,7 +97,7 @@ class NothingToApprove(Refused):
 class RowsBehind(Unavailable):
     """The answer is in the log, but does not come into the rows."""
 
-    code: ClassVar[Literal["rows_behind"]] = "rows_behind"
+    code = "rows_behind"
 
     def __init__(self, workflow_id: str, seconds: float) -> None:
         super().__init__(
@@ -111,7 +111,7 @@ class RowsBehind(Unavailable):
 class NobodyServes(Unserved):
     """What was sent stands in the log, and nobody has taken it in time."""
 
-    code: ClassVar[Literal["nobody_serves"]] = "nobody_serves"
+    code = "nobody_serves"
 
     def __init__(self, workflow_id: str, asked: AskedFor, seconds: float) -> None:
         super().__init__(f"Nobody has taken the {asked} within {seconds:g} s. It stands")
@@ -123,7 +123,7 @@ class NobodyServes(Unserved):
 class RoundOverdue(Unserved):
     """Somebody had begun; the time of the round is over, and nobody has ended it."""
 
-    code: ClassVar[Literal["round_overdue"]] = "round_overdue"
+    code = "round_overdue"
 
     def __init__(self, workflow_id: str, round_: int) -> None:
         super().__init__(f"The time for workflow {workflow_id} is over, and nobody has ended it")

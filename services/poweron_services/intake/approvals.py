@@ -2,27 +2,27 @@
 
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, RequestIdentity
-from poweron_services.intake.ports import Asked
+from poweron_services.intake.ports import StepApproval
 
 
-def why_not(request: RequestApproval, asked: Asked | None, now_ms: int) -> str | None:
+def why_not(request: RequestApproval, approval: StepApproval | None, now_ms: int) -> str | None:
     """Why the answer cannot be taken, as a sentence; None if it can."""
     place = f"Step {request.step} of task {request.task} in round {request.round}"
-    if asked is None:
+    if approval is None:
         return f"{place} does not wait for an approval."
-    if asked.state != "asked":
-        return f"{place} was {'approved' if asked.state == 'granted' else 'denied'} already{_by(asked)}."
-    if not asked.waits:
+    if approval.state != "asked":
+        return f"{place} was {'approved' if approval.state == 'granted' else 'denied'} already{_by(approval)}."
+    if not approval.waits:
         return f"{place} does not wait for an approval any more; its round was stopped."
-    if request.parameters_sha256 != asked.parameters_sha256:
+    if request.parameters_sha256 != approval.parameters_sha256:
         return f"{place} waits with other parameters than those that the answer is about; look at them again."
-    if now_ms >= asked.due_ms:
+    if now_ms >= approval.due_ms:
         return f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
     return None
 
 
-def _by(asked: Asked) -> str:
-    return f" by {asked.by}" if asked.by else ""
+def _by(approval: StepApproval) -> str:
+    return f" by {approval.by}" if approval.by else ""
 
 
 def answer(request: RequestApproval, identity: RequestIdentity) -> ApprovalGranted | ApprovalDenied:

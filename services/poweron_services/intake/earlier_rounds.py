@@ -24,7 +24,7 @@ DOCUMENTS_BUDGET = 16_000  # bytes, as JSON
 _MESSAGES = TypeAdapter(tuple[ChatMessage, ...])
 
 
-async def looked_back(
+async def summarise_rounds(
     last_round: int, messages: Sequence[ChatMessage], spent: Spent, put: Callable[[bytes], Awaitable[str]]
 ) -> EarlierRounds:
     """The rounds so far as the next one is told of them.

@@ -1,19 +1,14 @@
-"""Looking at the rows: what intake asks of Postgres, which tells nobody that they have changed; so looks are shared."""
+"""What intake asks of Postgres."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
 
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import Spent
 
-LOOK_PERIOD = 0.02  # seconds between looks at the rows while somebody waits for what they say
 
-Seen = TypeVar("Seen")
-
-
-class Asked(Protocol):
+class StepApproval(Protocol):
     """What the rows say of the approval of a step that was asked for one."""
 
     @property
@@ -29,8 +24,8 @@ class Asked(Protocol):
         """Whether the workflow is there still, so that it can be answered."""
 
 
-class Answers(Protocol):
-    """What intake asks of Postgres. Every method raises Unavailable while Postgres is away."""
+class IntakeQueries(Protocol):
+    """What intake asks of Postgres. Every method raises Unavailable while Postgres does not answer."""
 
     async def answered(self, source: str, request_id: str) -> bool:
         """Whether the request has its answer."""
@@ -50,7 +45,7 @@ class Answers(Protocol):
     async def spent(self, workflow_id: str, rounds: int) -> Spent:
         """What so many rounds, all that ended, used. Raises Unavailable where not all are held yet."""
 
-    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> Asked | None:
+    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
         """What became of the approval of the step at (round, task, attempt, step); None if nobody was asked."""
 
     async def positions(self) -> Mapping[int, int]:
@@ -58,24 +53,3 @@ class Answers(Protocol):
 
     async def count_open(self, most: int) -> int:
         """How many workflows have an open round that waits for no person, counted no further than `most`."""
-
-
-class Look(Generic[Seen]):
-    """A look at the rows, shared by all who ask at the same time."""
-
-    def __init__(self, ask: Callable[[], Awaitable[Seen]]) -> None:
-        self._ask = ask
-        self._next: asyncio.Task[Seen] | None = None
-        self._looked = 0.0
-
-    async def __call__(self) -> Seen:
-        """What the rows say, read after the call."""
-        if self._next is None:
-            self._next = asyncio.create_task(self._look())
-        return await asyncio.shield(self._next)
-
-    async def _look(self) -> Seen:
-        """A look that has not begun yet, so that whoever asks meanwhile may share it."""
-        await asyncio.sleep(self._looked + LOOK_PERIOD - asyncio.get_running_loop().time())
-        self._next, self._looked = None, asyncio.get_running_loop().time()
-        return await self._ask()

@@ -1,33 +1,34 @@
-"""A lane of requests: read in one consumer group, a few in hand at a time, committed once all before them are done.
+"""A queue of requests: read in one consumer group, a few handled at a time, committed once all before them are done.
 
-What is not in hand waits in Kafka, so that a backlog of any length takes no memory.
+What is not being handled waits in Kafka, so that a backlog of any length takes no memory.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.retry import Failure, retry
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.retry import Backoff
 
 log = structlog.get_logger()
 
 POLL_TIMEOUT = 1.0  # seconds
-BUSY_POLL_TIMEOUT = 0.1  # seconds between looks whether there is a free hand again, or something to commit
+BUSY_POLL_TIMEOUT = 0.1  # seconds between looks whether there is a free slot again, or something to commit
 COMMIT_PERIOD = 0.2  # seconds between commits
-STOP_TIMEOUT = 5.0  # seconds that requests in hand get at shutdown
-IN_HAND = 64  # requests worked on at a time
+STOP_TIMEOUT = 5.0  # seconds that requests being handled get at shutdown
+MAX_PENDING = 64  # requests handled at a time
 TRIES = 5  # until a request that will fail again is given up
 
 
 @dataclass(slots=True)
-class InHand:
+class PendingOffsets:
     """The requests of a partition that are not done yet. Offsets may have gaps: deleted records, transactions."""
 
     next: int
@@ -47,7 +48,7 @@ class InHand:
         self.pass_by(offset)
 
 
-class Lane:
+class RequestQueue:
     """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what will fail again."""
 
     def __init__(
@@ -63,8 +64,8 @@ class Lane:
         self._concerns = concerns
         self._handle = handle
         self._give_up = give_up
-        self._hands = asyncio.Semaphore(IN_HAND)
-        self._partitions: dict[int, InHand] = {}
+        self._slots = asyncio.Semaphore(MAX_PENDING)
+        self._partitions: dict[int, PendingOffsets] = {}
         self._unbegun: frozenset[int] = frozenset()
         self._tasks = BackgroundTasks()
         self._pending = 0
@@ -80,21 +81,20 @@ class Lane:
                 await self._tasks.cancel(STOP_TIMEOUT)
 
     async def _follow(self, follower: Follower) -> None:
-        backoff = Backoff()
+        def failed(failure: Failure) -> None:
+            log.warning("requests are away", error=str(failure.error))
+
         while True:
-            try:
-                self._take_in(follower, await follower.poll(BUSY_POLL_TIMEOUT if self._busy else POLL_TIMEOUT))
-                await self._begin(follower)
-                self._commit_now_and_then(follower)
-            except Unavailable as error:
-                log.warning("requests are away", error=str(error))
-                await backoff.pause()
-            else:
-                backoff = Backoff()
+            await retry(partial(self._go_on, follower), failed=failed)
+
+    async def _go_on(self, follower: Follower) -> None:
+        self._take_in(follower, await follower.poll(BUSY_POLL_TIMEOUT if self._busy else POLL_TIMEOUT))
+        await self._begin(follower)
+        self._commit_now_and_then(follower)
 
     @property
     def _full(self) -> bool:
-        return self._pending >= IN_HAND
+        return self._pending >= MAX_PENDING
 
     @property
     def _busy(self) -> bool:
@@ -112,7 +112,7 @@ class Lane:
         """Go on where the group stands; a partition is assigned only once, so one that cannot be begun is kept."""
         for number in sorted(self._unbegun):
             offset = await follower.committed(number)
-            self._partitions[number] = InHand(offset, committed=offset)
+            self._partitions[number] = PendingOffsets(offset, committed=offset)
             await follower.seek(number, offset)
             self._unbegun -= {number}
 
@@ -125,10 +125,10 @@ class Lane:
         if partition is not None:
             partition.take(record.offset)
         self._pending += 1
-        self._tasks.spawn(self._see_to(record, partition))
+        self._tasks.spawn(self._handle_in_a_slot(record, partition))
 
-    async def _see_to(self, record: Record, partition: InHand | None) -> None:
-        async with self._hands:
+    async def _handle_in_a_slot(self, record: Record, partition: PendingOffsets | None) -> None:
+        async with self._slots:
             await self._until_done(record)
         self._pending -= 1
         if partition is not None:
@@ -136,22 +136,23 @@ class Lane:
 
     async def _until_done(self, record: Record) -> None:
         """Handle, however long it takes; a request that will fail again stops no other."""
-        backoff, raised, reason = Backoff(), 0, ""
-        while True:
-            try:
-                if raised < TRIES:
-                    await self._handle(record)
-                else:
-                    await self._give_up(record, reason)
-            except (Unavailable, Conflict) as error:
-                log.warning("a request waits", error=str(error))
-            except Exception as error:
-                log.exception("a request raised", partition=record.partition, offset=record.offset)
-                raised += 1
-                reason = f"intake met an unexpected error {raised} times: {error!r}"
+        raised: list[str] = []
+
+        async def attempt() -> None:
+            if len(raised) < TRIES:
+                await self._handle(record)
             else:
-                return
-            await backoff.pause()
+                await self._give_up(record, f"intake met an unexpected error {len(raised)} times: {raised[-1]}")
+
+        def failed(failure: Failure) -> None:
+            if isinstance(failure.error, Unavailable | Conflict):
+                log.warning("a request waits", error=str(failure.error))
+            else:
+                error = failure.error
+                log.error("a request raised", exc_info=error, partition=record.partition, offset=record.offset)
+                raised.append(repr(error))
+
+        await retry(attempt, failed=failed, on=Exception)
 
     def _uncommitted(self) -> dict[int, int]:
         return {number: held.done for number, held in self._partitions.items() if held.done != held.committed}

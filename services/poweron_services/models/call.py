@@ -11,16 +11,16 @@ import structlog
 
 from poweron_events.codec import writable
 from poweron_events.content import ContentStore
-from poweron_events.errors import Refused, Unavailable
+from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow
+from poweron_events.retry import Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.prompts import Prompt, Stage
 from poweron_services.models.time_limit import lose
-from poweron_services.retry import Backoff
 
 log = structlog.get_logger()
 
@@ -99,22 +99,21 @@ class Caller:
     ) -> ModelCall:
         """The call with what prompt and answer were kept as.
 
-        An answer that came is paid for: a store that is away is waited for, the model is not asked again.
+        An answer that came is paid for: a store that is unavailable is waited for, the model is not asked again.
         """
-        trouble, backoff = "The content store has not answered.", Backoff()
+        trouble = "The content store has not answered."
+
+        def failed(failure: Failure) -> None:
+            nonlocal trouble
+            trouble = str(failure.error)
+            log.warning(telemetry.WAITS, workflow_id=workflow_id, stage=stage, error=trouble)
+
         try:
-            while True:
-                try:
-                    prompt_ref, answer_ref = await self._content.put_all(workflow_id, texts)
-                except Unavailable as error:
-                    trouble = str(error)
-                    log.warning(telemetry.WAITS, workflow_id=workflow_id, stage=stage, error=trouble)
-                    await backoff.pause()
-                else:
-                    return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
+            prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=failed)
         except asyncio.CancelledError:
             lose(call(), trouble)
             raise
+        return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
 
     async def _completed(self, prompt: Prompt) -> tuple[Prompt, Completion]:
         """What the model answered to the prompt, or to as much of it as the model takes; every try counts."""

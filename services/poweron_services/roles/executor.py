@@ -30,6 +30,7 @@ from poweron_events.fold.history import item_reference
 from poweron_events.fold.state import Start, Workflow, change_step, result_label, step_place
 from poweron_events.observation import MAX_PREVIEWS
 from poweron_events.parameters import ParametersSet
+from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
@@ -48,7 +49,6 @@ from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit, Unkept
-from poweron_services.retry import answered
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 
@@ -66,10 +66,11 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a worker stands towards the partition of the workflow it works on."""
+class Assignment:
+    """The assignment of the partition to which the workflow in hand belongs."""
 
-    end_at_assignment: int
+    end: int
+    """The end of the partition when it was assigned."""
     is_ours: Callable[[], bool]
     caught_up: Callable[[], Awaitable[bool]]
     """Waits until everything there is now has been folded; False if the assignment was lost meanwhile."""
@@ -106,19 +107,19 @@ class Executor:
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.concurrency)
 
-    async def __call__(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
+    async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)
         match workflow.phase:
             case "ready" if self.approval.must_be_asked(workflow):
                 return [self.approval.request(workflow)]
             case "ready":
-                return await self._claim(workflow, 1, standing)
+                return await self._claim(workflow, 1, assignment)
             case "approve":
-                return await self._deny_when_due(workflow, standing)
+                return await self._deny_when_due(workflow, assignment)
             case "started" if claim is not None and not claim.begun and claim.token == workflow.step.starts[-1].claim:
-                return await self._begin(workflow, claim, standing)
+                return await self._begin(workflow, claim, assignment)
             case _:
-                return await self._other_claim(workflow, standing)
+                return await self._other_claim(workflow, assignment)
 
     async def claim_at_once(self, workflow: Workflow, told: Sequence[WorkflowEvent]) -> Sequence[WorkflowEvent]:
         """The claim that travels with the parameters it is for, where there is a place to run the action now.
@@ -144,11 +145,11 @@ class Executor:
             if not claim.begun:
                 self._places.release()
 
-    async def _claim(self, workflow: Workflow, try_: int, standing: Standing) -> Sequence[WorkflowEvent]:
+    async def _claim(self, workflow: Workflow, try_: int, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Claim the action once there is a place to run it: what is claimed can begin at once."""
         self.forget(workflow.id)
         await self._places.acquire()
-        if not standing.is_ours():
+        if not assignment.is_ours():
             self._places.release()
             return []
         return [self._claimed(workflow, try_)]
@@ -168,13 +169,13 @@ class Executor:
             deadline_ms=(spec.limit_ms if spec else 0) + GRACE_MS,
         )
 
-    async def _deny_when_due(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
+    async def _deny_when_due(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Wait for a person, for days if need be: nothing is held meanwhile but the workflow itself."""
-        return [expired(workflow)] if await standing.wait_until(workflow.step.approval_due_ms) else []
+        return [expired(workflow)] if await assignment.wait_until(workflow.step.approval_due_ms) else []
 
-    async def _begin(self, workflow: Workflow, claim: _Claim, standing: Standing) -> Sequence[WorkflowEvent]:
+    async def _begin(self, workflow: Workflow, claim: _Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Run the action under a claim that was read back as accepted; its token is used up from here on."""
-        ours = await standing.caught_up() and self._claims.get(workflow.id) is claim
+        ours = await assignment.caught_up() and self._claims.get(workflow.id) is claim
         if not ours or self.now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
             lost = "The worker lost its claim before the action began."
@@ -185,7 +186,7 @@ class Executor:
         finally:
             self._places.release()
 
-    async def _other_claim(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
+    async def _other_claim(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """The action was started by somebody else, by us in an earlier life, or is being stopped."""
         start, own = workflow.step.starts[-1], self._claims.get(workflow.id)
         if workflow.phase == "draining" and own is not None and own.token == start.claim:
@@ -193,11 +194,11 @@ class Executor:
         if own is not None and own.token != start.claim:
             self.forget(workflow.id)  # another worker was first: ours holds no place while that one runs
         retriable = start.effect_class != "at_most_once"
-        held_before = start.cause.offset is not None and start.cause.offset < standing.end_at_assignment
-        if not await standing.wait_until(0 if retriable and held_before else start.due_ms):
+        held_before = start.cause.offset is not None and start.cause.offset < assignment.end
+        if not await assignment.wait_until(0 if retriable and held_before else start.due_ms):
             return []
         if retriable and workflow.phase == "started" and len(workflow.step.starts) < MAX_TRIES:
-            return await self._claim(workflow, len(workflow.step.starts) + 1, standing)
+            return await self._claim(workflow, len(workflow.step.starts) + 1, assignment)
         if retriable:
             stopped = "The worker stopped before the action ended."
             return [self._without_result(workflow, "crashed", stopped, "worker_stopped")]
@@ -385,7 +386,10 @@ class Executor:
 
 
 async def _from_store(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    return await answered(ask, "an action waits for the content store", workflow_id=workflow_id)
+    def failed(failure: Failure) -> None:
+        log.warning("an action waits for the content store", error=str(failure.error), workflow_id=workflow_id)
+
+    return await retry(ask, failed=failed)
 
 
 @asynccontextmanager

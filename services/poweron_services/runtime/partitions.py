@@ -6,10 +6,9 @@ while it is, only that workflow waits (E-07).
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
 
 import structlog
 
@@ -18,55 +17,14 @@ from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Envelope, Recorded
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.fold.partial import PartialFold, Stub
-from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Follower, Polled, Record
+from poweron_events.retry import Failure, retry_while
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.retry import Backoff
+from poweron_services.runtime.ports import Listener, Snapshot, Snapshots
 
 log = structlog.get_logger()
 
 TIDY_PERIOD = 5.0  # seconds between forgetting ended workflows
-
-Answer = TypeVar("Answer")
-
-
-class Snapshot(Protocol):
-    """A partition as Postgres holds it: the projector's next offset and the open workflows there."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def workflows(self) -> Mapping[str, Workflow]: ...
-
-
-class Snapshots(Protocol):
-    """What the loop asks of Postgres. Every method raises Unavailable while Postgres is away."""
-
-    async def load(self, partitions: Iterable[int]) -> Mapping[int, Snapshot]:
-        """The snapshots of partitions, read at one moment."""
-
-    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        """The projector's next offset and the stubs of those workflows that it knows, read at one moment."""
-
-    async def positions(self) -> Mapping[int, int]:
-        """The projector's next offset of every partition."""
-
-
-async def insist(
-    ask: Callable[[], Awaitable[Answer]], *, needed: Callable[[], bool], waiting: str, **fields: object
-) -> Answer | None:
-    """What `ask` answers, asked again and again until it does; None once nobody needs it any more."""
-    backoff = Backoff()
-    while needed():
-        try:
-            return await ask()
-        except Unavailable as error:
-            tell = log.warning if backoff.long else log.info  # at a start, others may be starting too
-            tell(waiting, error=str(error), **fields)
-        except Exception:
-            log.exception(waiting, **fields)
-        await backoff.pause()
-    return None
 
 
 @dataclass(slots=True, eq=False)
@@ -102,35 +60,25 @@ class Partition:
         self.wake()
 
 
-class Listener(Protocol):
-    """Who acts on what is held. All calls come between two awaits of the loop, none waits."""
-
-    def changed(self) -> None:
-        """Some partition may have workflows to look at, in its `pending`."""
-
-    def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
-        """A record of a held workflow had no effect."""
-
-    def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
-        """A record changed a held workflow."""
-
-    def released(self, workflow_ids: Iterable[str]) -> None:
-        """These workflows are no longer held."""
-
-
-class Holding:
+class HeldPartitions:
     """The partitions that are ours, each with its fold."""
 
-    def __init__(self, event_log: EventLog, snapshots: Snapshots, follower: Follower, listener: Listener) -> None:
+    def __init__(
+        self,
+        event_log: EventLog,
+        snapshots: Snapshots,
+        follower: Follower,
+        listener: Listener,
+        written: MutableMapping[bytes | None, Envelope],
+    ) -> None:
         self._log = event_log
         self._snapshots = snapshots
         self._follower = follower
         self._listener = listener
+        self._written = written  # what this process has written and not read back, by its bytes
         self._tasks = BackgroundTasks()
         self._assignments: dict[int, object] = {}  # by partition, the one that holds; also while it is being loaded
         self.partitions: dict[int, Partition] = {}
-        self.written: dict[bytes | None, Envelope] = {}
-        """What this process has written and not read back, by its bytes: these need not be decoded."""
 
     def take(self, polled: Polled) -> None:
         """Take in what a poll brought: changes of the assignment first, then records."""
@@ -158,7 +106,7 @@ class Holding:
 
     def _revoke(self, numbers: Iterable[int]) -> None:
         if numbers:
-            self.written.clear()  # some of it will never be read back here
+            self._written.clear()  # some of it will never be read back here
         for number in numbers:
             self._assignments.pop(number, None)
             partition = self.partitions.pop(number, None)
@@ -172,11 +120,11 @@ class Holding:
         def ours() -> frozenset[int]:
             return frozenset(number for number in numbers if self._assignments.get(number) is assignment)
 
-        loaded = await insist(
+        loaded = await retry_while(
+            lambda: bool(ours()),
             lambda: self._load(numbers),
-            needed=lambda: bool(ours()),
-            waiting="an assignment waits",
-            partitions=sorted(numbers),
+            failed=_waits("an assignment waits", partitions=sorted(numbers)),
+            on=Exception,
         )
         for partition in (loaded or {}).values():
             if partition.number in ours():
@@ -200,7 +148,7 @@ class Holding:
             return
         partition.position = record.offset + 1
         with suppress(Undecodable):  # skipped by law; the projector writes the dead letter (E-14)
-            self._feed(partition, read_record(record, self.written.pop(record.value, None)))
+            self._feed(partition, read_record(record, self._written.pop(record.value, None)))
 
     def _feed(self, partition: Partition, recorded: Recorded) -> None:
         workflow_id = recorded.envelope.workflow_id
@@ -229,11 +177,11 @@ class Holding:
     async def _look_up(self, partition: Partition) -> None:
         """Ask Postgres for the workflows whose openings wait, until none does."""
         while partition.parked and partition.ours:
-            answer = await insist(
+            answer = await retry_while(
+                lambda: partition.ours,
                 lambda: self._answer(partition, list(partition.parked)),
-                needed=lambda: partition.ours,
-                waiting="openings wait for Postgres",
-                partition=partition.number,
+                failed=_waits("openings wait for Postgres", partition=partition.number),
+                on=Exception,
             )
             if answer is not None and partition.ours:
                 for workflow_id, stub in answer.items():
@@ -282,3 +230,16 @@ class Holding:
 def _partition(number: int, snapshot: Snapshot, end: int) -> Partition:
     fold = PartialFold(dict(snapshot.workflows))
     return Partition(number, fold, snapshot.offset, end, floor=snapshot.offset, pending=set(fold.workflows))
+
+
+def _waits(waiting: str, **fields: object) -> Callable[[Failure], None]:
+    """Logs why something waits for Postgres."""
+
+    def failed(failure: Failure) -> None:
+        if isinstance(failure.error, Unavailable):
+            tell = log.warning if failure.lasts else log.info  # at a start, others may be starting too
+            tell(waiting, error=str(failure.error), **fields)
+        else:
+            log.error(waiting, exc_info=failure.error, **fields)
+
+    return failed

@@ -1,0 +1,82 @@
+"""Retry: what is unavailable is tried again after longer and longer pauses, for as long as somebody needs it.
+
+There is no limit to the tries: whoever has one sets a time limit around it, or raises from `failed`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from poweron_events.errors import Unavailable
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A try that failed: the how manyth it was, and the pause that follows, in seconds."""
+
+    error: Exception
+    tries: int
+    pause: float
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it has been failing for longer than a start takes."""
+        return self.pause >= LONGEST_PAUSE
+
+
+class Backoff:
+    """Pauses in seconds, each twice as long as the one before."""
+
+    def __init__(self, first: float | None = None, longest: float | None = None) -> None:
+        self._next = FIRST_PAUSE if first is None else first
+        self._longest = LONGEST_PAUSE if longest is None else longest
+
+    def next(self) -> float:
+        pause = self._next
+        self._next = min(2 * pause, self._longest)
+        return pause
+
+
+async def retry(
+    attempt: Callable[[], Awaitable[Answer]],
+    *,
+    failed: Callable[[Failure], None],
+    on: type[Exception] | tuple[type[Exception], ...] = Unavailable,
+    backoff: Backoff | None = None,
+) -> Answer:
+    """What `attempt` returns, tried until it does.
+
+    Args:
+        attempt: what is tried.
+        failed: told of each failure, before the pause, inside its `except`; to give up, it raises.
+        on: the errors after which it is tried again; others are raised.
+        backoff: the pauses, by default up to 5 s.
+    """
+    answer = await retry_while(lambda: True, attempt, failed=failed, on=on, backoff=backoff)
+    return cast("Answer", answer)  # somebody always needs it
+
+
+async def retry_while(
+    needed: Callable[[], bool],
+    attempt: Callable[[], Awaitable[Answer]],
+    *,
+    failed: Callable[[Failure], None],
+    on: type[Exception] | tuple[type[Exception], ...] = Unavailable,
+    backoff: Backoff | None = None,
+) -> Answer | None:
+    """The same, where it is tried only while it is `needed`; None once it is not."""
+    backoff, tries = backoff or Backoff(), 0
+    while needed():
+        tries += 1
+        try:
+            return await attempt()
+        except on as error:
+            pause = backoff.next()
+            failed(Failure(error, tries, pause))
+        await asyncio.sleep(pause)
+    return None

@@ -1,0 +1,44 @@
+"""Reads of the rows that are never older than what was relied upon before."""
+
+from poweron_events import topics
+from poweron_events.errors import Unavailable
+from poweron_events.fold.partial import Stub
+from poweron_events.log import EventLog
+from poweron_services.intake.ports import IntakeQueries
+from poweron_services.intake.shared_query import SharedQuery
+
+
+class ConsistentReads:
+    """Waits for the projector, and remembers how far it was: rows that are being rebuilt must not answer."""
+
+    def __init__(self, event_log: EventLog, queries: IntakeQueries) -> None:
+        self._log = event_log
+        self._queries = queries
+        self._positions = SharedQuery(queries.positions)
+        self._floors: dict[int, int] = {}  # by partition, how far the rows were that were relied upon
+
+    async def reach_end(self, workflow: str) -> None:
+        """Wait until the projector has passed everything that is in the workflow's partition now."""
+        ends = await self._log.ends(topics.EVENTS.name)
+        await self.reach(workflow, ends[self._partition(workflow)])
+
+    async def reach(self, workflow: str, offset: int) -> None:
+        """Wait until the projector's next offset in the workflow's partition is at least this."""
+        partition = self._partition(workflow)
+        await self._positions.until(lambda positions: positions.get(partition, 0) >= offset)
+        self._floors[partition] = max(self._floors.get(partition, 0), offset)
+
+    async def stub(self, workflow: str) -> Stub | None:
+        """How the workflow stands; None where there is none.
+
+        Raises:
+            Unavailable: the rows are not as far as they were.
+        """
+        partition = self._partition(workflow)
+        projected, stubs = await self._queries.look_up(partition, [workflow])
+        if projected < self._floors.get(partition, 0):
+            raise Unavailable(f"Postgres was rebuilt and has come to {projected} only; it was further before")
+        return stubs.get(workflow)
+
+    def _partition(self, workflow: str) -> int:
+        return self._log.partition_of(topics.EVENTS.name, workflow.encode())

@@ -1,0 +1,135 @@
+"""Judgement: whether a request can be accepted, given how its workflow stands, and on which terms.
+
+No clock, no await: whoever asks brings along what the rows say.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from poweron_events.catalog import meaningless
+from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
+from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import Opening
+from poweron_events.request import (
+    Budgets,
+    CancellationRequested,
+    RefusalReason,
+    RequestCancellation,
+    RequestIdentity,
+    RequestRefused,
+    RequestRound,
+    RequestWorkflow,
+    RoundRequested,
+    Terms,
+    WorkflowRequested,
+    workflow_id,
+)
+from poweron_events.stream import Request
+from poweron_events.validation_messages import MAX_REASON
+from poweron_services.decider.approval import joined
+from poweron_services.decider.language_detection import detect
+
+IntakeEvent = (
+    WorkflowRequested | RoundRequested | CancellationRequested | ApprovalGranted | ApprovalDenied | RequestRefused
+)
+
+
+class Refusal(Exception):
+    """The request cannot be taken."""
+
+    def __init__(self, reason: RefusalReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+    def event(self, identity: RequestIdentity) -> RequestRefused:
+        return RequestRefused(request=identity, reason=self.reason, detail=_sentence(self.detail))
+
+
+def target(received: ReceivedRequest) -> str:
+    """The workflow that the request is answered in: the one that it names, else the one that it would open."""
+    request, identity = received.request, received.identity
+    if isinstance(request, RequestWorkflow) or not is_uuid(request.workflow_id):
+        return workflow_id(identity.source, identity.id)
+    return request.workflow_id
+
+
+def target_of_invalid(invalid: InvalidRequest) -> str:
+    """Likewise of a request that cannot be used, as far as it can be read."""
+    if invalid.workflow_id is not None and is_uuid(invalid.workflow_id):
+        return invalid.workflow_id
+    return workflow_id(invalid.identity.source, invalid.identity.id)
+
+
+def check(request: Request) -> None:
+    """Refuse what no state of any workflow could make acceptable."""
+    if not isinstance(request, RequestWorkflow) and not is_uuid(request.workflow_id):
+        detail = f"There is no workflow {request.workflow_id!r}; an id is a UUID in lower case."
+        raise Refusal("unknown_workflow", detail)
+    if isinstance(request, Terms):
+        _check_marks(request)
+
+
+def _check_marks(request: Terms) -> None:
+    """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
+    for wrong in filter(None, map(meaningless, request.approve)):
+        raise Refusal("invalid", f"The request cannot be used: approve: {wrong}")
+
+
+def known(workflow: str, stub: Stub | None) -> Stub:
+    """The stub of a workflow that was opened; another one is refused."""
+    if stub is None or not stub.openings:
+        raise Refusal("unknown_workflow", f"There is no workflow {workflow}.")
+    return stub
+
+
+def check_round(request: RequestRound, stub: Stub) -> None:
+    """Refuse a further round that does not follow upon the last one, or not yet."""
+    last = len(stub.openings)
+    if request.after_round > last:
+        raise _no_such_round(last, request.after_round)
+    if request.after_round < last:
+        raise Refusal("round_ended", f"Round {request.after_round} was followed by round {last} already.")
+    if stub.is_open:
+        raise Refusal("round_open", f"Round {last} is still running; wait for its end or cancel it.")
+
+
+def check_cancellation(request: RequestCancellation, stub: Stub) -> None:
+    """Refuse to cancel a round that is not there, or that has ended."""
+    last = len(stub.openings)
+    if request.round > last:
+        raise _no_such_round(last, request.round)
+    if request.round < last or not stub.is_open:
+        raise round_is_over(request)
+
+
+def round_is_over(request: RequestCancellation) -> Refusal:
+    return Refusal("round_ended", f"Round {request.round} has ended or is ending already.")
+
+
+def terms(
+    request: Terms, before: Opening | None = None, *, marks: Collection[str], default_language: str | None
+) -> dict[str, Any]:
+    """The terms of a round, in the language of the request, the workflow, the requester or the prompt (D-01).
+
+    Budgets hold for the whole workflow: what a further round does not limit is limited as in the one `before`.
+    So do the marks of actions that a person has to approve: no round takes any of them away.
+    """
+    agreed: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
+    if before is not None:
+        own = request.budgets.model_dump(exclude_none=True)
+        agreed["budgets"] = Budgets(**{**before.budgets.model_dump(), **own})
+    agreed["approve"] = joined(request.approve, marks, before.approve if before else ())
+    of_workflow = before and before.user_language
+    said = (request.user_language, of_workflow, request.requester.language, default_language)
+    agreed["user_language"] = next(filter(None, said), None) or detect(request.prompt)
+    return agreed
+
+
+def _no_such_round(last: int, named: int) -> Refusal:
+    rounds = "1 round" if last == 1 else f"{last} rounds"
+    return Refusal("no_such_round", f"The workflow has {rounds}; there is no round {named}.")
+
+
+def _sentence(detail: str) -> str:
+    return detail[:MAX_REASON].removesuffix(".")[: MAX_REASON - 1] + "."

@@ -1,0 +1,130 @@
+"""Judging requests: asks the rows what a judgement needs, and stores what the event is to name."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from poweron_events.codec import ReceivedRequest
+from poweron_events.content import ContentStore
+from poweron_events.errors import Unavailable
+from poweron_events.execution import ApprovalDenied, ApprovalGranted
+from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.request import (
+    CancellationRequested,
+    EarlierRounds,
+    RequestApproval,
+    RequestCancellation,
+    RequestIdentity,
+    RequestRound,
+    RequestWorkflow,
+    RoundRequested,
+    Terms,
+    WorkflowRequested,
+)
+from poweron_services.intake import judgement
+from poweron_services.intake.approvals import answer, why_not
+from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.intake.earlier_rounds import summarise_rounds
+from poweron_services.intake.given_documents import store_documents
+from poweron_services.intake.judgement import IntakeEvent, Refusal
+from poweron_services.intake.open_limit import OpenLimit
+from poweron_services.intake.ports import IntakeQueries
+
+
+@dataclass(frozen=True, slots=True)
+class RequestJudge:
+    """Judges each request by how its workflow stands.
+
+    Every method raises Unavailable while Postgres or the content store does not answer.
+    """
+
+    queries: IntakeQueries
+    reads: ConsistentReads
+    open_limit: OpenLimit
+    content: ContentStore
+    now_ms: Callable[[], int]
+    default_language: str | None
+    marks: Collection[str]
+
+    async def judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
+        """What the request comes to; a refusal is an event, too."""
+        try:
+            return await self._judge(workflow, received)
+        except Refusal as refusal:
+            return refusal.event(received.identity)
+
+    async def _judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
+        request, identity = received.request, received.identity
+        judgement.check(request)
+        if isinstance(request, RequestWorkflow):
+            return await self._open(workflow, identity, request)
+        if isinstance(request, RequestRound):
+            return await self._open_round(workflow, identity, request)
+        if isinstance(request, RequestApproval):
+            return await self._approve(identity, request)
+        return await self.cancel(identity, request)
+
+    async def cancel(self, identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
+        """The cancellation as an event.
+
+        Raises:
+            Refusal: there is nothing to cancel.
+        """
+        stub = await self._known(request.workflow_id)
+        judgement.check_cancellation(request, stub)
+        if await self.queries.closing(request.workflow_id):
+            raise judgement.round_is_over(request)
+        return CancellationRequested(
+            round=request.round, request=identity, reason=request.reason, requester=request.requester
+        )
+
+    async def _open(self, workflow: str, identity: RequestIdentity, request: RequestWorkflow) -> WorkflowRequested:
+        await self.open_limit.admit()
+        return WorkflowRequested(
+            round=1,
+            workflow_mode=request.workflow_mode,
+            documents=await store_documents(self.content, workflow, 1, request.documents),
+            request=identity,
+            **self._terms(request),
+        )
+
+    async def _open_round(self, workflow: str, identity: RequestIdentity, request: RequestRound) -> RoundRequested:
+        stub = await self._known(workflow)
+        judgement.check_round(request, stub)
+        last = len(stub.openings)
+        await self.open_limit.admit()
+        return RoundRequested(
+            round=last + 1,
+            workflow_mode=request.workflow_mode,
+            documents=await store_documents(self.content, workflow, last + 1, request.documents),
+            request=identity,
+            earlier=await self._earlier(workflow, last),
+            **self._terms(request, await self.queries.opening(workflow, last)),
+        )
+
+    async def _approve(self, identity: RequestIdentity, request: RequestApproval) -> ApprovalGranted | ApprovalDenied:
+        await self._known(request.workflow_id)
+        place = (request.round, request.task, request.attempt, request.step)
+        approval = await self.queries.approval(request.workflow_id, place)
+        if (reason := why_not(request, approval, self.now_ms())) is not None:
+            raise Refusal("invalid", reason)
+        return answer(request, identity)
+
+    async def _known(self, workflow: str) -> Stub:
+        return judgement.known(workflow, await self.reads.stub(workflow))
+
+    async def _earlier(self, workflow: str, last_round: int) -> EarlierRounds:
+        """What the rounds so far left behind; what does not fit is put into the content store before it is named."""
+        messages = list[ChatMessage]()
+        while page := await self.queries.messages(workflow, messages[-1].seq if messages else None):
+            messages += page
+        ended = bool(messages) and (messages[0].round, messages[0].kind) == (last_round, "round_end")
+        if not ended or messages[-1].kind != "workflow_start":
+            raise Unavailable(f"Postgres was rebuilt and does not hold all {last_round} rounds of {workflow} yet")
+        spent = await self.queries.spent(workflow, last_round)
+        return await summarise_rounds(last_round, messages, spent, partial(self.content.put, workflow))
+
+    def _terms(self, request: Terms, before: Opening | None = None) -> dict[str, Any]:
+        return judgement.terms(request, before, marks=self.marks, default_language=self.default_language)

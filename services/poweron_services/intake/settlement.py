@@ -1,0 +1,88 @@
+"""Settling a request: its answer is appended until the rows hold one; an answer is final (E-15)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from weakref import WeakValueDictionary
+
+from poweron_events import topics
+from poweron_events.codec import MAX_EVENT, encode
+from poweron_events.envelope import envelop, rfc3339, source
+from poweron_events.errors import Refused
+from poweron_events.log import EventLog, Message
+from poweron_events.request import RequestIdentity, RequestRefused
+from poweron_services import telemetry
+from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.intake.judgement import IntakeEvent
+from poweron_services.intake.ports import IntakeQueries
+
+Judge = Callable[[], Awaitable[IntakeEvent]]
+"""Judges a request by how its workflow stands when it is called."""
+
+
+class Settlement:
+    """Gives each request one answer."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        queries: IntakeQueries,
+        reads: ConsistentReads,
+        *,
+        instance: str,
+        now_ms: Callable[[], int],
+        spans: telemetry.Sink | None,
+    ) -> None:
+        self._log = event_log
+        self._queries = queries
+        self._reads = reads
+        self._source = source("intake", instance)
+        self._now_ms = now_ms
+        self._spans = spans
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def settle_in_turn(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
+        """Requests of one workflow one after another, in the order in which they came."""
+        async with self._turns.setdefault(workflow, asyncio.Lock()):
+            await self.settle(workflow, identity, judge)
+
+    async def settle(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
+        """Append until Postgres holds an answer to this request.
+
+        What makes a request impossible may be its own answer, which another queue or process gave meanwhile:
+        so before a refusal is appended, the rows are asked again.
+        """
+        answered = await self.is_answered(workflow, identity)
+        while not answered:
+            event = await judge()
+            if isinstance(event, RequestRefused) and await self.is_answered(workflow, identity):
+                return
+            offset = await self.append(workflow, identity, event)
+            await self._reads.reach(workflow, offset + 1)
+            answered = await self._queries.answered(identity.source, identity.id)
+
+    async def is_answered(self, workflow: str, identity: RequestIdentity) -> bool:
+        """Whether the request had its answer when it was asked."""
+        await self._reads.reach_end(workflow)
+        return await self._queries.answered(identity.source, identity.id)
+
+    async def append(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> int:
+        """Append the answer and return its offset."""
+        with telemetry.answering(workflow, identity, event, self._spans) as answer:
+            value = self._encoded(workflow, identity, answer)
+            (offset,) = await self._log.append(topics.EVENTS.name, [Message(workflow.encode(), value)])
+        return offset
+
+    def _encoded(self, workflow: str, identity: RequestIdentity, answer: telemetry.Answering) -> bytes:
+        """The answer as record value; a request that is too large to become an event is refused."""
+        try:
+            return self._written(workflow, answer)
+        except Refused:
+            detail = f"The prompt and the other fields take more than {MAX_EVENT} bytes together; shorten the prompt."
+            answer.event = RequestRefused(request=identity, reason="invalid", detail=detail)
+            return self._written(workflow, answer)
+
+    def _written(self, workflow: str, answer: telemetry.Answering) -> bytes:
+        time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
+        of = answer.traceparent
+        return encode(envelop(answer.event, workflow_id=workflow, source=self._source, time=time, traceparent=of))

@@ -1,0 +1,116 @@
+"""A stage of a workflow, tried until it is done or has failed: whatever happens, an event comes of it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+import structlog
+
+from poweron_events.codec import writable
+from poweron_events.errors import PowerOnError, Unavailable
+from poweron_events.event import ModelCall
+from poweron_events.fold.state import Workflow
+from poweron_events.fold.turn import STAGES
+from poweron_events.outcome import Stage, StageFailed
+from poweron_events.retry import Backoff, Failure, retry
+from poweron_events.stream import WorkflowEvent
+from poweron_services import telemetry
+from poweron_services.decider.size_limits import fitting_calls
+from poweron_services.models.time_limit import TimeLimit, Unkept
+
+log = structlog.get_logger()
+
+LONGEST_STAGE_PAUSE = 30.0  # seconds between two tries of a stage: each may be a call that costs
+MAX_ERROR = 4_000  # characters
+
+StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
+"""What a role that is not the executor does when it is its turn."""
+
+
+async def stage_events(
+    workflow: Workflow, function: StageFunction, now_ms: Callable[[], int]
+) -> Sequence[WorkflowEvent]:
+    """What the role came to; a stage that cannot be done at all is itself an event."""
+    if workflow.phase not in STAGES:
+        return await _ending(workflow, function)
+    stage = _Stage(workflow, function, now_ms)
+    try:
+        async with TimeLimit(stage.timeout_ms / 1000):  # of all tries, from the first, however late that is (E-16)
+            return await retry(stage.attempt, failed=stage.failed, backoff=Backoff(longest=LONGEST_STAGE_PAUSE))
+    except Unkept as unkept:
+        return [stage_failed(workflow, str(unkept), stage.tries, unkept.calls)]
+    except TimeoutError:
+        return [stage_failed(workflow, _too_long(workflow, stage.tries, stage.trouble), stage.tries)]
+    except _TimeIsOver as over:
+        return [stage_failed(workflow, str(over), stage.tries)]
+
+
+def stage_failed(workflow: Workflow, error: str, tries: int, calls: Sequence[ModelCall] = ()) -> StageFailed:
+    round_number, task, attempt, step = workflow.place
+    return StageFailed(
+        round=round_number,
+        task=task,
+        attempt=attempt,
+        step=step,
+        stage=cast("Stage", workflow.phase),
+        error=writable(error)[:MAX_ERROR],
+        tries=tries,
+        model_calls=fitting_calls(calls),
+    )
+
+
+class _TimeIsOver(Exception):
+    """The stage began so late that the time is over with its first failure."""
+
+
+@dataclass(slots=True)
+class _Stage:
+    """The tries of one stage."""
+
+    workflow: Workflow
+    function: StageFunction
+    now_ms: Callable[[], int]
+    tries: int = 0
+    trouble: str = ""
+
+    @property
+    def timeout_ms(self) -> int:
+        return self.workflow.current.opening.stage_timeout_ms
+
+    async def attempt(self) -> Sequence[WorkflowEvent]:
+        self.tries += 1
+        try:
+            return await self.function(self.workflow)
+        except Unavailable:
+            raise
+        except PowerOnError as refused:
+            return [stage_failed(self.workflow, str(refused), self.tries)]
+        except Exception:
+            log.exception("a stage raised", workflow_id=self.workflow.id, stage=self.workflow.phase)
+            error = "An unexpected error; the log of the service has it."
+            return [stage_failed(self.workflow, error, self.tries)]
+
+    def failed(self, failure: Failure) -> None:
+        self.trouble = str(failure.error)
+        log.warning(telemetry.WAITS, workflow_id=self.workflow.id, stage=self.workflow.phase, error=self.trouble)
+        if self.now_ms() >= self.workflow.head_ms + self.timeout_ms:
+            raise _TimeIsOver(self.trouble) from failure.error
+
+
+async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[WorkflowEvent]:
+    """The end of a round is written whatever happens: only what is unavailable is waited for."""
+
+    def failed(failure: Failure) -> None:
+        log.warning("an ending waits", workflow_id=workflow.id, error=str(failure.error))
+
+    return await retry(partial(function, workflow), failed=failed)
+
+
+def _too_long(workflow: Workflow, tries: int, trouble: str) -> str:
+    """That the time of a stage is over, with what kept it: only that tells a person what to mend."""
+    seconds = workflow.current.opening.stage_timeout_ms / 1000
+    limit = f"within {seconds:g} s, the time limit of a stage (`stageTimeoutMs` of the request)."
+    if trouble:
+        return f"It was tried {'once' if tries == 1 else f'{tries} times'} {limit} The last trouble: {trouble}"
+    return f"It was not done {limit}" if workflow.phase == "observe" else f"The model has not answered {limit}"

@@ -9,7 +9,10 @@ import pytest
 from commands import Shell, ended, told
 from processes import ONE_STEP, script, serving
 
+from poweron_events.request import Requester
 from poweron_projections.verify import verify
+from poweron_services.client.approve import waiting_approval
+from poweron_services.client.client_errors import NothingToApprove
 from poweron_services.standalone import local_user
 from poweron_services.wiring import Connections
 
@@ -68,6 +71,12 @@ async def test_what_waits_survives_a_kill_and_runs_once_it_is_approved(
             f"Nothing in workflow {workflow} waits for an approval. Step 1 of task 1 in round 1 "
         )
         assert f" was approved by {local_user()} at " in again.err
+        with pytest.raises(NothingToApprove) as nothing:
+            await waiting_approval(connections, workflow)
+        last = nothing.value.last
+        assert last is not None
+        assert (last.round, last.task, last.step, last.status) == (1, 1, 1, "approved")
+        assert last.approver == Requester(name=local_user())
         assert "waits for a person" not in (await shell("history", workflow)).err
 
         asking = await shell.start("ask", "Write it again.", "--no-serve", "--json")

@@ -64,7 +64,8 @@ async def test_a_model_call_that_hangs_is_cancelled_and_the_round_ends(
     again = await shell("cancel", workflow)
     assert (again.code, again.out) == (1, "")
     assert again.err.startswith(f"Round 1 of workflow {workflow} has ended already, there is nothing to cancel.")
-    unknown = await shell("cancel", NOBODY)
+    unknown = await shell("cancel", NOBODY, "--json")
+    assert unknown.lines[-1]["code"] == "unknown_workflow"
     assert (unknown.code, unknown.err.startswith(f"There is no workflow {NOBODY}.")) == (1, True)
     model.gate.set()
     followed_up = await shell("ask", "Write it now.", "--workflow", workflow, "--no-serve", "--json")

@@ -109,8 +109,8 @@ async def test_who_cannot_follow_up_is_told_why_and_what_to_do(shell: Shell, ser
     asking = await shell.start("ask", "Write it.", "--no-serve")
     workflow = (await told(asking, "Workflow ")).split()[1]
     await told(asking, " " * 14 + "requested")
-    early = await shell("ask", "And?", "--workflow", workflow, "--no-serve")
+    early = await shell("ask", "And?", "--workflow", workflow, "--no-serve", "--json")
     model.gate.set()
-    assert early.code == 1
+    assert (early.code, early.lines[-1]["code"]) == (1, "round_open")
     assert early.err.startswith(f"Round 1 of workflow {workflow} is still running. `poweron watch {workflow}` follows")
     assert (await ended(asking)).code == 0

@@ -19,7 +19,7 @@ from poweron_events.execution import (
     ApprovalRequested,
 )
 from poweron_events.fold.evolve import MAX_REFUSALS, evolve
-from poweron_events.fold.state import Verdict, Workflow, refusals, result_label
+from poweron_events.fold.state import Verdict, Workflow, result_label
 from poweron_events.log import Message
 from poweron_events.observation import Observation, ObservationRecorded
 from poweron_events.outcome import (
@@ -287,8 +287,8 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
 
 
 def _rejected(workflow: Workflow) -> Iterable[WorkflowEvent]:
-    if len(refusals(workflow)) < MAX_REFUSALS:
-        yield At.head(workflow).rejected(workflow.phase, len(refusals(workflow)) + 1)
+    if len(rejections(workflow)) < MAX_REFUSALS:
+        yield At.head(workflow).rejected(workflow.phase, len(rejections(workflow)) + 1)
 
 
 def _endings(workflow: Workflow) -> Iterable[WorkflowEvent]:

@@ -15,6 +15,7 @@ from poweron_events.fold.costs import model_calls
 from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkflow, WorkflowMode
 from poweron_services import telemetry
 from poweron_services.cli import files
+from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import NOTHING_YET
 from poweron_services.cli.error_messages import CANCELLED, FAILED, USAGE, check_id, sentences, settled, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
@@ -168,6 +169,7 @@ def _json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str
         "workflowId": outcome.workflow_id,
         "round": outcome.round,
         "status": "refused" if outcome.refusal else outcome.status,
+        "code": outcome.code,
         "message": outcome.message,
         "documents": documents,
         "steps": outcome.totals.steps,
@@ -193,6 +195,8 @@ def _print(outcome: Outcome, documents: Shown, models: Sequence[str]) -> None:
     for document in documents:
         if document["path"] is not None:
             stdout.print(f"Written: {printable(document['path'])} ({size(document['size'])})")
+    if outcome.status == "failed":
+        stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advice_for(outcome.code)}")
     stdout.print(summary(outcome, models))
 
 

@@ -35,7 +35,7 @@ _ADVICE: Final[dict[str, str]] = {
 }
 
 
-def advice(code: str | None) -> str:
+def advice_for(code: str | None) -> str:
     """One sentence or two: what can be done about it."""
     if code is not None and code in _ADVICE:
         return _ADVICE[code]

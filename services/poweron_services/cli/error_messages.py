@@ -12,6 +12,7 @@ from structlog.typing import Processor
 from typer.core import TyperOption
 
 from poweron_events.codec import is_uuid
+from poweron_events.codes import Code
 from poweron_events.errors import PowerOnError, Unavailable, Unserved
 from poweron_events.request import MAX_REASON
 from poweron_events.validation_messages import explain
@@ -19,7 +20,7 @@ from poweron_services import telemetry
 from poweron_services.cli.advice import UNAVAILABLE, advice
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import print_json, printable, tell
-from poweron_services.client.client_errors import ClientError, ClientErrorCode, NotAWorkflowId
+from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
@@ -30,7 +31,7 @@ LOG: Final = "poweron.log"
 _WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
-def stop(message: str, exit_code: int = FAILED, *, code: ClientErrorCode | None = None) -> NoReturn:
+def stop(message: str, exit_code: int = FAILED, *, code: Code | None = None) -> NoReturn:
     """End the command with a sentence on stderr, and with `--json` also as an object on stdout.
 
     Args:
@@ -43,7 +44,7 @@ def stop(message: str, exit_code: int = FAILED, *, code: ClientErrorCode | None 
     raise typer.Exit(exit_code)
 
 
-def tell_json(message: str, code: ClientErrorCode | None = None) -> None:
+def tell_json(message: str, code: Code | None = None) -> None:
     """What went wrong, for a program, where it asked for JSON."""
     if AS_JSON.get():
         print_json({"error": printable(message)} | ({"code": code} if code else {}))
@@ -119,9 +120,9 @@ def _stop_with(error: BaseException) -> NoReturn:
         exit_code = USAGE if error.code == "not_a_workflow_id" else FAILED
         stop(f"{sentence(error)} {advice(error)}", exit_code, code=error.code)
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
-        stop(f"{sentence(error)} {UNAVAILABLE}")
+        stop(f"{sentence(error)} {UNAVAILABLE}", code=error.code)
     if isinstance(error, PowerOnError):
-        stop(sentence(error))
+        stop(sentence(error), code=error.code)
     if isinstance(error, OSError) and error.filename is not None:
         stop(
             f"{str(error.filename)!r} cannot be used: {error.strerror}. POWERON_HOME says where PowerOn keeps its data."

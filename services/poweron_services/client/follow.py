@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from poweron_events.client import Heard, hear, send
+from poweron_events.codes import Code
 from poweron_events.errors import Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
@@ -65,6 +66,8 @@ class Outcome:
     """The round that ended; None where the request was refused."""
     refusal: RefusalReason | None = None
     """Why the request was refused; None where it was taken."""
+    code: Code | None = None
+    """Why it was refused, or why the round failed; None where it did not."""
 
 
 def not_taken_yet(asked: AskedFor) -> str:
@@ -193,9 +196,14 @@ def outcome(heard: Heard, duration_ms: int) -> Outcome:
         case RoundCompleted() | RoundFailed() | RoundCancelled() as end:
             ending = workflow.current.ending
             assert ending is not None
-            return Outcome(workflow.id, ending, end.message, end.documents, end.totals, duration_ms, end.round)
-        case RequestRefused(reason=reason, detail=detail):
+            code = end.code if isinstance(end, RoundFailed) else None
+            return Outcome(
+                workflow.id, ending, end.message, end.documents, end.totals, duration_ms, end.round, code=code
+            )
+        case RequestRefused(reason=reason, detail=detail, code=code):
             message = f"The request was refused ({reason.replace('_', ' ')}). {detail}"
-            return Outcome(workflow.id, "failed", message, (), Totals(), duration_ms, refusal=reason)
+            return Outcome(
+                workflow.id, "failed", message, (), Totals(), duration_ms, refusal=reason, code=code or reason
+            )
         case other:
             raise AssertionError(f"{other!r} answers no request")

@@ -2,22 +2,27 @@
 
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, RequestIdentity
+from poweron_services.intake.judgement import Refusal
 from poweron_services.intake.ports import StepApproval
 
 
-def why_not(request: RequestApproval, approval: StepApproval | None, now_ms: int) -> str | None:
-    """Why the answer cannot be taken, as a sentence; None if it can."""
+def why_not(request: RequestApproval, approval: StepApproval | None, now_ms: int) -> Refusal | None:
+    """Why the answer cannot be taken; None if it can."""
     place = f"Step {request.step} of task {request.task} in round {request.round}"
     if approval is None:
-        return f"{place} does not wait for an approval."
+        return Refusal("nothing_to_approve", f"{place} does not wait for an approval.")
     if approval.state != "asked":
-        return f"{place} was {'approved' if approval.state == 'granted' else 'denied'} already{_by(approval)}."
+        granted = approval.state == "granted"
+        said = f"{place} was {'approved' if granted else 'denied'} already{_by(approval)}."
+        return Refusal("already_approved" if granted else "already_denied", said)
     if not approval.waits:
-        return f"{place} does not wait for an approval any more; its round was stopped."
+        return Refusal("nothing_to_approve", f"{place} does not wait for an approval any more; its round was stopped.")
     if request.parameters_sha256 != approval.parameters_sha256:
-        return f"{place} waits with other parameters than those that the answer is about; look at them again."
+        said = f"{place} waits with other parameters than those that the answer is about; look at them again."
+        return Refusal("other_parameters", said)
     if now_ms >= approval.due_ms:
-        return f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
+        said = f"The time in which {place[0].lower()}{place[1:]} could be approved is over."
+        return Refusal("approval_overdue", said)
     return None
 
 

@@ -34,7 +34,8 @@ async def _stored(content: ContentStore, workflow: str, document_id: str, given:
         try:
             name, size = given.content, await content.size(workflow, given.content)
         except MissingContent as error:
-            raise Refusal("invalid", f"Document {given.document_name!r} is not in the content store.") from error
+            missing = f"Document {given.document_name!r} is not in the content store."
+            raise Refusal("document_missing", missing) from error
     guessed = mimetypes.guess_type(given.document_name)[0] or UNKNOWN_TYPE
     return DocumentRef(
         document_id=document_id,

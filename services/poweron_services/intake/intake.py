@@ -128,6 +128,6 @@ def _refusing(invalid: InvalidRequest) -> Judge:
     """The judgement of a request that no state of any workflow could make acceptable."""
 
     async def refuse() -> IntakeEvent:
-        return Refusal("invalid", str(invalid)).event(invalid.identity)
+        return Refusal("invalid_request", str(invalid)).event(invalid.identity)
 
     return refuse

@@ -4,10 +4,11 @@ No clock, no await: whoever asks brings along what the rows say.
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final, get_args
 
 from poweron_events.catalog import meaningless
 from poweron_events.codec import InvalidRequest, ReceivedRequest, is_uuid
+from poweron_events.codes import RefusalCode
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Opening
@@ -38,12 +39,16 @@ IntakeEvent = (
 class Refusal(Exception):
     """The request cannot be taken."""
 
-    def __init__(self, reason: RefusalReason, detail: str) -> None:
+    def __init__(self, code: RefusalCode, detail: str) -> None:
         super().__init__(detail)
-        self.reason, self.detail = reason, detail
+        self.code, self.detail = code, detail
 
     def event(self, identity: RequestIdentity) -> RequestRefused:
-        return RequestRefused(request=identity, reason=self.reason, detail=_sentence(self.detail))
+        reason: RefusalReason = _REASONS.get(self.code, "invalid")
+        return RequestRefused(request=identity, reason=reason, code=self.code, detail=_sentence(self.detail))
+
+
+_REASONS: Final[dict[str, RefusalReason]] = {reason: reason for reason in get_args(RefusalReason)}
 
 
 def target(received: ReceivedRequest) -> str:
@@ -73,7 +78,7 @@ def check(request: Request) -> None:
 def _check_marks(request: Terms) -> None:
     """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
     for wrong in filter(None, map(meaningless, request.approve)):
-        raise Refusal("invalid", f"The request cannot be used: approve: {wrong}")
+        raise Refusal("pattern_meaningless", f"The request cannot be used: approve: {wrong}")
 
 
 def known(workflow: str, stub: Stub | None) -> Stub:

@@ -108,8 +108,8 @@ class RequestJudge:
         await self._known(request.workflow_id)
         place = (request.round, request.task, request.attempt, request.step)
         approval = await self.queries.approval(request.workflow_id, place)
-        if (reason := why_not(request, approval, self.now_ms())) is not None:
-            raise Refusal("invalid", reason)
+        if (refusal := why_not(request, approval, self.now_ms())) is not None:
+            raise refusal
         return answer(request, identity)
 
     async def _known(self, workflow: str) -> Stub:

@@ -79,7 +79,7 @@ class Settlement:
             return self._written(workflow, answer)
         except Refused:
             detail = f"The prompt and the other fields take more than {MAX_EVENT} bytes together; shorten the prompt."
-            answer.event = RequestRefused(request=identity, reason="invalid", detail=detail)
+            answer.event = RequestRefused(request=identity, reason="invalid", code="request_too_large", detail=detail)
             return self._written(workflow, answer)
 
     def _written(self, workflow: str, answer: telemetry.Answering) -> bytes:

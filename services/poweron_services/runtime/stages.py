@@ -39,14 +39,15 @@ async def stage_events(
         async with TimeLimit(stage.timeout_ms / 1000):  # of all tries, from the first, however late that is (E-16)
             return await retry(stage.attempt, failed=stage.failed, backoff=Backoff(longest=LONGEST_STAGE_PAUSE))
     except Unkept as unkept:
-        return [stage_failed(workflow, str(unkept), stage.tries, unkept.calls)]
+        return [stage_failed(workflow, unkept, stage.tries, unkept.calls)]
     except TimeoutError:
-        return [stage_failed(workflow, _too_long(workflow, stage.tries, stage.trouble), stage.tries)]
+        return [stage_failed(workflow, _too_long(workflow, stage), stage.tries)]
     except _TimeIsOver as over:
-        return [stage_failed(workflow, str(over), stage.tries)]
+        return [stage_failed(workflow, over.trouble, stage.tries)]
 
 
-def stage_failed(workflow: Workflow, error: str, tries: int, calls: Sequence[ModelCall] = ()) -> StageFailed:
+def stage_failed(workflow: Workflow, error: PowerOnError, tries: int, calls: Sequence[ModelCall] = ()) -> StageFailed:
+    """That the stage at hand could not be done, after so many tries; `calls` are those that no other event tells of."""
     round_number, task, attempt, step = workflow.place
     return StageFailed(
         round=round_number,
@@ -54,7 +55,8 @@ def stage_failed(workflow: Workflow, error: str, tries: int, calls: Sequence[Mod
         attempt=attempt,
         step=step,
         stage=cast("Stage", workflow.phase),
-        error=writable(error)[:MAX_ERROR],
+        error=writable(str(error))[:MAX_ERROR],
+        code=error.code,
         tries=tries,
         model_calls=fitting_calls(calls),
     )
@@ -62,6 +64,10 @@ def stage_failed(workflow: Workflow, error: str, tries: int, calls: Sequence[Mod
 
 class _TimeIsOver(Exception):
     """The stage began so late that the time is over with its first failure."""
+
+    def __init__(self, trouble: PowerOnError) -> None:
+        super().__init__(str(trouble))
+        self.trouble = trouble
 
 
 @dataclass(slots=True)
@@ -72,7 +78,7 @@ class _Stage:
     function: StageFunction
     now_ms: Callable[[], int]
     tries: int = 0
-    trouble: str = ""
+    trouble: PowerOnError | None = None
 
     @property
     def timeout_ms(self) -> int:
@@ -85,15 +91,16 @@ class _Stage:
         except Unavailable:
             raise
         except PowerOnError as refused:
-            return [stage_failed(self.workflow, str(refused), self.tries)]
+            return [stage_failed(self.workflow, refused, self.tries)]
         except Exception:
             log.exception("a stage raised", workflow_id=self.workflow.id, stage=self.workflow.phase)
-            error = "An unexpected error; the log of the service has it."
+            error = PowerOnError("An unexpected error; the log of the service has it.")
             return [stage_failed(self.workflow, error, self.tries)]
 
     def failed(self, failure: Failure) -> None:
-        self.trouble = str(failure.error)
-        log.warning(telemetry.WAITS, workflow_id=self.workflow.id, stage=self.workflow.phase, error=self.trouble)
+        assert isinstance(failure.error, PowerOnError)
+        self.trouble = failure.error
+        log.warning(telemetry.WAITS, workflow_id=self.workflow.id, stage=self.workflow.phase, error=str(self.trouble))
         if self.now_ms() >= self.workflow.head_ms + self.timeout_ms:
             raise _TimeIsOver(self.trouble) from failure.error
 
@@ -107,10 +114,11 @@ async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[Workf
     return await retry(partial(function, workflow), failed=failed)
 
 
-def _too_long(workflow: Workflow, tries: int, trouble: str) -> str:
+def _too_long(workflow: Workflow, stage: _Stage) -> Unavailable:
     """That the time of a stage is over, with what kept it: only that tells a person what to mend."""
-    seconds = workflow.current.opening.stage_timeout_ms / 1000
-    limit = f"within {seconds:g} s, the time limit of a stage (`stageTimeoutMs` of the request)."
-    if trouble:
-        return f"It was tried {'once' if tries == 1 else f'{tries} times'} {limit} The last trouble: {trouble}"
-    return f"It was not done {limit}" if workflow.phase == "observe" else f"The model has not answered {limit}"
+    limit = f"within {stage.timeout_ms / 1000:g} s, the time limit of a stage."
+    if stage.trouble is not None:
+        tries = "once" if stage.tries == 1 else f"{stage.tries} times"
+        return Unavailable(f"It was tried {tries} {limit} The last trouble: {stage.trouble}", code=stage.trouble.code)
+    who = "It was not done" if workflow.phase == "observe" else "The model has not answered"
+    return Unavailable(f"{who} {limit}", code="stage_timeout")

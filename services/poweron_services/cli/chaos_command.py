@@ -84,7 +84,7 @@ def _stop(stopping: asyncio.Event, begun: asyncio.Event, task: "asyncio.Task[Any
         return
     stopping.set()
     if begun.is_set():
-        tell("Stopping. The report follows when everything is put away; another Ctrl-C does not make it sooner.")
+        tell("Stopping. The report follows when everything is stopped; another Ctrl-C does not make it sooner.")
     else:
         task.cancel()
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from builders import At, Told, planned, requested
 from poweron_events.errors import Refused
 from poweron_services.bench import instant
-from poweron_services.bench.figures import LINES, Figures, lines, percentile, value, why_void
+from poweron_services.bench.figures import FIGURE_LINES, Figures, lines, percentile, value, why_void
 from poweron_services.bench.processes import CpuMeter
 from poweron_services.bench.run_directories import run_directories
 from poweron_services.cli import bench_command
@@ -64,7 +64,7 @@ def changed(**figures: float | None) -> Figures:
 
 
 def unmet(figures: Figures) -> list[str]:
-    return [line.figure for line in LINES if line.met(figures) is False]
+    return [line.figure for line in FIGURE_LINES if line.met(figures) is False]
 
 
 def test_a_percentile_is_one_of_the_values() -> None:
@@ -95,7 +95,7 @@ def test_a_figure_beyond_its_bound_is_named(figure: str, too_much: float) -> Non
 
 
 def test_what_was_not_measured_is_neither_met_nor_missed() -> None:
-    assert {line.met(Figures()) for line in LINES} == {None}
+    assert {line.met(Figures()) for line in FIGURE_LINES} == {None}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_json_has_a_name_for_every_figure() -> None:
 
 
 def test_every_line_shows_figures_that_there_are() -> None:
-    named = {name for line in LINES for name in (line.figure, line.yardstick) if name}
+    named = {name for line in FIGURE_LINES for name in (line.figure, line.yardstick) if name}
     assert {name for name in named if value(GOOD, name) is None} == set()
     assert set(Figures.model_fields) - named == {"ring_iterations_per_second"}  # which the legend tells
 
@@ -244,7 +244,7 @@ def test_the_table_shows_ours_beside_the_yardstick(monkeypatch: pytest.MonkeyPat
 def test_the_table_fits_an_ordinary_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _, output = told(monkeypatch, tmp_path, GOOD)
     table = output.partition("\n\n")[0].splitlines()
-    assert len(table) == 1 + len(LINES)
+    assert len(table) == 1 + len(FIGURE_LINES)
     assert max(len(line.rstrip()) for line in table) <= 80
 
 

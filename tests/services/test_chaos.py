@@ -25,8 +25,8 @@ from poweron_services.chaos.evidence import (
     LogSummary,
     SentRequest,
 )
-from poweron_services.chaos.faults import DURATIONS, KINDS, SENTENCES, FaultKind, plan_faults
-from poweron_services.chaos.load import MAX_STEPS, LoadGenerator, plan_requests
+from poweron_services.chaos.faults import DURATIONS, FAULT_NAMES, KINDS, FaultKind, plan_faults
+from poweron_services.chaos.load import MAX_SCENARIO_STEPS, LoadGenerator, plan_requests
 from poweron_services.chaos.recovery import InjectedFault, RecoveryMonitor
 from poweron_services.chaos.scenarios import Journal, ScenarioModel, ScenarioParameters, scenario_actions
 from poweron_services.chaos.status import fault_statistics
@@ -54,7 +54,7 @@ def test_a_longer_run_begins_as_a_shorter_one() -> None:
 def test_every_kind_of_fault_comes_as_often_as_any_other() -> None:
     planned_ = plan_faults(7, 10 * MINUTE)
     counts = Counter(fault.kind for fault in planned_)
-    assert set(counts) == set(KINDS) == set(SENTENCES) == set(get_args(FaultKind))
+    assert set(counts) == set(KINDS) == set(FAULT_NAMES) == set(get_args(FaultKind))
     assert max(counts.values()) - min(counts.values()) <= 1
     assert all(DURATIONS[fault.kind][0] <= fault.lasts <= DURATIONS[fault.kind][1] for fault in planned_)
     assert all(0 < fault.at < 10 * MINUTE for fault in planned_)
@@ -343,4 +343,4 @@ def test_the_log_reader_tells_rounds_claims_and_answers() -> None:
 
 def test_scenarios_take_no_more_steps_than_they_may() -> None:
     steps = {plan_requests(7, number)[0].request.max_steps for number in range(50)}  # type: ignore[union-attr] # the opening
-    assert steps == set(range(1, MAX_STEPS + 1))
+    assert steps == set(range(1, MAX_SCENARIO_STEPS + 1))

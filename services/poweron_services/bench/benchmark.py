@@ -12,7 +12,7 @@ from poweron_events.envelope import Envelope
 from poweron_services.bench import yardsticks
 from poweron_services.bench.figures import Figures, percentile, why_void
 from poweron_services.bench.first_step import cold_ms, warm_ms
-from poweron_services.bench.growth import EARLY, LATE, growth
+from poweron_services.bench.growth import EARLY_STEP, LATE_STEP, growth
 from poweron_services.bench.history_page import page_p50_ms
 from poweron_services.bench.loop_speed import (
     Throughput,
@@ -176,7 +176,7 @@ class Benchmark:
             return laps / (await rows.reach((2 * at_once + laps) * len(yardsticks.HOPS)) - began)
 
     async def _growth(self, runner: WorkflowRunner) -> None:
-        self.progress(f"What the {EARLY}th and the {LATE}th step of a workflow write…")
+        self.progress(f"What the {EARLY_STEP}th and the {LATE_STEP}th step of a workflow write…")
         self.found["bytes_ratio_step_40_to_4"] = await growth(runner)
 
     async def _history(self, runner: WorkflowRunner) -> None:

@@ -70,7 +70,7 @@ class FigureLine:
         return ours / theirs if ours is not None and theirs else None
 
 
-LINES: tuple[FigureLine, ...] = (
+FIGURE_LINES: tuple[FigureLine, ...] = (
     FigureLine(
         "one iteration, p50",
         "iteration_p50_ms",
@@ -111,7 +111,7 @@ LINES: tuple[FigureLine, ...] = (
 
 def lines(*, fsync: bool) -> tuple[FigureLine, ...]:
     """What is shown; where the broker waits for the disk, rates are for the yardstick to judge alone."""
-    return tuple(replace(line, bound=None) if fsync and line.yardstick else line for line in LINES)
+    return tuple(replace(line, bound=None) if fsync and line.yardstick else line for line in FIGURE_LINES)
 
 
 def value(figures: Figures, name: str) -> float | None:

@@ -9,7 +9,7 @@ from typing import Final
 from poweron_projections.connection import acquire
 from poweron_services.bench.loop_speed import WorkflowRunner
 
-EARLY, LATE = 4, 40  # steps
+EARLY_STEP, LATE_STEP = 4, 40  # steps
 
 _EVENTS: Final = """
 SELECT min(seq) AS first, max(seq) AS last, sum(octet_length(value)) AS bytes
@@ -27,7 +27,7 @@ REPLACED: Final = ("workflows", "rounds", "tasks")
 
 async def growth(runner: WorkflowRunner) -> float:
     """What the late step writes, divided by what the early one does."""
-    return await _written_by(runner, LATE) / await _written_by(runner, EARLY)
+    return await _written_by(runner, LATE_STEP) / await _written_by(runner, EARLY_STEP)
 
 
 async def _written_by(runner: WorkflowRunner, step: int) -> int:

@@ -12,7 +12,7 @@ from poweron_projections.connection import acquire, connect
 from poweron_projections.messages import MESSAGES
 from poweron_projections.migrations import migrate
 from poweron_services.bench.figures import percentile
-from poweron_services.bench.loop_speed import SOURCE, WorkflowRunner
+from poweron_services.bench.loop_speed import BENCH_SOURCE, WorkflowRunner
 
 PAGE_SCHEMA: Final = "paged"
 READS: Final = 200
@@ -34,7 +34,7 @@ async def page_p50_ms(runner: WorkflowRunner, *, rows: int, workflows: int) -> f
     assert dsn is not None
     written = await runner.run(1)
     await runner.projected()
-    ids = [workflow_id(SOURCE, f"page {number}") for number in range(workflows)]
+    ids = [workflow_id(BENCH_SOURCE, f"page {number}") for number in range(workflows)]
     async with connect(dsn.get_secret_value(), schema=PAGE_SCHEMA) as pool:
         await migrate(pool)
         async with acquire(runner.connections.pool) as connection:

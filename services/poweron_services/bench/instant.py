@@ -22,7 +22,7 @@ from poweron_services.models.prompts import (
 )
 
 SELECTION, PARAMETERS, RESULT, OBSERVATION, REFINEMENT = 600, 200, 2_000, 800, 150  # bytes
-NOTES = 4  # of a result; an observation keeps the first 200 characters of each
+NOTE_COUNT = 4  # of a result; an observation keeps the first 200 characters of each
 ACTION = "ai.process"
 
 NUMBER = "No. 00000000 "  # makes no two answers the same
@@ -47,7 +47,7 @@ def _parameters() -> str:
 
 _PLAN = {"objective": "Say what was repaired.", "successCriteria": ["Each repair is named."], "taskType": "analysis"}
 
-ANSWERS: dict[type[Prompt], str] = {
+INSTANT_ANSWERS: dict[type[Prompt], str] = {
     PlanningPrompt: dumps({"tasks": [_PLAN]}).decode(),
     SelectionPrompt: _answer(
         SELECTION, "parametersContext", action=ACTION, actionObjective="Find the next repair in the estimate."
@@ -66,7 +66,7 @@ class InstantModel:
         self._numbers = count(1)
 
     async def complete(self, prompt: Prompt) -> Completion:
-        text = ANSWERS[type(prompt)].replace(NUMBER, f"No. {next(self._numbers):08d} ", 1)
+        text = INSTANT_ANSWERS[type(prompt)].replace(NUMBER, f"No. {next(self._numbers):08d} ", 1)
         return Completion(text, provider="bench", model="instant", input_tokens=1_000, output_tokens=200)
 
 
@@ -80,5 +80,7 @@ class InstantAction:
 
     async def __call__(self, order: Order) -> Done:  # noqa: ARG002 - nothing is to be done
         number = f"{next(self._numbers):08d}"
-        notes = tuple(filled(f"No. {number}, finding {note}: ", RESULT // NOTES) for note in range(1, NOTES + 1))
+        notes = tuple(
+            filled(f"No. {number}, finding {note}: ", RESULT // NOTE_COUNT) for note in range(1, NOTE_COUNT + 1)
+        )
         return Done(ActionResult(success=True), notes)

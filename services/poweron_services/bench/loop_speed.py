@@ -24,11 +24,11 @@ from poweron_services.bench.processes import CpuMeter
 from poweron_services.client.connect import Connections
 from poweron_services.sandbox.polling import until
 
-SOURCE: Final = "/poweron/bench"
+BENCH_SOURCE: Final = "/poweron/bench"
 POLL_TIMEOUT: Final = 1.0  # seconds
 POSITION_PERIOD: Final = 0.005  # seconds between two questions for the projector's position
 DEADLINE: Final = 300.0  # seconds for one measurement
-EVENTS: Final = topics.EVENTS.name
+EVENTS_TOPIC: Final = topics.EVENTS.name
 
 Amount = TypeVar("Amount", int, float)
 
@@ -73,7 +73,7 @@ class WorkflowRunner:
         """One workflow from the request to its end; the answer is its id."""
         request = RequestWorkflow(prompt=filled("Name every repair. ", 200), max_steps=steps)
         request_id = uuid4().hex
-        sent = await send(self.connections.log, request, source=SOURCE, request_id=request_id, start=0)
+        sent = await send(self.connections.log, request, source=BENCH_SOURCE, request_id=request_id, start=0)
         self.listener.ended.setdefault(sent.workflow_id, asyncio.get_running_loop().create_future())
         await self.listener.ended[sent.workflow_id]
         done = len(self.listener.steps[sent.workflow_id])
@@ -93,7 +93,7 @@ class WorkflowRunner:
 
     async def projected(self) -> None:
         """Wait until the rows hold everything that is in the log now."""
-        ends = await self.connections.log.ends(EVENTS)
+        ends = await self.connections.log.ends(EVENTS_TOPIC)
 
         async def reached() -> bool:
             positions = await snapshots.positions(self.connections.pool)
@@ -105,7 +105,7 @@ class WorkflowRunner:
 @asynccontextmanager
 async def workflow_runner(connections: Connections) -> AsyncGenerator[WorkflowRunner, None]:
     """A runner whose listener reads everything from now on, while the block lasts."""
-    async with connections.log.follow(EVENTS, f"poweron.bench-{uuid4().hex}") as follower:
+    async with connections.log.follow(EVENTS_TOPIC, f"poweron.bench-{uuid4().hex}") as follower:
         await _seek_to_the_end(connections, follower)
         listener = EventListener(follower)
         async with asyncio.TaskGroup() as group:
@@ -115,7 +115,7 @@ async def workflow_runner(connections: Connections) -> AsyncGenerator[WorkflowRu
 
 
 async def _seek_to_the_end(connections: Connections, follower: Follower) -> None:
-    ends, assigned = await connections.log.ends(EVENTS), set[int]()
+    ends, assigned = await connections.log.ends(EVENTS_TOPIC), set[int]()
     while assigned != set(ends):
         assigned |= (await follower.poll(POLL_TIMEOUT)).assigned
     for partition, end in ends.items():

@@ -27,13 +27,12 @@ from poweron_projections.folder import Folder
 from poweron_projections.projection import View
 from poweron_projections.rebuild import rebuild
 from poweron_projections.shadow import BATCH
-from poweron_services.bench.loop_speed import SOURCE, WorkflowRunner
+from poweron_services.bench.loop_speed import BENCH_SOURCE, EVENTS_TOPIC, WorkflowRunner
 from poweron_services.client.connect import Connections
 
 NAME: Final = "rebuilt"  # of the schema, and before the topics
-STEPS: Final = 6  # of the workflow that is repeated: 40 events
+REPEATED_STEPS: Final = 6  # of the workflow that is repeated: 40 events
 AT_ONCE: Final = 64
-EVENTS: Final = topics.EVENTS.name
 
 _PLAIN: Final = """
 CREATE SCHEMA IF NOT EXISTS plain;
@@ -59,9 +58,9 @@ async def long_log(connections: Connections, events: Sequence[Envelope], count: 
     kafka = replace(settings.kafka_settings(settings.kafka), prefix=f"{NAME}.")
     async with connect_kafka(kafka) as log, connect_postgres(dsn.get_secret_value(), schema=NAME) as pool:
         for messages in _repeated(events, count):
-            await log.append(EVENTS, messages)
-        ends = await log.ends(EVENTS)
-        records = [record async for some in log.read(EVENTS, {}, ends) for record in some]
+            await log.append(EVENTS_TOPIC, messages)
+        ends = await log.ends(EVENTS_TOPIC)
+        records = [record async for some in log.read(EVENTS_TOPIC, {}, ends) for record in some]
         gc.freeze()  # what is held for the run is no burden to what is measured
         yield LongLog(log, pool, records)
         gc.unfreeze()
@@ -69,10 +68,10 @@ async def long_log(connections: Connections, events: Sequence[Envelope], count: 
 
 async def events_of_workflow(runner: WorkflowRunner) -> list[Envelope]:
     """The events of a workflow that is run now."""
-    log, workflow = runner.connections.log, await runner.run(STEPS)
-    partition = log.partition_of(EVENTS, workflow.encode())
-    end = (await log.ends(EVENTS))[partition]
-    records = [record async for some in log.read(EVENTS, {partition: 0}, {partition: end}) for record in some]
+    log, workflow = runner.connections.log, await runner.run(REPEATED_STEPS)
+    partition = log.partition_of(EVENTS_TOPIC, workflow.encode())
+    end = (await log.ends(EVENTS_TOPIC))[partition]
+    records = [record async for some in log.read(EVENTS_TOPIC, {partition: 0}, {partition: end}) for record in some]
     return [decode(record.value) for record in records if record.key == workflow.encode()]
 
 
@@ -86,8 +85,8 @@ def _repeated(events: Sequence[Envelope], count: int) -> Iterator[list[Message]]
 
 def _with_request(events: Sequence[Envelope], request_id: str) -> list[Message]:
     """The events as those of another request: each one names the one before as its cause."""
-    identity = RequestIdentity(source=SOURCE, id=request_id)
-    name, cause, messages = workflow_id(SOURCE, request_id), None, list[Message]()
+    identity = RequestIdentity(source=BENCH_SOURCE, id=request_id)
+    name, cause, messages = workflow_id(BENCH_SOURCE, request_id), None, list[Message]()
     for envelope in events:
         event = envelope.event
         assert event is not None

@@ -21,7 +21,7 @@ FaultKind = Literal[
 
 KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
 
-SENTENCES: Final[dict[FaultKind, str]] = {
+FAULT_NAMES: Final[dict[FaultKind, str]] = {
     "process_killed": "role process killed",
     "process_frozen": "role process frozen",
     "projectors_killed": "all projectors killed",

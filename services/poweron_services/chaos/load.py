@@ -26,10 +26,11 @@ from poweron_services.sandbox.polling import stopped
 log = structlog.get_logger()
 
 RATE: Final = 3.0  # scenarios a second
-MAX_OPEN: Final = 60  # workflows; beyond that nothing new is requested
-MAX_STEPS: Final = 4
+MAX_OPEN_SCENARIOS: Final = 60  # workflows; beyond that nothing new is requested
+MAX_SCENARIO_STEPS: Final = 4
 
-TWICE, LATE, AGAIN, FOLLOWED, CANCELLED = 0.15, 0.1, 0.1, 0.15, 0.1  # shares of all scenarios
+TWICE_SHARE, LATE_SHARE, AGAIN_SHARE = 0.15, 0.1, 0.1  # of all scenarios
+FOLLOW_UP_SHARE, CANCELLED_SHARE = 0.15, 0.1  # of all scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +53,26 @@ def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
     rng = random.Random(f"scenario {seed} {number}")
     request_id = f"scenario-{number}"
     workflow = workflow_id(source(seed), request_id)
-    opening = RequestWorkflow(prompt=f"Run scenario {number}.", max_steps=rng.randint(1, MAX_STEPS))
-    first = rng.uniform(0.5, 3) if rng.random() < LATE else 0
+    opening = RequestWorkflow(prompt=f"Run scenario {number}.", max_steps=rng.randint(1, MAX_SCENARIO_STEPS))
+    first = rng.uniform(0.5, 3) if rng.random() < LATE_SHARE else 0
     planned = [PlannedRequest(request_id, workflow, opening, _times(rng, first))]
-    if rng.random() < FOLLOWED:
+    if rng.random() < FOLLOW_UP_SHARE:
         follow_up = RequestRound(
-            workflow_id=workflow, after_round=1, prompt=f"Follow up on {number}.", max_steps=rng.randint(1, MAX_STEPS)
+            workflow_id=workflow,
+            after_round=1,
+            prompt=f"Follow up on {number}.",
+            max_steps=rng.randint(1, MAX_SCENARIO_STEPS),
         )
         planned.append(PlannedRequest(f"follow-up-{number}", workflow, follow_up, _times(rng, rng.uniform(2, 8))))
-    if rng.random() < CANCELLED:
+    if rng.random() < CANCELLED_SHARE:
         cancellation = RequestCancellation(workflow_id=workflow, round=1, reason="It is not needed any more.")
         planned.append(PlannedRequest(f"cancel-{number}", workflow, cancellation, _times(rng, rng.uniform(0, 2))))
     return tuple(planned)
 
 
 def _times(rng: random.Random, first: float) -> tuple[float, ...]:
-    twice = (first,) if rng.random() < TWICE else ()
-    again = (first + rng.uniform(2, 15),) if rng.random() < AGAIN else ()
+    twice = (first,) if rng.random() < TWICE_SHARE else ()
+    again = (first + rng.uniform(2, 15),) if rng.random() < AGAIN_SHARE else ()
     return (first, *twice, *again)
 
 
@@ -87,7 +91,7 @@ class LoadGenerator:
         """Go on until told to stop, and then until every append that was begun is confirmed."""
         async with asyncio.TaskGroup() as group:
             while not await stopped(self._stopping, 1 / RATE):
-                if running() < MAX_OPEN:
+                if running() < MAX_OPEN_SCENARIOS:
                     for planned in self._next():
                         for after in planned.times:
                             group.create_task(self._send_later(planned, after))

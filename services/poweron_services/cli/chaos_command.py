@@ -16,7 +16,7 @@ from rich.text import Text
 
 from poweron_services.chaos import experiment
 from poweron_services.chaos.experiment import Callbacks, ExperimentResult
-from poweron_services.chaos.faults import SENTENCES
+from poweron_services.chaos.faults import FAULT_NAMES
 from poweron_services.chaos.recovery import InjectedFault
 from poweron_services.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
 from poweron_services.cli.error_messages import FAILED, INTERRUPTED, sentences, settled
@@ -25,7 +25,7 @@ from poweron_services.config import Settings
 from poweron_services.signals import on_stop
 
 LINE_EVERY = 10.0  # seconds, where nobody looks at a live table
-NAMED = 20  # violations that are printed; --json has all
+MAX_PRINTED = 20  # violations that are printed; --json has all
 PHASES: Final[dict[ExperimentPhase, str]] = {
     "starting": "Starting",
     "injecting": "Faults strike",
@@ -84,7 +84,7 @@ def _stop(stopping: asyncio.Event, begun: asyncio.Event, task: "asyncio.Task[Any
         return
     stopping.set()
     if begun.is_set():
-        tell("Stopping. The report follows when everything is put away; another Ctrl-C does not make it sooner.")
+        tell("Stopping. The report follows when everything is stopped; another Ctrl-C does not make it sooner.")
     else:
         task.cancel()
 
@@ -144,7 +144,7 @@ def _table(status: ExperimentStatus) -> Table:
         table.add_column(heading, justify="right")
     for each in status.faults:
         times = map(_seconds, (each.first, each.median, each.longest))
-        table.add_row(SENTENCES[each.kind], str(each.injected), str(each.recovered), *times)
+        table.add_row(FAULT_NAMES[each.kind], str(each.injected), str(each.recovered), *times)
     return table
 
 
@@ -166,11 +166,11 @@ def _print(result: ExperimentResult, seed: int) -> None:
         counted.add_row(_words(name), str(count))
     _print_table(counted)
     stdout.print()
-    for violation in result.violations[:NAMED]:
+    for violation in result.violations[:MAX_PRINTED]:
         place = f"Workflow {violation.workflow_id}: " if violation.workflow_id else ""
         stdout.print(f"{violation.promise}: {place}{violation.sentence}")
-    if len(result.violations) > NAMED:
-        stdout.print(f"{len(result.violations) - NAMED} more are named by --json.")
+    if len(result.violations) > MAX_PRINTED:
+        stdout.print(f"{len(result.violations) - MAX_PRINTED} more are named by --json.")
     stdout.print(_sentence(result, seed))
 
 

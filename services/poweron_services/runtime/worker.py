@@ -22,7 +22,8 @@ from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.roles.executor import Assignment, Executor
+from poweron_services.roles.claims import Assignment
+from poweron_services.roles.executor import Executor
 from poweron_services.runtime.append import Appender
 from poweron_services.runtime.deadlines import RoundDeadlines
 from poweron_services.runtime.partitions import HeldPartitions, Partition

@@ -10,10 +10,10 @@ from poweron_events.errors import Conflict
 from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
 from poweron_projections.batches import Pieces
+from poweron_projections.bootstrap import views
 from poweron_projections.connection import Connection
 from poweron_projections.folder import Folder, Here, LookUp
 from poweron_projections.projection import Batch, put_dead_letters
-from poweron_projections.snapshots import views
 from poweron_projections.table_spec import columns_of
 from poweron_projections.tables import PROJECTED
 

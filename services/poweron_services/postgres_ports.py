@@ -9,7 +9,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import Spent
-from poweron_projections import reader, snapshots
+from poweron_projections import bootstrap, reader, request_answers
 from poweron_projections.connection import Pool
 
 QUERY_TIMEOUT = 10.0  # seconds
@@ -27,29 +27,29 @@ class PostgresPorts:
 
     pool: Pool
 
-    async def load(self, partitions: Iterable[int]) -> Mapping[int, snapshots.Snapshot]:
+    async def load(self, partitions: Iterable[int]) -> Mapping[int, bootstrap.Snapshot]:
         async with _within(LOAD_TIMEOUT):
-            return await snapshots.load(self.pool, list(partitions))
+            return await bootstrap.load(self.pool, list(partitions))
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
         async with _within(QUERY_TIMEOUT):
-            return await snapshots.look_up(self.pool, partition, workflow_ids)
+            return await bootstrap.look_up(self.pool, partition, workflow_ids)
 
     async def positions(self) -> Mapping[int, int]:
         async with _within(QUERY_TIMEOUT):
-            return await snapshots.positions(self.pool)
+            return await bootstrap.positions(self.pool)
 
     async def count_open(self, most: int) -> int:
         async with _within(QUERY_TIMEOUT):
-            return await snapshots.count_open(self.pool, most)
+            return await request_answers.count_open(self.pool, most)
 
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):
-            return await snapshots.answer(self.pool, source, request_id) is not None
+            return await request_answers.answer(self.pool, source, request_id) is not None
 
-    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> snapshots.Approval | None:
+    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> request_answers.StepApproval | None:
         async with _within(QUERY_TIMEOUT):
-            return await snapshots.approval(self.pool, workflow_id, place)
+            return await request_answers.approval(self.pool, workflow_id, place)
 
     async def closing(self, workflow_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):

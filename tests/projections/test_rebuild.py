@@ -18,9 +18,9 @@ from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import fold_process, shadow
 from poweron_projections import rebuild as module
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.folder import Here
-from poweron_projections.projector import catch_up
 from poweron_projections.rebuild import Rebuilt, rebuild
 from poweron_projections.verify import verify
 

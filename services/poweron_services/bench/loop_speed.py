@@ -17,7 +17,7 @@ from poweron_events.log import Follower, Record
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.refinement import RefinementDecided
 from poweron_events.request import RequestWorkflow
-from poweron_projections import snapshots
+from poweron_projections import bootstrap
 from poweron_services.bench.disk_usage import occupied
 from poweron_services.bench.instant import filled
 from poweron_services.bench.processes import Meter
@@ -93,7 +93,7 @@ class Load:
     async def projected(self) -> None:
         """Wait until the rows hold everything that is in the log now."""
         ends = await self.connections.log.ends(EVENTS)
-        while not _reaches(await snapshots.positions(self.connections.pool), ends):  # noqa: ASYNC110 - Postgres tells nobody
+        while not _reaches(await bootstrap.positions(self.connections.pool), ends):  # noqa: ASYNC110 - Postgres tells nobody
             await asyncio.sleep(POSITION_PERIOD)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from poweron_events import topics
 from poweron_events.errors import Unavailable
-from poweron_projections import snapshots
+from poweron_projections import bootstrap
 from poweron_services import telemetry
 from poweron_services.chaos.collection import gather
 from poweron_services.chaos.environment import Scene, new_home, remove, scene
@@ -187,7 +187,7 @@ class Course:
             return f"{len(self._watch.open)} workflows are open, {min(self._watch.open)} for one"
         try:
             ends = await self.scene.connections.log.ends(topics.EVENTS.name)
-            projected = await snapshots.positions(self.scene.connections.pool)
+            projected = await bootstrap.positions(self.scene.connections.pool)
         except Unavailable as error:
             return f"{error}"
         return _behind("the onlooker", self._watch.positions, ends) or _behind("the projector", projected, ends)

@@ -21,8 +21,8 @@ from poweron_events.request import (
     RequestIdentity,
     RequestRefused,
 )
-from poweron_projections import reader, snapshots
-from poweron_projections.projector import catch_up
+from poweron_projections import bootstrap, reader
+from poweron_projections.catch_up import catch_up
 from poweron_services.client.connect import Connections
 
 POSITION_PERIOD = 0.02  # seconds between looks at the projector's position
@@ -99,7 +99,7 @@ async def standing(connections: Connections, workflow_id: str) -> Standing:
     name = topics.EVENTS.name
     partition = connections.log.partition_of(name, workflow_id.encode())
     await catch_up(connections.log, connections.pool, {partition: (await connections.log.ends(name))[partition]})
-    position, stubs = await snapshots.look_up(connections.pool, partition, [workflow_id])
+    position, stubs = await bootstrap.look_up(connections.pool, partition, [workflow_id])
     stub = stubs.get(workflow_id)
     if stub is None or not stub.openings:
         raise Refused(f"There is no workflow {workflow_id}. `poweron workflows` lists those there are")
@@ -142,7 +142,7 @@ async def projected(connections: Connections, partition: int, workflow: Workflow
 
 async def _position(connections: Connections, partition: int) -> int:
     with suppress(Unavailable):
-        return (await snapshots.positions(connections.pool)).get(partition, 0)
+        return (await bootstrap.positions(connections.pool)).get(partition, 0)
     return 0
 
 

@@ -56,7 +56,7 @@ class RowWriter:
 
         Raises:
             Unavailable: Postgres cannot be reached, or the rows were deleted; `load` makes them anew.
-            Conflict: they are elsewhere: another writer was first, or other rows took their place.
+            Conflict: they have moved: another writer was first, or other rows took their place.
         """
         async with _deadline(), acquire(self._pool) as connection:
             await self._rows.check(connection, self._topic)

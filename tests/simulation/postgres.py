@@ -328,7 +328,7 @@ def _history(tables: Kept, workflow_id: str, before: int, limit: int) -> list[Fo
     return [_found(MESSAGES, row) for row in kept[:limit]]
 
 
-def _buried(tables: Kept, topic: str, *places: Sequence[int]) -> list[tuple[int, int]]:
+def _known_dead_letters(tables: Kept, topic: str, *places: Sequence[int]) -> list[tuple[int, int]]:
     kept = {(row.partition, row.log_offset) for row in tables[DEAD_LETTERS.name].values() if row.topic == topic}
     return [place for place in zip(*places, strict=True) if place in kept]
 
@@ -339,7 +339,7 @@ def _offsets(tables: Kept, topic: str) -> list[Found]:
 
 _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     offsets._READ: _offsets,
-    rows._BURIED: _buried,
+    rows._KNOWN_DEAD_LETTERS: _known_dead_letters,
     bootstrap._STUBS_BY_ID: _stubs_by_id,
     bootstrap._STUBS_OF_OPEN: _stubs_of_open,
     bootstrap._OPEN_ROUNDS: _open_rounds,

@@ -49,13 +49,13 @@ class Executor:
             case _:
                 return await self._other_claim(workflow, assignment)
 
-    async def claim_at_once(self, workflow: Workflow, told: Sequence[WorkflowEvent]) -> Sequence[WorkflowEvent]:
+    async def claim_at_once(self, workflow: Workflow, events: Sequence[WorkflowEvent]) -> Sequence[WorkflowEvent]:
         """The claim that travels with the parameters it is for, where there is a place to run the action now.
 
         The action begins no sooner: its claim must be read back first, and if the parameters are
         superseded, so is the claim, whose cause they are.
         """
-        match told:
+        match events:
             case [ParametersSet()] if self._claims.all_taken or self._approval.must_be_asked(workflow):
                 return []
             case [ParametersSet() as parameters]:

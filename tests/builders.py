@@ -19,7 +19,7 @@ from poweron_events.execution import (
     ApprovalRequested,
 )
 from poweron_events.fold.evolve import MAX_REFUSALS, evolve
-from poweron_events.fold.state import Verdict, Workflow, result_label
+from poweron_events.fold.state import Verdict, Workflow, rejections, result_label
 from poweron_events.log import Message
 from poweron_events.observation import Observation, ObservationRecorded
 from poweron_events.outcome import (

@@ -17,22 +17,22 @@ from typing import Any, Final
 
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
-from poweron_projections.folder import Folder, Folding, Here, LookUp
+from poweron_projections.folder import Folder, Folding, LocalFolder, LookUp
 from poweron_projections.projection import Batch, read
 from poweron_projections.tables import PROJECTED
 
-WORTH: Final = 20_000  # records that pay for starting a process
-MOST: Final = 4  # processes; Postgres takes the rows of more no faster
-LENGTH: Final = 8  # bytes in which the length of an answer is told before it
-BUFFER: Final = 2**20  # bytes of an answer that may wait
+RECORDS_PER_PROCESS: Final = 20_000  # records that pay for starting a process
+MAX_PROCESSES: Final = 4  # processes; Postgres takes the rows of more no faster
+LENGTH_BYTES: Final = 8  # in which the length of an answer is told before it
+BUFFER_BYTES: Final = 2**20  # of an answer that may wait
 
 
 @asynccontextmanager
 async def folders(records: int, partitions: int) -> AsyncGenerator[Sequence[Folder], None]:
-    """As many folders as are worth it for so many records of so many partitions: one here, or several elsewhere."""
-    count = min(_cores(), MOST, partitions, records // WORTH)
+    """As many folders as pay for so many records of so many partitions: one here, or several child processes."""
+    count = min(_cores(), MAX_PROCESSES, partitions, records // RECORDS_PER_PROCESS)
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(elsewhere()) for _ in range(count)] if count > 1 else [Here()]
+        yield [await stack.enter_async_context(child_folder()) for _ in range(count)] if count > 1 else [LocalFolder()]
 
 
 def _cores() -> int:
@@ -41,20 +41,20 @@ def _cores() -> int:
 
 
 @asynccontextmanager
-async def elsewhere() -> AsyncGenerator["Elsewhere", None]:
+async def child_folder() -> AsyncGenerator["ChildFolder", None]:
     """A process that folds while the block lasts."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE, limit=BUFFER, start_new_session=True
+        sys.executable, "-P", "-m", __name__, stdin=PIPE, stdout=PIPE, limit=BUFFER_BYTES, start_new_session=True
     )
     try:
-        yield Elsewhere(process)
+        yield ChildFolder(process)
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
 
 
-class Elsewhere:
+class ChildFolder:
     """A folder in a process of its own."""
 
     def __init__(self, process: Process) -> None:
@@ -71,7 +71,7 @@ class Elsewhere:
         try:
             self._process.stdin.write(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
             await self._process.stdin.drain()
-            length = int.from_bytes(await self._process.stdout.readexactly(LENGTH))
+            length = int.from_bytes(await self._process.stdout.readexactly(LENGTH_BYTES))
             return pickle.loads(await self._process.stdout.readexactly(length))  # noqa: S301 - from our own process
         except (OSError, asyncio.IncompleteReadError) as error:
             raise Unavailable("a process that folds has ended") from error
@@ -83,13 +83,13 @@ def main() -> None:
     folding = Folding()
     with suppress(EOFError):
         while True:
-            reads = [read(record) for record in _heard()]
-            _answer(folding.unheld(reads))
-            folding.hold(_heard())
+            reads = [read(record) for record in _read()]
+            _write(folding.unheld(reads))
+            folding.hold(_read())
             batch = Batch()
             folding.take(reads, batch)
             folding.settle(batch)
-            _answer(_plain(batch))
+            _write(_plain(batch))
 
 
 def _plain(batch: Batch) -> Batch:
@@ -98,13 +98,13 @@ def _plain(batch: Batch) -> Batch:
     return Batch(added=defaultdict(list, rows), letters=batch.letters)
 
 
-def _heard() -> Any:
+def _read() -> Any:
     return pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
 
 
-def _answer(answer: object) -> None:
+def _write(answer: object) -> None:
     told = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
-    sys.stdout.buffer.write(len(told).to_bytes(LENGTH))
+    sys.stdout.buffer.write(len(told).to_bytes(LENGTH_BYTES))
     sys.stdout.buffer.write(told)
     sys.stdout.buffer.flush()
 

@@ -1,6 +1,6 @@
 """Records to rows without a database: the open workflows, moved along with their records.
 
-`Here` folds in the process that asks; `elsewhere` does the same in a process beside it.
+`LocalFolder` folds in the process that asks; `fold_process` does the same in a process beside it.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from poweron_events.codec import Undecodable
 from poweron_events.log import Record
 from poweron_projections.projection import Batch, Read, View, project, put_undecodable, read, settle
 
-BREATH: Final = 100  # records folded before others on the event loop get their turn
+RECORDS_PER_TURN: Final = 100  # records folded before others on the event loop get their turn
 
 LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, View]]]
 """The workflows of these ids that have records, as the rows know them."""
@@ -58,7 +58,7 @@ class Folding:
         self._touched.clear()
 
 
-class Here:
+class LocalFolder:
     """Folds in this process."""
 
     def __init__(self) -> None:
@@ -69,8 +69,8 @@ class Here:
         unheld = self._folding.unheld(reads)
         if unheld:
             self._folding.hold(await look_up(unheld))
-        for start in range(0, len(reads), BREATH):
-            self._folding.take(reads[start : start + BREATH], batch)
+        for start in range(0, len(reads), RECORDS_PER_TURN):
+            self._folding.take(reads[start : start + RECORDS_PER_TURN], batch)
             await asyncio.sleep(0)
         self._folding.settle(batch)
         return batch

@@ -1,7 +1,7 @@
 """Rebuild: all rows made anew from the log, compared with the live ones, and put in their place.
 
 The shadow is filled beside the living projector. Only for what came meanwhile, the comparison and the exchange
-are the offsets locked; a projector then finds its compare-and-set failed and goes on in the new tables.
+are the offsets locked; a writer then finds its compare-and-set failed and goes on in the new tables.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -13,7 +13,7 @@ from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
 from poweron_projections import migrations
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
-from poweron_projections.projector import catch_up
+from poweron_projections.row_writer import RowWriter
 from poweron_projections.shadow import DEAD_LETTERS, EVENTS, Difference, Ends, Shadow, differences, ends_of, live_ends
 
 _LOCK: Final = 5_796_104_318  # any number that nobody else locks by
@@ -47,11 +47,21 @@ async def rebuild(log: EventLog, pool: Pool) -> Rebuilt:
         comparable = await migrations.migrate(pool) and bool(await connection.fetchval(_HAS_ROWS))
         if comparable:
             with suppress(Conflict):  # the live rows are such that nobody can go on from them
-                await catch_up(log, pool, seen[EVENTS])
+                await _catch_up(log, pool, seen)
         shadow = Shadow(log, connection, tells=True)
         await _begin(connection, f"{live}_shadow", f"{live}_replaced")
         await shadow.fill(seen)
         return await _exchange(shadow, live, seen, comparable=comparable)
+
+
+async def _catch_up(log: EventLog, pool: Pool, seen: Ends) -> None:
+    """Bring the live rows as far as what they are compared with."""
+    await RowWriter(log, pool, EVENTS, renew=_give_way).catch_up(seen[EVENTS])
+    await RowWriter(log, pool, DEAD_LETTERS, renew=_give_way).catch_up(await log.ends(DEAD_LETTERS))
+
+
+async def _give_way() -> None:
+    raise Conflict("the tables are of an older release, though they were current when the rebuild began")
 
 
 @asynccontextmanager

@@ -10,17 +10,17 @@ from poweron_events.errors import Conflict
 from poweron_events.log import EventLog, Message, Record
 from poweron_projections import offsets
 from poweron_projections.batches import Pieces
+from poweron_projections.bootstrap import views
 from poweron_projections.connection import Connection
-from poweron_projections.folder import Folder, Here, LookUp
+from poweron_projections.folder import Folder, LocalFolder, LookUp
 from poweron_projections.projection import Batch, put_dead_letters
-from poweron_projections.snapshots import views
 from poweron_projections.table_spec import columns_of
 from poweron_projections.tables import PROJECTED
 
 BATCH_BYTES: Final = 16 * 2**20  # of records in one transaction; ordinary ones stay far below
 APPEND_BYTES: Final = 4 * 2**20  # of dead letters in one append, which has to be confirmed within seconds
 
-_BURIED: Final = """
+_KNOWN_DEAD_LETTERS: Final = """
 SELECT partition, log_offset
   FROM dead_letters
  WHERE topic = $1 AND (partition, log_offset) IN (SELECT * FROM unnest($2::integer[], $3::bigint[]))
@@ -36,7 +36,7 @@ class Rows:
 
     def __init__(self, log: EventLog | None, folder: Folder | None = None) -> None:
         self._log = log
-        self._folder = folder or Here()
+        self._folder = folder or LocalFolder()
         self.offsets: dict[str, dict[int, int]] = {}
 
     async def load(self, connection: Connection, topic: str, partitions: Sequence[int]) -> Mapping[int, int]:
@@ -85,14 +85,14 @@ class Rows:
 
     async def put(self, connection: Connection, topic: str, records: Sequence[Record], batch: Batch) -> None:
         """Write what these records changed and move on behind them, inside a transaction that the caller commits."""
-        await self._bury(connection, batch.letters)
+        await self._append_dead_letters(connection, batch.letters)
         await _write(connection, batch)
         before = self.offsets[topic]
         after = {record.partition: record.offset + 1 for record in records}
         await offsets.move(connection, topic, before, after)
         self.offsets[topic] = {**before, **after}
 
-    async def _bury(self, connection: Connection, letters: Sequence[DeadLetter]) -> None:
+    async def _append_dead_letters(self, connection: Connection, letters: Sequence[DeadLetter]) -> None:
         """Append a dead letter for each record that is no event, unless the rows hold it already (E-14).
 
         It comes before the commit, so at least once; telling it again has no effect.
@@ -100,9 +100,9 @@ class Rows:
         if not letters or self._log is None:
             return
         places = [letter.partition for letter in letters], [letter.offset for letter in letters]
-        buried = {tuple(row) for row in await connection.fetch(_BURIED, topics.EVENTS.name, *places)}
-        untold = (letter.message() for letter in letters if (letter.partition, letter.offset) not in buried)
-        for some in Pieces[Message](most=len(letters), size=APPEND_BYTES).of(untold):
+        known = {tuple(row) for row in await connection.fetch(_KNOWN_DEAD_LETTERS, topics.EVENTS.name, *places)}
+        unknown = (letter.message() for letter in letters if (letter.partition, letter.offset) not in known)
+        for some in Pieces[Message](most=len(letters), size=APPEND_BYTES).of(unknown):
             await self._log.append(topics.DEAD_LETTERS.name, some)
 
 

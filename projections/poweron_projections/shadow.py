@@ -12,12 +12,12 @@ from poweron_events import topics
 from poweron_events.log import EventLog, Record
 from poweron_projections import offsets
 from poweron_projections.batches import Pieces
+from poweron_projections.bootstrap import views
 from poweron_projections.connection import Connection
 from poweron_projections.fold_process import folders
-from poweron_projections.folder import Folder, Here
+from poweron_projections.folder import Folder, LocalFolder
 from poweron_projections.projection import View
 from poweron_projections.rows import BATCH_BYTES, Rows
-from poweron_projections.snapshots import views
 from poweron_projections.tables import ALL
 
 EVENTS: Final = topics.EVENTS.name
@@ -53,7 +53,7 @@ class Shadow:
     async def fill(self, ends: Ends) -> None:
         """Take in everything up to these ends; dead letters come first, so that none is told twice."""
         if DEAD_LETTERS in ends:
-            await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], Here())
+            await self._take(DEAD_LETTERS, ends[DEAD_LETTERS], LocalFolder())
         if EVENTS in ends:
             taken = await offsets.read(self.connection, EVENTS)
             async with folders(sum(ends[EVENTS].values()) - sum(taken.values()), len(ends[EVENTS])) as chosen:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, schema_of
 from poweron_projections.migrations import create_tables
-from poweron_projections.projector import catch_up
 from poweron_projections.shadow import EVENTS, Difference, Shadow, differences, ends_of, live_ends
 
 

@@ -6,20 +6,15 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast, get_args
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
-from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import Role
-from poweron_events.fold.partial import Stub
-from poweron_events.fold.state import ChatMessage, Opening
-from poweron_events.request import Spent
-from poweron_projections import projector, reader, snapshots
-from poweron_projections.connection import Pool
+from poweron_projections import projector
 from poweron_services import telemetry
 from poweron_services.actions.action import Action
 from poweron_services.actions.registry import actions
@@ -31,6 +26,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import Stage
 from poweron_services.models.staged import StagedModel
+from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
@@ -59,79 +55,7 @@ ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
 
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
-QUESTION_TIMEOUT = 10.0  # seconds
-LOAD_TIMEOUT = 60.0  # seconds: every open workflow of the partitions is folded
-PAGE = 500  # messages read at a time
 COLLECT_AFTER = 10_000  # objects more than there were
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What the roles ask of Postgres.
-
-    Nobody waits for ever for a connection that has fallen silent; and a Postgres that refuses, for example
-    because rights are missing, is one that is away: it says nothing against the work for which it was asked.
-    """
-
-    pool: Pool
-
-    async def load(self, partitions: Iterable[int]) -> Mapping[int, snapshots.Snapshot]:
-        async with _within(LOAD_TIMEOUT):
-            return await snapshots.load(self.pool, list(partitions))
-
-    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
-        async with _within(QUESTION_TIMEOUT):
-            return await snapshots.look_up(self.pool, partition, workflow_ids)
-
-    async def positions(self) -> Mapping[int, int]:
-        async with _within(QUESTION_TIMEOUT):
-            return await snapshots.positions(self.pool)
-
-    async def count_open(self, most: int) -> int:
-        async with _within(QUESTION_TIMEOUT):
-            return await snapshots.count_open(self.pool, most)
-
-    async def answered(self, source: str, request_id: str) -> bool:
-        async with _within(QUESTION_TIMEOUT):
-            return await snapshots.answer(self.pool, source, request_id) is not None
-
-    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> snapshots.Approval | None:
-        async with _within(QUESTION_TIMEOUT):
-            return await snapshots.approval(self.pool, workflow_id, place)
-
-    async def closing(self, workflow_id: str) -> bool:
-        async with _within(QUESTION_TIMEOUT):
-            found = await reader.workflow(self.pool, workflow_id)
-        return found is not None and found.phase in ("closing", "draining")
-
-    async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
-        async with _within(QUESTION_TIMEOUT):
-            return await reader.messages(self.pool, workflow_id, limit=PAGE, before_seq=before_seq)
-
-    async def spent(self, workflow_id: str, rounds: int) -> Spent:
-        async with _within(QUESTION_TIMEOUT):
-            ended, spent = await reader.spent(self.pool, workflow_id)
-        if ended != rounds:
-            raise Unavailable(f"Postgres was rebuilt and does not hold all {rounds} rounds of {workflow_id} yet")
-        return spent
-
-    async def opening(self, workflow_id: str, round_number: int) -> Opening:
-        async with _within(QUESTION_TIMEOUT):
-            opening = await reader.opening(self.pool, workflow_id)
-        if opening is None or opening.round != round_number:
-            raise Unavailable(f"Postgres was rebuilt and does not hold round {round_number} of {workflow_id} yet")
-        return opening
-
-
-@asynccontextmanager
-async def _within(seconds: float) -> AsyncGenerator[None, None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        raise Unavailable(f"Postgres did not answer within {seconds:g} s") from error
-    except Refused as error:
-        raise Unavailable(str(error)) from error
 
 
 @asynccontextmanager
@@ -185,7 +109,7 @@ def settle() -> None:
 async def serve(
     connections: Connections, roles: Collection[str], model: ChatModel, known: Mapping[str, Action] | None = None
 ) -> None:
-    """Play the roles until cancelled, with the actions `known`, by default our own; what is away is waited for."""
+    """Play the roles until cancelled, with the actions `known`, by default our own; servers may be unavailable."""
     instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     resource = {"service.instance.id": instance, "poweron.roles": ",".join(sorted(roles))}
     async with (
@@ -224,7 +148,7 @@ def _intake(process: _Process) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
-        queries=Rows(connections.pool),
+        queries=PostgresPorts(connections.pool),
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,
@@ -271,7 +195,7 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, known: M
     functions = stage_functions(caller, connections.content, specs)
     return Worker(
         event_log=connections.log,
-        snapshots=Rows(connections.pool),
+        snapshots=PostgresPorts(connections.pool),
         stage_functions={role: function for role, function in functions.items() if role in roles},
         executor=executor if "executor" in roles else None,
         group=group_of(roles),

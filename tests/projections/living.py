@@ -9,7 +9,7 @@ import pytest
 from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.log.memory import MemoryLog
-from poweron_projections import snapshots
+from poweron_projections import bootstrap
 from poweron_projections.connection import Pool
 from poweron_projections.projector import run
 
@@ -34,5 +34,5 @@ async def projected(log: MemoryLog, pool: Pool) -> None:
 
 async def _is_projected(log: MemoryLog, pool: Pool) -> bool:
     with suppress(Unavailable):
-        return await snapshots.positions(pool) == await log.ends(topics.EVENTS.name)
+        return await bootstrap.positions(pool) == await log.ends(topics.EVENTS.name)
     return False

@@ -9,10 +9,10 @@ from poweron_events import topics
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import rows
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool
 from poweron_projections.folder import LookUp
 from poweron_projections.projection import Batch
-from poweron_projections.projector import catch_up
 from poweron_projections.rebuild import rebuild
 
 EVENTS = topics.EVENTS.name

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import pytest
 from asyncpg.exceptions import LockNotAvailableError
@@ -30,9 +31,11 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Polled, Record
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_projections import offsets, projector, reader, snapshots
+from poweron_projections import bootstrap, offsets, projector, reader, request_answers, row_writer
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Connection, Pool, acquire, snapshot
-from poweron_projections.projector import Projector, catch_up
+from poweron_projections.rebuild import rebuild
+from poweron_projections.row_writer import RowWriter
 from poweron_projections.verify import verify
 
 EVENTS = topics.EVENTS.name
@@ -43,8 +46,12 @@ async def records(log: MemoryLog) -> list[Record]:
     return [record async for some in log.read(EVENTS, {}, await log.ends(EVENTS)) for record in some]
 
 
-async def loaded(log: MemoryLog, pool: Pool) -> Projector:
-    one = Projector(log, pool, EVENTS)
+def writer(log: MemoryLog, pool: Pool) -> RowWriter:
+    return RowWriter(log, pool, EVENTS, renew=partial(rebuild, log, pool))
+
+
+async def loaded(log: MemoryLog, pool: Pool) -> RowWriter:
+    one = writer(log, pool)
     await one.load(range(topics.EVENTS.partitions))
     return one
 
@@ -96,13 +103,13 @@ async def test_a_snapshot_holds_the_open_workflows_as_the_full_fold_has_them(
     await wipe(pool)
     await log.append(EVENTS, history)
     await catch_up(log, pool)
-    loaded_ = await snapshots.load(pool, range(topics.EVENTS.partitions))
+    loaded_ = await bootstrap.load(pool, range(topics.EVENTS.partitions))
     expected = full_fold(await records(log))
     opened = {name: workflow for name, workflow in expected.items() if workflow.is_open}
     assert {name: workflow for part in loaded_.values() for name, workflow in part.workflows.items()} == opened
     assert {partition: part.offset for partition, part in loaded_.items()} == await log.ends(EVENTS)
     for partition in loaded_:
-        _, stubs = await snapshots.look_up(pool, partition, list(expected))
+        _, stubs = await bootstrap.look_up(pool, partition, list(expected))
         for name, stub in stubs.items():
             workflow = expected[name]
             assert (stub.openings, stub.is_open, stub.seq, stub.last) == (
@@ -157,7 +164,7 @@ async def test_projectors_that_race_all_the_way_project_everything_once(log: Mem
         await log.append(EVENTS, typical(str(number), steps=1).messages)
 
     async def race(batch: int) -> None:
-        one = Projector(log, pool, EVENTS)
+        one = writer(log, pool)
         while True:
             start = await one.load(range(topics.EVENTS.partitions))
             left = [record for record in await records(log) if record.offset >= start[record.partition]]
@@ -210,7 +217,7 @@ async def test_a_commit_whose_answer_is_lost_counts_once(
     await log.append(EVENTS, told.messages)
     partition = log.partition_of(EVENTS, told.id.encode())
     one = await loaded(log, pool)
-    monkeypatch.setattr(projector, "snapshot", snapshot_and_lose)
+    monkeypatch.setattr(row_writer, "snapshot", snapshot_and_lose)
     with pytest.raises(Unavailable):
         await one.project(await records(log))
     start = await one.load(range(topics.EVENTS.partitions))
@@ -286,7 +293,7 @@ async def test_the_rows_cannot_be_wiped_while_a_projector_looks_where_they_end(
                 await other.execute("LOCK TABLE offsets IN ACCESS EXCLUSIVE MODE NOWAIT; DELETE FROM offsets")
 
     monkeypatch.setattr(offsets, "begin", begun_then_wiped)
-    assert await Projector(log, pool, EVENTS).load([0]) == {0: 0}
+    assert await writer(log, pool).load([0]) == {0: 0}
 
 
 @pytest.mark.req("E-09")
@@ -379,11 +386,11 @@ async def test_an_accepted_answer_outranks_a_refused_one(log: MemoryLog, pool: P
     told = Told("1").tell(requested("1"), refused("2"), planned(), *step(1), reviewed(), completed(), refused("2"))
     await log.append(EVENTS, told.messages)
     await catch_up(log, pool)
-    assert (await snapshots.answer(pool, SOURCE, "2")).reason == "round_open"
-    assert await snapshots.answer(pool, SOURCE, "3") is None
+    assert (await request_answers.answer(pool, SOURCE, "2")).reason == "round_open"
+    assert await request_answers.answer(pool, SOURCE, "3") is None
     await log.append(EVENTS, told.tell(follow_up(2, "2")).messages[-1:])
     await catch_up(log, pool)
-    answered = await snapshots.answer(pool, SOURCE, "2")
+    answered = await request_answers.answer(pool, SOURCE, "2")
     assert (answered.answer, answered.round, answered.workflow_id) == ("accepted", 2, told.id)
 
 

@@ -27,9 +27,9 @@ from poweron_events.fold.state import ChatMessage
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCancelled, Totals
 from poweron_events.request import Spent
-from poweron_projections import reader, snapshots
+from poweron_projections import reader, request_answers
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, connect
-from poweron_projections.projector import catch_up
 
 EVENTS = topics.EVENTS.name
 RECORDED = {
@@ -253,4 +253,4 @@ async def test_a_database_that_is_away_is_unavailable() -> None:
 
 async def test_a_database_without_tables_is_unavailable(pool: Pool) -> None:
     with pytest.raises(Unavailable):
-        await snapshots.answer(pool, SOURCE, "1")
+        await request_answers.answer(pool, SOURCE, "1")

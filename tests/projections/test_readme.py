@@ -8,8 +8,8 @@ import pytest
 from builders import typical
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect
-from poweron_projections.projector import catch_up
 from poweron_projections.tables import ALL
 
 README = Path(__file__).parents[2] / "projections" / "README.md"

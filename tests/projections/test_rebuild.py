@@ -18,9 +18,9 @@ from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import fold_process, shadow
 from poweron_projections import rebuild as module
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire
-from poweron_projections.folder import Here
-from poweron_projections.projector import catch_up
+from poweron_projections.folder import LocalFolder
 from poweron_projections.rebuild import Rebuilt, rebuild
 from poweron_projections.verify import verify
 
@@ -54,7 +54,7 @@ async def test_several_processes_make_the_rows_that_one_makes(
         log.write(EVENTS, told.id.encode(), b"no event")
     await catch_up(log, pool)
     before = await contents(pool)
-    monkeypatch.setattr(fold_process, "WORTH", 50)
+    monkeypatch.setattr(fold_process, "RECORDS_PER_PROCESS", 50)
     monkeypatch.setattr(shadow, "BATCH", 7)
     started = spied(monkeypatch)
     assert (await rebuild(log, pool)).differences == []
@@ -83,7 +83,7 @@ async def test_what_may_use_one_core_only_folds_by_itself(monkeypatch: pytest.Mo
     monkeypatch.setattr(fold_process.os, "cpu_count", lambda: 64)
     monkeypatch.setattr(fold_process.os, "sched_getaffinity", lambda _: {7}, raising=False)
     async with fold_process.folders(records=10**6, partitions=12) as folders:
-        assert [type(folder) for folder in folders] == [Here]
+        assert [type(folder) for folder in folders] == [LocalFolder]
 
 
 async def test_a_process_that_dies_ends_the_rebuild_which_can_be_repeated(
@@ -91,7 +91,7 @@ async def test_a_process_that_dies_ends_the_rebuild_which_can_be_repeated(
 ) -> None:
     for number in range(8):
         await log.append(EVENTS, typical(str(number)).messages)
-    monkeypatch.setattr(fold_process, "WORTH", 50)
+    monkeypatch.setattr(fold_process, "RECORDS_PER_PROCESS", 50)
     spied(monkeypatch)
     with monkeypatch.context() as patched:
         patched.setattr(fold_process.sys, "executable", shutil.which("false"))

@@ -6,8 +6,8 @@ from tables import contents
 from builders import Told, completed, follow_up, planned, requested, reviewed, step, typical
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire
-from poweron_projections.projector import catch_up
 from poweron_projections.shadow import Difference
 from poweron_projections.tables import ALL, PROJECTED
 from poweron_projections.verify import verify

@@ -21,7 +21,7 @@ from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
-from poweron_projections.snapshots import Approval as Asked
+from poweron_projections.request_answers import StepApproval
 from poweron_services.intake.intake import GROUP, URGENT_GROUP, Intake
 
 SOURCE = "/tests"
@@ -40,7 +40,7 @@ class Rows:
         self.looks = 0
         self.ended = 0
         self.stubs: dict[str, Stub] = {}
-        self.asked: Asked | None = None
+        self.asked: StepApproval | None = None
         self.replaced = 0  # look-ups that empty rows answer in place of these
         self.history: list[ChatMessage] = []  # newest first
         self.forgotten = 0  # looks at the history that rows answer which are being made anew
@@ -68,7 +68,7 @@ class Rows:
         opened = [each for each in await events(self._log) if isinstance(each, WorkflowRequested)]
         return min(len(opened) - self.ended, most)
 
-    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> Asked | None:
+    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
         if self.asked and any(isinstance(event, ApprovalGranted) for event in await events(self._log)):
             return replace(self.asked, state="granted", waits=False)
         return self.asked

@@ -16,7 +16,8 @@ from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion, TooLong
 from poweron_services.models.prompts import ProcessPrompt, Prompt, SelectionPrompt, SourceText, Template
-from poweron_services.roles.executor import Assignment, Executor
+from poweron_services.roles.claims import Assignment
+from poweron_services.roles.executor import Executor
 from poweron_services.roles.selector import generate_react_plan_selection_prompt
 
 WORKFLOW = Told().tell(requested(), planned()).workflow

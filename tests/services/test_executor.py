@@ -17,24 +17,45 @@ from poweron_events.execution import ActionResult, ApprovalRequested
 from poweron_events.request import Requester
 from poweron_services.actions.action import Done, Failed, Order
 from poweron_services.actions.action import document as written
-from poweron_services.decider.approval import Approval
+from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ProcessPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.roles import executor as module
-from poweron_services.roles.executor import Assignment, Executor
+from poweron_services.roles import content_retry
+from poweron_services.roles.claims import GRACE_MS, Assignment
+from poweron_services.roles.executor import Executor
+
+PLACES = 2
 
 
-def executor(*actions: Any, content: ContentStore | None = None, ahead_ms: int = 0, observes: bool = False) -> Executor:
+class Time:
+    """The time that an executor is told."""
+
+    def __init__(self, ms: int = 0) -> None:
+        self.ms = ms
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def executor(
+    *actions: Any,
+    content: ContentStore | None = None,
+    time: Time | None = None,
+    observes: bool = False,
+    approval: Approval = NEVER,
+    lines: dict[type, list[Any]] | None = None,
+) -> Executor:
     content = content or ContentStore.at("memory:///")
     return Executor(
         actions={action.spec.name: action for action in actions},
-        caller=Caller(ScriptedModel({}), content),
+        caller=Caller(ScriptedModel(lines or {}), content),
         content=content,
         worker="w1",
         observes=observes,
-        concurrency=2,
-        now_ms=lambda: ahead_ms,
+        concurrency=PLACES,
+        now_ms=time or Time(),
+        approval=approval,
     )
 
 
@@ -62,7 +83,7 @@ def ready(action: str = "test.pure", request_id: str = "1") -> Told:
 
 async def places(one: Executor) -> int:
     """How many further actions the executor has room for now."""
-    others = [ready("other.one", f"other-{number}").workflow for number in range(one.concurrency)]
+    others = [ready("other.one", f"other-{number}").workflow for number in range(PLACES)]
     claimed = [await one.claim_at_once(other, [At().parameters(parameters={})]) for other in others]
     for other in others:
         one.forget(other.id)
@@ -81,7 +102,7 @@ async def ran(one: Executor, told: Told) -> Sequence[Any]:
 async def test_a_claim_names_the_worker_the_effect_class_and_how_long_it_holds() -> None:
     (started,) = await executor(Counting(effect_class="idempotent"))(ready().workflow, Stand()())
     assert (started.worker, started.effect_class, started.try_) == ("w1", "idempotent", 1)
-    assert started.deadline_ms == 60_000 + module.GRACE_MS
+    assert started.deadline_ms == 60_000 + GRACE_MS
     assert len(started.claim) == 32
 
 
@@ -90,9 +111,7 @@ async def test_a_claim_names_the_worker_the_effect_class_and_how_long_it_holds()
 
 def asking(action: Counting) -> Executor:
     """An executor whose settings mark the action."""
-    one = executor(action)
-    one.approval = Approval(frozenset({"test.*"}), expires_ms=500)
-    return one
+    return executor(action, approval=Approval(frozenset({"test.*"}), expires_ms=500))
 
 
 def approved(told: Told, **changed: Any) -> Told:
@@ -108,7 +127,7 @@ async def test_a_marked_action_is_asked_for_before_anybody_claims_it() -> None:
     assert isinstance(asked, ApprovalRequested)
     assert (asked.action, asked.expires_ms) == ("test.pure", 500)
     assert asked.parameters_sha256 == hashlib.sha256(b"{}").hexdigest()
-    assert await places(one) == one.concurrency
+    assert await places(one) == PLACES
 
 
 @pytest.mark.req("E-08")
@@ -173,13 +192,13 @@ async def test_what_the_opening_marks_is_asked_for_also_by_a_process_without_the
     assert await one.claim_at_once(told.workflow, [At().parameters(parameters={})]) == []
     (asked,) = await one(told.workflow, Stand()())
     assert isinstance(asked, ApprovalRequested)
-    assert await places(one) == one.concurrency
+    assert await places(one) == PLACES
 
 
 @pytest.mark.req("E-08")
 async def test_what_the_opening_marks_and_nobody_was_asked_about_does_not_run() -> None:
-    action, one = Counting(), executor()
-    one.actions = {action.spec.name: action}
+    action = Counting()
+    one = executor(action)
     told = demanded("test.pure").tell(At().started(claim="of an older release", effect_class="pure"))
     told.tell(*await one(told.workflow, Stand(99)()))
     (completed,) = await one(told.workflow, Stand()())
@@ -191,7 +210,7 @@ async def test_what_nobody_answers_in_time_is_denied_and_holds_no_place_meanwhil
     one, told = asking(Counting()), ready()
     told.tell(*await one(told.workflow, Stand()()))
     assert await one(told.workflow, Stand(in_time=False)()) == []
-    assert await places(one) == one.concurrency
+    assert await places(one) == PLACES
     stand = Stand()
     told.tell(*await one(told.workflow, stand()))
     assert stand.waited == [told.workflow.step.approval_due_ms]
@@ -215,10 +234,10 @@ async def test_a_claim_that_another_worker_won_holds_no_place() -> None:
 
 @pytest.mark.req("E-08")
 async def test_a_claim_that_is_late_is_not_begun() -> None:
-    action, told = Counting(), ready()
-    one = executor(action)
+    action, told, time = Counting(), ready(), Time()
+    one = executor(action, time=time)
     told.tell(*await one(told.workflow, Stand()()))
-    one.now_ms = lambda: told.workflow.step.starts[0].due_ms
+    time.ms = told.workflow.step.starts[0].due_ms
     (completed,) = await one(told.workflow, Stand()())
     assert (completed.outcome, action.runs) == ("not_begun", [])
 
@@ -336,9 +355,10 @@ async def test_each_reason_of_a_failed_action_is_kept_apart() -> None:
 
 @pytest.mark.req("E-08")
 async def test_an_action_does_not_run_longer_than_its_claim_holds() -> None:
-    told, one = ready(), executor(Counting(gate=asyncio.Event()))
+    told, time = ready(), Time()
+    one = executor(Counting(gate=asyncio.Event()), time=time)
     told.tell(*await one(told.workflow, Stand()()))
-    one.now_ms = lambda: told.workflow.step.starts[0].due_ms - 20
+    time.ms = told.workflow.step.starts[0].due_ms - 20
     (completed,) = await one(told.workflow, Stand()())
     assert completed.error == "test.pure was stopped after 0.02 s, its time limit."
 
@@ -360,10 +380,10 @@ async def test_an_action_whose_answer_cannot_be_kept_says_so_and_counts_it() -> 
             )
             raise AssertionError
 
-    told, one = ready(), executor(Asking(), content=Away.at("memory:///"))
-    one.caller = Caller(ScriptedModel(script()), one.content)
+    told, time = ready(), Time()
+    one = executor(Asking(), content=Away.at("memory:///"), lines=script(), time=time)
     told.tell(*await one(told.workflow, Stand()()))
-    one.now_ms = lambda: told.workflow.step.starts[0].due_ms - 100
+    time.ms = told.workflow.step.starts[0].due_ms - 100
     with capture_logs():
         (completed,) = await one(told.workflow, Stand()())
     assert (completed.outcome, completed.error) == (
@@ -419,7 +439,7 @@ async def test_a_content_store_that_is_away_for_a_moment_costs_no_result() -> No
 
 @pytest.mark.req("E-10")
 async def test_a_content_store_that_stays_away_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STORE_TIMEOUT", 0.01)
+    monkeypatch.setattr(content_retry, "STORE_TIMEOUT", 0.01)
     with capture_logs():
         (completed,) = await ran(executor(Counting(), content=flaky(99)), ready())
     assert completed.outcome == "failed"
@@ -449,7 +469,7 @@ async def test_an_action_waits_for_its_documents_while_the_content_store_is_away
 async def test_documents_that_stay_away_end_in_a_sentence_before_the_action_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "STORE_TIMEOUT", 0.01)
+    monkeypatch.setattr(content_retry, "STORE_TIMEOUT", 0.01)
     action = Counting()
     completed = await reads(action, failures=99)
     assert (completed.outcome, action.runs) == ("failed", [])

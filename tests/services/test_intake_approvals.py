@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from builders import requested
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, Requester, RequestIdentity
-from poweron_projections.snapshots import Approval as Asked
+from poweron_projections.request_answers import StepApproval
 from poweron_services.config import Settings
 from poweron_services.decider.approval import Approval, joined
 from poweron_services.intake.approvals import answer, why_not
 
 HASH = "0" * 64
-WAITS = Asked("asked", HASH, due_ms=1_000, by=None, waits=True)
+WAITS = StepApproval("asked", HASH, due_ms=1_000, by=None, waits=True)
 HERE = "Step 1 of task 2 in round 1"
 
 
@@ -42,7 +42,7 @@ def request(**fields: Any) -> RequestApproval:
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_a_sentence(
-    asked: Asked | None, now_ms: int, reason: str | None
+    asked: StepApproval | None, now_ms: int, reason: str | None
 ) -> None:
     assert why_not(request(), asked, now_ms) == reason
 

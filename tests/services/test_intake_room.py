@@ -21,7 +21,7 @@ from poweron_events.execution import ApprovalGranted
 from poweron_events.fold.partial import Stub
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
-from poweron_projections.snapshots import Approval
+from poweron_projections.request_answers import StepApproval
 from poweron_services.intake.intake import GROUP
 from poweron_services.intake.request_queue import PendingOffsets
 
@@ -63,7 +63,7 @@ async def test_a_cancellation_does_not_wait_behind_openings_that_find_no_room(lo
 async def test_an_approval_does_not_wait_behind_openings_that_find_no_room(log: MemoryLog, rows: Rows) -> None:
     waiting = workflow_id(SOURCE, "waiting")
     rows.stubs = {waiting: Stub(waiting, (0,), is_open=True, seq=5, last=4)}
-    rows.asked = Approval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
+    rows.asked = StepApproval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
     for number in range(200):
         await request(log, f"{number}")
     await approve(log, "yes", waiting, requester=Requester(name="Ada"), reason="Go on.")
@@ -126,7 +126,7 @@ async def test_a_cancellation_that_two_lanes_have_in_hand_gets_one_answer(log: M
 async def test_an_approval_that_is_in_hand_twice_gets_one_answer(log: MemoryLog, rows: Rows) -> None:
     waiting = workflow_id(SOURCE, "waiting")
     rows.stubs = {waiting: Stub(waiting, (0,), is_open=True, seq=5, last=4)}
-    rows.asked = Approval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
+    rows.asked = StepApproval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
     rows.look_up = overtaken_once(log, rows.look_up)
     for _ in range(2):
         await approve(log, "yes", waiting)

@@ -48,6 +48,6 @@ async def test_a_worker_forgets_a_thousand_ended_workflows(monkeypatch: pytest.M
         async with world.process(ROLES, concurrency=32) as process:
             await _many(world)
             await soon(lambda: not _held(process))
-            assert process.executor._places._value == 32
+            assert process.executor._claims._places._value == 32
             assert len(world.content._keys) <= MAX_KEYS
             assert len(asyncio.all_tasks()) < 20

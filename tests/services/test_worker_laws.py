@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from builders import cancellation
 from poweron_events import retry
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_services.roles import executor
+from poweron_services.roles import claims
 from poweron_services.runtime import worker
 
 RUNS = 100
@@ -144,7 +144,7 @@ async def test_whatever_befalls_the_workers_the_laws_hold(first: int, monkeypatc
     monkeypatch.setattr(worker, "DRAIN_TIMEOUT", 0.01)
     monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.01)
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(executor, "GRACE_MS", 30_000)
+    monkeypatch.setattr(claims, "GRACE_MS", 30_000)
     for seed in range(first, first + 10):
         with _told(seed), capture_logs():
             await Chaos(seed).run()

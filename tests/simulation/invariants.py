@@ -209,7 +209,7 @@ def places(process: Process) -> Iterator[Flag]:
         return
     free = {"thinking": worker._slots._value}
     if worker._executor is not None:
-        free["acting"] = worker._executor._places._value
+        free["acting"] = worker._executor._claims._places._value
     for kind, left in free.items():
         if left != CONCURRENCY:
             yield "PLACE_LOST", (process.name, kind, left)

@@ -65,10 +65,9 @@ def no_read_back() -> None:
         executor = worker._executor
         claim = executor and executor._claims.get(workflow.id)
         if claim and isinstance(events[-1], ActionStarted) and events[-1].claim == claim.token and not claim.begun:
-            claim.begun = True
-            started = _as_if_read_back(worker, workflow, messages)
-            await append(worker, "executor", started, await executor._run(started))
-            executor._places.release()
+            with executor._claims.begun(claim):
+                started = _as_if_read_back(worker, workflow, messages)
+                await append(worker, "executor", started, await executor._execution.run(started))
 
     worker.Worker._append = planted
 

@@ -17,7 +17,7 @@ from simulation.faults import Chance
 from simulation.wire import SimulatedLog
 
 from poweron_events import topics
-from poweron_projections import offsets, reader, rows, snapshots
+from poweron_projections import bootstrap, offsets, reader, request_answers, rows
 from poweron_projections.connection import acquire
 from poweron_projections.dead_letters import DEAD_LETTERS
 from poweron_projections.messages import MESSAGES
@@ -328,7 +328,7 @@ def _history(tables: Kept, workflow_id: str, before: int, limit: int) -> list[Fo
     return [_found(MESSAGES, row) for row in kept[:limit]]
 
 
-def _buried(tables: Kept, topic: str, *places: Sequence[int]) -> list[tuple[int, int]]:
+def _known_dead_letters(tables: Kept, topic: str, *places: Sequence[int]) -> list[tuple[int, int]]:
     kept = {(row.partition, row.log_offset) for row in tables[DEAD_LETTERS.name].values() if row.topic == topic}
     return [place for place in zip(*places, strict=True) if place in kept]
 
@@ -339,13 +339,13 @@ def _offsets(tables: Kept, topic: str) -> list[Found]:
 
 _QUERIES: Mapping[str, Callable[..., list[Any]]] = {
     offsets._READ: _offsets,
-    rows._BURIED: _buried,
-    snapshots._STUBS_BY_ID: _stubs_by_id,
-    snapshots._STUBS_OF_OPEN: _stubs_of_open,
-    snapshots._OPEN_ROUNDS: _open_rounds,
-    snapshots._ANSWER: _answer,
-    snapshots._COUNT_OPEN: _count_open,
-    snapshots._APPROVAL: _approval,
+    rows._KNOWN_DEAD_LETTERS: _known_dead_letters,
+    bootstrap._STUBS_BY_ID: _stubs_by_id,
+    bootstrap._STUBS_OF_OPEN: _stubs_of_open,
+    bootstrap._OPEN_ROUNDS: _open_rounds,
+    request_answers._ANSWER: _answer,
+    request_answers._COUNT_OPEN: _count_open,
+    request_answers._APPROVAL: _approval,
     reader._ONE: _one,
     reader._HISTORY: _history,
     reader._OPENING: _opening,

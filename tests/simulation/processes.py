@@ -16,9 +16,10 @@ from poweron_projections import projector
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.intake import Intake
 from poweron_services.models.call import Caller
+from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.worker import Worker
-from poweron_services.wiring import FOLDING, Rows, group_of, stage_functions
+from poweron_services.wiring import FOLDING, group_of, stage_functions
 
 BROKER_START_MS = 1_800_000_000_000
 CONCURRENCY = 3
@@ -43,13 +44,13 @@ LAYOUTS: list[list[frozenset[str]]] = [
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedRows(Rows):
+class WatchedPorts(PostgresPorts):
     """Counts how often intake found no room for a workflow."""
 
     chance: Chance
 
     async def count_open(self, most: int) -> int:
-        found = await Rows.count_open(self, most)
+        found = await PostgresPorts.count_open(self, most)
         self.chance.struck["no room"] += found == most
         return found
 
@@ -122,7 +123,7 @@ class Process:
     def _intake(self) -> Intake:
         return Intake(
             event_log=self.cable,
-            queries=WatchedRows(self.pool, self._chance),
+            queries=WatchedPorts(self.pool, self._chance),
             content=self._content,
             instance=self.name,
             now_ms=self.now_ms,
@@ -148,7 +149,7 @@ class Process:
         )
         return Worker(
             event_log=self.cable,
-            snapshots=Rows(self.pool),
+            snapshots=PostgresPorts(self.pool),
             stage_functions={role: function for role, function in known.items() if role in roles},
             executor=executor if "executor" in roles else None,
             group=group_of(roles),

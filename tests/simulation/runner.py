@@ -16,14 +16,14 @@ from simulation.world import Outcome, World
 
 from poweron_events import retry
 from poweron_projections import projector
-from poweron_services.roles import executor
+from poweron_services.roles import claims
 from poweron_services.runtime import partitions, worker
 
 HURRY: Mapping[Any, Mapping[str, float]] = {
     partitions: {"TIDY_PERIOD": 0.3},
     retry: {"LONGEST_PAUSE": 0.4},
     projector: {"IDLE": 0.3},
-    executor: {"GRACE_MS": 600},
+    claims: {"GRACE_MS": 600},
     worker: {"DRAIN_TIMEOUT": 0.3},
 }
 """Waits that are shortened, so that in the little time of a world many of them end."""

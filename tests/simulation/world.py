@@ -32,7 +32,7 @@ from poweron_events import codec
 from poweron_events.execution import ActionStarted, ApprovalRequested
 from poweron_events.fold.partial import PartialFold
 from poweron_events.log import Record
-from poweron_projections import projector
+from poweron_projections import row_writer
 from poweron_projections.requests import REQUESTS
 from poweron_services.decider.approval import NEVER, Approval, marks
 
@@ -238,6 +238,6 @@ class World:
             patch.object(secrets, "token_bytes", lambda size=32: tokens.randbytes(size)),
             patch.object(PartialFold, "apply", compared),
             patch.object(codec, "decode", decode_once),
-            patch.object(projector, "migrate", self.postgres.migrate),
+            patch.object(row_writer, "migrate", self.postgres.migrate),
         ):
             yield

@@ -19,9 +19,9 @@ from poweron_events.codec import dumps, encode
 from poweron_events.envelope import Cause, envelop
 from poweron_events.errors import Unavailable
 from poweron_events.stream import WorkflowEvent
-from poweron_projections import reader, snapshots
+from poweron_projections import reader, request_answers
+from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import WorkflowSummary
-from poweron_projections.projector import catch_up
 from poweron_projections.verify import verify
 from poweron_services.wiring import Connections
 
@@ -84,8 +84,10 @@ async def _or_nothing(asked: Callable[[], Awaitable[Any]]) -> Any:
         return None
 
 
-async def answered(service: Connections, request_id: str) -> snapshots.Answer:
-    answer: snapshots.Answer = await until(lambda: snapshots.answer(service.pool, SOURCE, request_id))
+async def answered(service: Connections, request_id: str) -> request_answers.RequestAnswer:
+    answer: request_answers.RequestAnswer = await until(
+        lambda: request_answers.answer(service.pool, SOURCE, request_id)
+    )
     return answer
 
 

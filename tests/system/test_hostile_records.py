@@ -21,7 +21,7 @@ from poweron_events.codec import InvalidRequest, Undecodable, decode_request, du
 from poweron_events.envelope import Cause, envelop
 from poweron_events.event import CATALOGUE
 from poweron_events.stream import WorkflowEvent
-from poweron_projections.projector import catch_up
+from poweron_projections.catch_up import catch_up
 from poweron_projections.rebuild import rebuild
 from poweron_projections.verify import verify
 from poweron_services.wiring import Connections

@@ -15,7 +15,7 @@ from servers import Pair
 from poweron_events import RequestWorkflow, encode_request, topics
 from poweron_events.errors import Unavailable
 from poweron_events.log import Message
-from poweron_projections import snapshots
+from poweron_projections import request_answers
 from poweron_services.config import Settings
 from poweron_services.wiring import Connections, connect
 
@@ -93,7 +93,7 @@ async def keep_busy(connections: Connections) -> None:
 
 async def _open(connections: Connections) -> int:
     try:
-        return await snapshots.count_open(connections.pool, 1_000)
+        return await request_answers.count_open(connections.pool, 1_000)
     except Unavailable:  # the tables are not there yet
         return 0
 

@@ -17,7 +17,7 @@ from processes import ONE_STEP, Processes, script, serving
 from poweron_events import RequestWorkflow, encode_request, topics
 from poweron_events.errors import Unavailable
 from poweron_events.log import Message
-from poweron_projections import snapshots
+from poweron_projections import request_answers
 from poweron_services.intake.request_queue import MAX_PENDING
 from poweron_services.wiring import Connections
 
@@ -48,7 +48,7 @@ class Watched:
             assert running.poll() is None, self.processes.log()[-3_000:]
             self.resident.setdefault(roles, []).append(psutil.Process(running.pid).memory_info().rss)
         try:
-            self.most_open = max(self.most_open, await snapshots.count_open(self.connections.pool, 1_000_000))
+            self.most_open = max(self.most_open, await request_answers.count_open(self.connections.pool, 1_000_000))
             self.ended = await self.connections.pool.fetchval("SELECT count(*) FROM rounds WHERE ended_ms IS NOT NULL")
         except Unavailable:  # the tables are not there yet
             return

@@ -9,7 +9,7 @@ from surviving import SOURCE, TIME, Survival, until, witnesses
 from poweron_events import encode_request, workflow_id
 from poweron_events.request import RequestCancellation, RequestRound
 from poweron_events.stream import Request
-from poweron_projections import snapshots
+from poweron_projections import request_answers
 from poweron_projections.connection import acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.wiring import Connections
@@ -95,7 +95,7 @@ async def test_requests_that_come_before_what_they_follow_are_answered_once_and_
         processes.expect_alive()
     await survival.expect_all_well()
     for id_ in early:
-        answer = await snapshots.answer(connections.pool, SOURCE, id_)
+        answer = await request_answers.answer(connections.pool, SOURCE, id_)
         assert answer is not None
         assert (answer.answer, answer.reason) == ("refused", "unknown_workflow")
 

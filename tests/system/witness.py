@@ -31,7 +31,7 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
-from poweron_services.roles import executor
+from poweron_services.roles import content_retry
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import opened
 from poweron_services.wiring import serve
@@ -159,7 +159,7 @@ def _tell() -> None:
 
 
 def main() -> None:
-    executor.STORE_TIMEOUT = STORE_TIMEOUT
+    content_retry.STORE_TIMEOUT = STORE_TIMEOUT
     settings = Settings()
     telemetry.configure(settings.log_level)
     roles, trace = sys.argv[1].split(","), Trace(Path(os.environ["WITNESS_FOLDER"]))

@@ -17,7 +17,7 @@ from poweron_events.log import Follower, Record
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.refinement import RefinementDecided
 from poweron_events.request import RequestWorkflow
-from poweron_projections import snapshots
+from poweron_projections import bootstrap
 from poweron_services.bench.disk_usage import occupied
 from poweron_services.bench.instant import filled
 from poweron_services.bench.processes import CpuMeter
@@ -96,7 +96,7 @@ class WorkflowRunner:
         ends = await self.connections.log.ends(EVENTS_TOPIC)
 
         async def reached() -> bool:
-            positions = await snapshots.positions(self.connections.pool)
+            positions = await bootstrap.positions(self.connections.pool)
             return all(positions.get(partition, 0) >= end for partition, end in ends.items())
 
         await until(reached, POSITION_PERIOD)

@@ -9,7 +9,7 @@ from typing import Final
 
 from poweron_events import topics
 from poweron_events.errors import Unavailable
-from poweron_projections import snapshots
+from poweron_projections import bootstrap
 from poweron_services import telemetry
 from poweron_services.chaos.collection import collect
 from poweron_services.chaos.environment import ChaosEnvironment, chaos_environment, temporary_home
@@ -196,7 +196,7 @@ class Experiment:
             return f"{len(self._monitor.open)} workflows are open, {min(self._monitor.open)} for one"
         try:
             ends = await self._connections.log.ends(topics.EVENTS.name)
-            projected = await snapshots.positions(self._connections.pool)
+            projected = await bootstrap.positions(self._connections.pool)
         except Unavailable as error:
             return f"{error}"
         return _behind("the monitor", self._monitor.positions, ends) or _behind("the projector", projected, ends)

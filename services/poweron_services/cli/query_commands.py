@@ -17,8 +17,8 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
 from poweron_projections import reader
+from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
-from poweron_projections.projector import catch_up
 from poweron_services.cli import files
 from poweron_services.cli.error_messages import check_id, sentences, settled
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting

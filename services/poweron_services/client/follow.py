@@ -21,7 +21,7 @@ from poweron_events.request import (
     RequestIdentity,
     RequestRefused,
 )
-from poweron_projections import snapshots
+from poweron_projections import bootstrap
 from poweron_services.client.client_errors import AskedFor, NobodyServes, RoundOverdue, RowsBehind
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot
@@ -185,7 +185,7 @@ async def wait_for_rows(connections: Connections, partition: int, workflow: Work
 
 async def _position(connections: Connections, partition: int) -> int:
     with suppress(Unavailable):
-        return (await snapshots.positions(connections.pool)).get(partition, 0)
+        return (await bootstrap.positions(connections.pool)).get(partition, 0)
     return 0
 
 

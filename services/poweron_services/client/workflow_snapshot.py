@@ -6,8 +6,8 @@ from poweron_events import topics
 from poweron_events.codec import is_uuid
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Workflow
-from poweron_projections import reader, snapshots
-from poweron_projections.projector import catch_up
+from poweron_projections import bootstrap, reader
+from poweron_projections.catch_up import catch_up
 from poweron_services.client.client_errors import NotAWorkflowId, RoundOpen, UnknownWorkflow
 from poweron_services.client.connect import Connections
 
@@ -46,7 +46,7 @@ async def read_snapshot(connections: Connections, workflow_id: str) -> WorkflowS
     name = topics.EVENTS.name
     partition = connections.log.partition_of(name, workflow_id.encode())
     await catch_up(connections.log, connections.pool, {partition: (await connections.log.ends(name))[partition]})
-    position, stubs = await snapshots.look_up(connections.pool, partition, [workflow_id])
+    position, stubs = await bootstrap.look_up(connections.pool, partition, [workflow_id])
     stub = stubs.get(workflow_id)
     if stub is None or not stub.openings:
         raise UnknownWorkflow(workflow_id)

@@ -1,119 +1,47 @@
 """The executor: claims the action before it has any effect, runs it, tells what came of it (E-08)."""
 
-import asyncio
-import secrets
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
 
-import structlog
-
-from poweron_events.codec import dumps, writable
-from poweron_events.codes import Code
 from poweron_events.content import ContentStore
-from poweron_events.envelope import idempotency_key
-from poweron_events.errors import PowerOnError, Refused, Unavailable
-from poweron_events.event import DocumentRef, ModelCall, UnreadDocument
-from poweron_events.execution import (
-    MAX_TRIES,
-    MAX_UNREAD,
-    ActionCompleted,
-    ActionDocument,
-    ActionResult,
-    ActionStarted,
-    Outcome,
-)
-from poweron_events.fold.history import item_reference
-from poweron_events.fold.state import Start, Workflow, change_step, result_label, step_place
-from poweron_events.observation import MAX_PREVIEWS
+from poweron_events.execution import MAX_TRIES, ActionCompleted, Outcome
+from poweron_events.fold.state import Start, Workflow, change_step
 from poweron_events.parameters import ParametersSet
-from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
-from poweron_services import telemetry
-from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
+from poweron_services.actions.action import Action
 from poweron_services.decider.approval import NEVER, Approval, expired
-from poweron_services.decider.defaults import language
-from poweron_services.decider.size_limits import (
-    DOCUMENTS_BUDGET,
-    ERROR_BUDGET,
-    NOTES_BUDGET,
-    UNREAD_BUDGET,
-    fitting,
-    fitting_calls,
-    fitting_text,
-)
-from poweron_services.decider.validation import NotAllowed, check_action
-from poweron_services.models.call import Called, Caller
-from poweron_services.models.prompts import Prompt
-from poweron_services.models.time_limit import TimeLimit, Unkept
-from poweron_services.roles.named_documents import documents_named
-from poweron_services.roles.observation_builder import observe_build, text_of
-
-log = structlog.get_logger()
-
-GRACE_MS = 30_000  # what a claim holds beyond the action's time limit: reading documents or storing results, appending
-STORE_TIMEOUT = 20.0  # seconds that a content store which is away is waited for
-MAX_DOCUMENTS = 99  # of one result that its event names; all of them stand in `ALL_DOCUMENTS` if there are more
-ALL_DOCUMENTS = "documents.json"
-MAX_NOTES = 20
-MAX_NOTE = 500  # characters
-MAX_ERROR, MAX_DETAIL = 4_000, 2_000  # characters
-
-Answer = TypeVar("Answer")
+from poweron_services.models.call import Caller
+from poweron_services.roles.action_results import without_result
+from poweron_services.roles.claims import Assignment, Claim, Claims
+from poweron_services.roles.execution import Execution
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """The assignment of the partition to which the workflow in hand belongs."""
-
-    end: int
-    """The end of the partition when it was assigned."""
-    is_ours: Callable[[], bool]
-    caught_up: Callable[[], Awaitable[bool]]
-    """Waits until everything there is now has been folded; False if the assignment was lost meanwhile."""
-    wait_until: Callable[[int], Awaitable[bool]]
-    """Waits until a moment (ms since 1970); False, at once, if the assignment was lost meanwhile."""
-
-
-@dataclass(slots=True, eq=False)
-class _Claim:
-    """A claim of ours. It holds one of the executor's places until its action has run, or it is forgotten."""
-
-    token: str
-    begun: bool = False
-
-
-@dataclass(slots=True)
 class Executor:
-    """Runs actions, each at most as often as its effect class allows.
+    """Has each action run at most as often as its effect class allows."""
 
-    Where the process is observer too, result and observation travel in one append.
-    """
-
-    actions: Mapping[str, Action]
-    caller: Caller
-    content: ContentStore
-    worker: str
-    observes: bool
-    concurrency: int
-    now_ms: Callable[[], int]
-    approval: Approval = NEVER
-    _claims: dict[str, _Claim] = field(default_factory=dict)  # by workflow: each has one action at a time
-    _places: asyncio.Semaphore = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._places = asyncio.Semaphore(self.concurrency)
+    def __init__(
+        self,
+        *,
+        actions: Mapping[str, Action],
+        caller: Caller,
+        content: ContentStore,
+        worker: str,
+        observes: bool,
+        concurrency: int,
+        now_ms: Callable[[], int],
+        approval: Approval = NEVER,
+    ) -> None:
+        self._approval = approval
+        self._now_ms = now_ms
+        self._claims = Claims(actions, worker, concurrency)
+        self._execution = Execution(actions, caller, content, observes, now_ms, approval)
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)
         match workflow.phase:
-            case "ready" if self.approval.must_be_asked(workflow):
-                return [self.approval.request(workflow)]
+            case "ready" if self._approval.must_be_asked(workflow):
+                return [self._approval.request(workflow)]
             case "ready":
-                return await self._claim(workflow, 1, assignment)
+                return await self._claim(workflow, 1, assignment.is_ours)
             case "approve":
                 return await self._deny_when_due(workflow, assignment)
             case "started" if claim is not None and not claim.begun and claim.token == workflow.step.starts[-1].claim:
@@ -121,70 +49,42 @@ class Executor:
             case _:
                 return await self._other_claim(workflow, assignment)
 
-    async def claim_at_once(self, workflow: Workflow, told: Sequence[WorkflowEvent]) -> Sequence[WorkflowEvent]:
+    async def claim_at_once(self, workflow: Workflow, events: Sequence[WorkflowEvent]) -> Sequence[WorkflowEvent]:
         """The claim that travels with the parameters it is for, where there is a place to run the action now.
 
         The action begins no sooner: its claim must be read back first, and if the parameters are
         superseded, so is the claim, whose cause they are.
         """
-        match told:
-            case [ParametersSet()] if self._places.locked() or self.approval.must_be_asked(workflow):
+        match events:
+            case [ParametersSet()] if self._claims.all_taken or self._approval.must_be_asked(workflow):
                 return []
             case [ParametersSet() as parameters]:
-                self.forget(workflow.id)
-                await self._places.acquire()
-                return [self._claimed(change_step(workflow, "ready", parameters=parameters), 1)]
+                ready = change_step(workflow, "ready", parameters=parameters)
+                return await self._claim(ready, 1, lambda: True)
             case _:
                 return []
 
     def forget(self, workflow_id: str) -> None:
         """Give up a claim that has not begun: the workflow has gone on without it, or is no longer ours."""
-        claim = self._claims.get(workflow_id)
-        if claim is not None:
-            del self._claims[workflow_id]
-            if not claim.begun:
-                self._places.release()
+        self._claims.forget(workflow_id)
 
-    async def _claim(self, workflow: Workflow, try_: int, assignment: Assignment) -> Sequence[WorkflowEvent]:
-        """Claim the action once there is a place to run it: what is claimed can begin at once."""
-        self.forget(workflow.id)
-        await self._places.acquire()
-        if not assignment.is_ours():
-            self._places.release()
-            return []
-        return [self._claimed(workflow, try_)]
-
-    def _claimed(self, workflow: Workflow, try_: int) -> ActionStarted:
-        self._claims[workflow.id] = claim = _Claim(secrets.token_hex(16))
-        selection = workflow.step.selection
-        assert selection is not None
-        spec = self.actions[selection.action].spec if selection.action in self.actions else None
-        return ActionStarted(
-            **step_place(workflow),
-            try_=try_,
-            action=selection.action,
-            claim=claim.token,
-            worker=self.worker,
-            effect_class=spec.effect_class if spec else "at_most_once",
-            deadline_ms=(spec.limit_ms if spec else 0) + GRACE_MS,
-        )
+    async def _claim(self, workflow: Workflow, try_: int, is_ours: Callable[[], bool]) -> Sequence[WorkflowEvent]:
+        claimed = await self._claims.claim(workflow, try_, is_ours)
+        return [claimed] if claimed is not None else []
 
     async def _deny_when_due(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Wait for a person, for days if need be: nothing is held meanwhile but the workflow itself."""
         return [expired(workflow)] if await assignment.wait_until(workflow.step.approval_due_ms) else []
 
-    async def _begin(self, workflow: Workflow, claim: _Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
+    async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Run the action under a claim that was read back as accepted; its token is used up from here on."""
         ours = await assignment.caught_up() and self._claims.get(workflow.id) is claim
-        if not ours or self.now_ms() >= workflow.step.starts[-1].due_ms:
+        if not ours or self._now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
             lost = "The worker lost its claim before the action began."
-            return [self._without_result(workflow, "not_begun", lost, "claim_lost")]
-        claim.begun = True
-        try:
-            return await self._run(workflow)
-        finally:
-            self._places.release()
+            return [without_result(workflow, "not_begun", lost, "claim_lost")]
+        with self._claims.begun(claim):
+            return await self._execution.run(workflow)
 
     async def _other_claim(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """The action was started by somebody else, by us in an earlier life, or is being stopped."""
@@ -198,217 +98,17 @@ class Executor:
         if not await assignment.wait_until(0 if retriable and held_before else start.due_ms):
             return []
         if retriable and workflow.phase == "started" and len(workflow.step.starts) < MAX_TRIES:
-            return await self._claim(workflow, len(workflow.step.starts) + 1, assignment)
+            return await self._claim(workflow, len(workflow.step.starts) + 1, assignment.is_ours)
         if retriable:
             stopped = "The worker stopped before the action ended."
-            return [self._without_result(workflow, "crashed", stopped, "worker_stopped")]
-        unknown = "The worker stopped before the action ended; whether it had its effect is unknown."
-        return [self._without_result(workflow, "unknown", unknown, "worker_stopped")]
+            return [without_result(workflow, "crashed", stopped, "worker_stopped")]
+        error = "The worker stopped before the action ended; whether it had its effect is unknown."
+        return [without_result(workflow, "unknown", error, "worker_stopped")]
 
-    def _cancelled(self, workflow: Workflow, start: Start, own: _Claim) -> ActionCompleted:
+    def _cancelled(self, workflow: Workflow, start: Start, own: Claim) -> ActionCompleted:
         if not own.begun:
             self.forget(workflow.id)
-            not_begun = "The round was stopped before the action began."
-            return self._without_result(workflow, "not_begun", not_begun, "round_stopped")
+            error = "The round was stopped before the action began."
+            return without_result(workflow, "not_begun", error, "round_stopped")
         outcome: Outcome = "unknown" if start.effect_class == "at_most_once" else "cancelled"
-        return self._without_result(workflow, outcome, "The round was stopped while the action ran.", "round_stopped")
-
-    def _without_result(self, workflow: Workflow, outcome: Outcome, error: str, code: Code) -> ActionCompleted:
-        return self._completed(workflow, failed(error, code), outcome=outcome)
-
-    def _completed(
-        self,
-        workflow: Workflow,
-        done: Done,
-        *,
-        outcome: Outcome,
-        documents: tuple[DocumentRef, ...] = (),
-        notes: tuple[str, ...] = (),
-        duration_ms: int = 0,
-        model_calls: tuple[ModelCall, ...] = (),
-    ) -> ActionCompleted:
-        selection = workflow.step.selection
-        assert selection is not None
-        error, unread = done.result.error, fitting(done.unread[:MAX_UNREAD], UNREAD_BUDGET)
-        return ActionCompleted(
-            **step_place(workflow),
-            try_=len(workflow.step.starts),
-            success=outcome == "done",
-            outcome=outcome,
-            error=fitting_text(writable(error)[:MAX_ERROR], ERROR_BUDGET) if error else None,
-            detail=writable(done.detail)[:MAX_DETAIL],
-            code=None if outcome == "done" else done.code or "action_failed",
-            unread=unread,
-            unread_left_out=len(done.unread) - len(unread),
-            documents=documents,
-            result_label=result_label(workflow, selection.action),
-            notes=_fitting_notes(notes),
-            duration_ms=duration_ms,
-            model_calls=fitting_calls(model_calls),
-        )
-
-    # --- running ------------------------------------------------------------------------------------------
-
-    async def _run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
-        """The action's result as events; whatever goes wrong is told as its result."""
-        calls: list[ModelCall] = []
-        began = time.monotonic_ns()
-        selection = workflow.step.selection
-        assert selection is not None
-        with telemetry.running(selection.action) as told:
-            outcome, done = await self._outcome(workflow, calls)
-            told.ended(outcome)
-        try:
-            documents, notes = await self._stored(workflow, done)
-        except Exception as error:
-            log.exception("a result could not be stored", workflow_id=workflow.id)
-            not_stored = f"The action ended, but its result could not be stored: {error}"
-            outcome, done = "failed", failed(not_stored, "result_not_stored")
-            documents, notes = (), ()
-        completed = self._completed(
-            workflow,
-            done,
-            outcome=outcome,
-            documents=documents,
-            notes=notes,
-            duration_ms=(time.monotonic_ns() - began) // 1_000_000,
-            model_calls=tuple(calls),
-        )
-        if not self.observes:
-            return [completed]
-        texts = [
-            text_of(document.mime_type, document.document_data) for document in done.result.documents[:MAX_PREVIEWS]
-        ]
-        return [completed, observe_build(change_step(workflow, completed=completed), completed, texts)]
-
-    async def _outcome(self, workflow: Workflow, calls: list[ModelCall]) -> tuple[Outcome, Done]:
-        """What the action came to; a refusal is an outcome, too."""
-        selection = workflow.step.selection
-        assert selection is not None
-        specs = {name: action.spec for name, action in self.actions.items()}
-        try:
-            spec = check_action(selection.action, workflow, specs)
-            if (why_not := self.approval.why_not(workflow)) is not None:
-                return "denied", failed(str(why_not), why_not.code)
-            order = await self._order(workflow, calls)
-        except NotAllowed as error:
-            return "denied", failed(str(error), error.code, detail=error.detail)
-        except PowerOnError as error:
-            return "failed", failed(str(error), error.code)
-        except ValueError as error:
-            return "failed", failed(str(error), "parameter_invalid")
-        return await self._performed(workflow, self.actions[spec.name], order, calls)
-
-    async def _performed(
-        self, workflow: Workflow, action: Action, order: Order, calls: list[ModelCall]
-    ) -> tuple[Outcome, Done]:
-        """Run the action within its time limit, and before its claim is over."""
-        start, spec = workflow.step.starts[-1], action.spec
-        interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
-        seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
-        try:
-            async with TimeLimit(seconds):
-                done = await action(order)
-        except TimeoutError:
-            too_long = f"{spec.name} was stopped after {seconds:.3g} s, its time limit."
-            return interrupted, failed(too_long, "action_timeout")
-        except Refused as error:
-            more = error if isinstance(error, Failed) else Failed("")
-            return "failed", failed(str(error), error.code, notes=more.notes, unread=more.unread)
-        except PowerOnError as error:
-            calls.extend(error.calls if isinstance(error, Unkept) else ())
-            return interrupted, failed(str(error), error.code)
-        except Exception:
-            log.exception("action raised", workflow_id=workflow.id, action=spec.name)
-            unexpected = f"{spec.name} met an unexpected error; the service's log has it."
-            return interrupted, failed(unexpected, "unexpected_error")
-        return ("done" if done.result.success else "failed"), done
-
-    async def _order(self, workflow: Workflow, calls: list[ModelCall]) -> Order:
-        selection, parameters = workflow.step.selection, workflow.step.parameters
-        assert selection is not None
-        assert parameters is not None
-
-        async def ask(prompt: Prompt) -> Called:
-            called = await self.caller.call(workflow, prompt, calls)
-            calls.append(called.call)
-            if called.refusal is not None:
-                raise called.refusal
-            return called
-
-        return Order(
-            parameters=self.actions[selection.action].spec.parameters.model_validate(parameters.parameters),
-            documents=await self._documents(workflow, selection.required_input_documents),
-            language=language(workflow),
-            idempotency_key=idempotency_key(workflow.id, workflow.place),
-            ask=ask,
-        )
-
-    async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
-        """What the action reads; a store that is away is waited for a while."""
-        async with _patient(STORE_TIMEOUT):
-            named = partial(documents_named, references, workflow, self.content)
-            return [
-                InputDocument(
-                    reference=item_reference(found.document_id, found.document_name),
-                    name=found.document_name,
-                    mime_type=found.mime_type,
-                    data=await _from_store(workflow.id, partial(self.content.get, workflow.id, found.content)),
-                )
-                for found in await _from_store(workflow.id, named)
-            ]
-
-    async def _stored(self, workflow: Workflow, done: Done) -> tuple[tuple[DocumentRef, ...], tuple[str, ...]]:
-        """Bytes before the event that names them (E-10); a store that is away is waited for a while."""
-        async with _patient(STORE_TIMEOUT):
-            documents = [
-                await self._store(workflow, number, document)
-                for number, document in enumerate(done.result.documents, start=1)
-            ]
-            kept = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
-            left_out = len(documents) - len(kept)
-            if not left_out:
-                return kept, done.notes
-            everything = dumps([document.model_dump(mode="json", by_alias=True) for document in documents])
-            listed = ActionDocument(document_name=ALL_DOCUMENTS, document_data=everything, mime_type="application/json")
-            index = await self._store(workflow, len(documents) + 1, listed)
-        return (*kept, index), (f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only.", *done.notes)
-
-    async def _store(self, workflow: Workflow, number: int, document: ActionDocument) -> DocumentRef:
-        task = workflow.task
-        return DocumentRef(
-            document_id=f"r{workflow.current.number}t{task.number}a{task.actions}d{number}",
-            document_name=document.document_name,
-            mime_type=document.mime_type,
-            size=len(document.document_data),
-            content=await _from_store(workflow.id, partial(self.content.put, workflow.id, document.document_data)),
-        )
-
-
-async def _from_store(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    def failed(failure: Failure) -> None:
-        log.warning("an action waits for the content store", error=str(failure.error), workflow_id=workflow_id)
-
-    return await retry(ask, failed=failed)
-
-
-@asynccontextmanager
-async def _patient(seconds: float) -> AsyncGenerator[None, None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        raise Unavailable(f"the content store did not answer for {seconds:g} s") from error
-
-
-def failed(
-    error: str, code: Code, *, detail: str = "", notes: tuple[str, ...] = (), unread: tuple[UnreadDocument, ...] = ()
-) -> Done:
-    """A result that is none, and why."""
-    return Done(ActionResult(success=False, error=error), notes, unread, code, detail)
-
-
-def _fitting_notes(notes: Sequence[str]) -> tuple[str, ...]:
-    kept = fitting([writable(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
-    left_out = len(notes) - len(kept)
-    return (*kept, f"{left_out} more notes were left out.") if left_out else kept
+        return without_result(workflow, outcome, "The round was stopped while the action ran.", "round_stopped")

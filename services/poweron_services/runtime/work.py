@@ -24,7 +24,7 @@ class Work:
     earlier: "Work | None" = None
     task: asyncio.Task[None] | None = None
     appending: bool = False
-    told: Sequence[Cause] = ()  # what is being appended
+    causes: Sequence[Cause] = ()  # the events being appended, as causes of what follows them
 
     @property
     def running(self) -> bool:
@@ -33,7 +33,7 @@ class Work:
     def covers(self, workflow: Workflow) -> bool:
         """Whether this is the work on the workflow's head, or what the workflow waits for is on its way behind it."""
         if workflow.phase in AWAITING_THE_SECOND:
-            return any(known.names(workflow.head) for known in (self.head, *self.told[:-1]))
+            return any(known.names(workflow.head) for known in (self.head, *self.causes[:-1]))
         return self.head.names(workflow.head)
 
 

@@ -22,7 +22,8 @@ from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.roles.executor import Assignment, Executor
+from poweron_services.roles.claims import Assignment
+from poweron_services.roles.executor import Executor
 from poweron_services.runtime.append import Appender
 from poweron_services.runtime.deadlines import RoundDeadlines
 from poweron_services.runtime.partitions import HeldPartitions, Partition
@@ -141,7 +142,7 @@ class Worker:
             self._stopped.discard(workflow_id)
             self._deadlines.forget(workflow_id)
             if workflow_id not in self._works or not self._works[workflow_id].running:
-                self._let_go(workflow_id)
+                self._forget_work(workflow_id)
 
     # --- acting -----------------------------------------------------------------------------------------
 
@@ -168,7 +169,7 @@ class Worker:
     def _plays(self, role: Role) -> bool:
         return role in self._stage_functions or (role == "executor" and self._executor is not None)
 
-    def _let_go(self, workflow_id: str) -> None:
+    def _forget_work(self, workflow_id: str) -> None:
         self._works.pop(workflow_id, None)
         self._forget_claim(workflow_id)
 
@@ -189,7 +190,7 @@ class Worker:
                 await retry(partial(self._act, work, workflow, role), failed=failed, on=Exception)
         finally:
             if not work.partition.ours and self._works.get(workflow.id) is work:
-                self._let_go(workflow.id)
+                self._forget_work(workflow.id)
 
     async def _act(self, work: Work, workflow: Workflow, role: Role) -> None:
         if role == "executor":
@@ -241,5 +242,5 @@ class Worker:
     ) -> None:
         messages, causes = self._appender.encoded(role, workflow, events)
         if work is not None:
-            work.told = causes
+            work.causes = causes
         await self._appender.append(workflow, messages)

@@ -10,8 +10,8 @@ from asyncpg.exceptions import InsufficientPrivilegeError
 
 from poweron_events.errors import Unavailable
 from poweron_projections.connection import Pool
-from poweron_services import wiring
-from poweron_services.wiring import Rows
+from poweron_services import postgres_ports
+from poweron_services.postgres_ports import PostgresPorts
 
 
 class SilentPool:
@@ -33,24 +33,24 @@ class RefusingPool:
 
 
 async def test_a_connection_that_has_fallen_silent_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wiring, "QUESTION_TIMEOUT", 0.01)
-    monkeypatch.setattr(wiring, "LOAD_TIMEOUT", 0.01)
-    rows = Rows(cast("Pool", SilentPool()))
-    for question in (
-        rows.load([0]),
-        rows.look_up(0, ["w"]),
-        rows.positions(),
-        rows.count_open(1),
-        rows.answered("/tests", "1"),
-        rows.closing("w"),
-        rows.messages("w", None),
-        rows.opening("w", 1),
-        rows.spent("w", 1),
+    monkeypatch.setattr(postgres_ports, "QUERY_TIMEOUT", 0.01)
+    monkeypatch.setattr(postgres_ports, "LOAD_TIMEOUT", 0.01)
+    ports = PostgresPorts(cast("Pool", SilentPool()))
+    for query in (
+        ports.load([0]),
+        ports.look_up(0, ["w"]),
+        ports.positions(),
+        ports.count_open(1),
+        ports.answered("/tests", "1"),
+        ports.closing("w"),
+        ports.messages("w", None),
+        ports.opening("w", 1),
+        ports.spent("w", 1),
     ):
         with pytest.raises(Unavailable, match=r"did not answer within 0\.01 s"):
-            await question
+            await query
 
 
-async def test_a_postgres_that_refuses_is_away_and_no_fault_of_the_request() -> None:
+async def test_a_postgres_that_refuses_is_unavailable_and_no_fault_of_the_request() -> None:
     with pytest.raises(Unavailable, match="permission denied"):
-        await Rows(cast("Pool", RefusingPool())).answered("/tests", "1")
+        await PostgresPorts(cast("Pool", RefusingPool())).answered("/tests", "1")

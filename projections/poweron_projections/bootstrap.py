@@ -1,4 +1,4 @@
-"""Where to begin: the open workflows as the rows know them, folded from the records of their open round (E-07).
+"""Where a reader begins: the open workflows as the rows know them, folded from the records of their open round (E-07).
 
 No fold state is stored. `records` keeps every byte, so the state of a workflow that is open follows from its
 records since the opening of that round; of any other workflow a stub is enough.
@@ -6,7 +6,7 @@ records since the opening of that round; of any other workflow a stub is enough.
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from poweron_events import topics
 from poweron_events.codec import read_record
@@ -14,11 +14,9 @@ from poweron_events.envelope import Recorded
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Phase, Workflow
 from poweron_events.log import Record
-from poweron_events.request import RefusalReason
 from poweron_projections import offsets
 from poweron_projections.connection import Connection, Found, Pool, acquire, snapshot
 from poweron_projections.projection import Batch, View, project
-from poweron_projections.table_spec import text
 from poweron_projections.workflows import WorkflowRow
 
 EVENTS: Final = topics.EVENTS.name
@@ -43,29 +41,6 @@ SELECT rounds.opening_seq, records.partition, records.log_offset, records.time_m
  ORDER BY records.workflow_id, records.seq
 """
 
-_COUNT_OPEN: Final = """
-SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' LIMIT $1) AS counted
-"""
-
-_ANSWER: Final = """
-SELECT answer, workflow_id, seq, round, reason, detail
-  FROM requests
- WHERE source = $1 AND id = $2
- ORDER BY answer = 'accepted' DESC, workflow_id, seq
- LIMIT 1
-"""
-
-
-_APPROVAL: Final = """
-SELECT steps.approval AS state, steps.approval_sha256 AS parameters_sha256, steps.approval_due_ms AS due_ms,
-       steps.approval_by AS by,
-       workflows.phase = 'approve' AND (workflows.round, workflows.task, workflows.attempt, workflows.step)
-                                     = (steps.round, steps.task, steps.attempt, steps.step) AS waits
-  FROM steps JOIN workflows USING (workflow_id)
- WHERE steps.workflow_id = $1::uuid AND (steps.round, steps.task, steps.attempt, steps.step) = ($2, $3, $4, $5)
-   AND steps.approval IS NOT NULL
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -73,29 +48,6 @@ class Snapshot:
 
     offset: int
     workflows: dict[str, Workflow]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of a request. Accepted outranks refused."""
-
-    answer: Literal["accepted", "refused"]
-    workflow_id: str
-    seq: int
-    round: int | None
-    reason: RefusalReason | None
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    """What became of the question whether an action may run; `waits` while it can still be answered."""
-
-    state: Literal["asked", "granted", "denied"]
-    parameters_sha256: str
-    due_ms: int
-    by: str | None
-    waits: bool
 
 
 async def load(pool: Pool, partitions: Collection[int]) -> dict[int, Snapshot]:
@@ -133,41 +85,6 @@ async def positions(pool: Pool) -> dict[int, int]:
     """
     async with acquire(pool) as connection:
         return await offsets.read(connection, EVENTS)
-
-
-async def count_open(pool: Pool, most: int) -> int:
-    """How many workflows have an open round that does not wait for a person, counted no further than `most`.
-
-    Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
-    """
-    async with acquire(pool) as connection:
-        (found,) = await connection.fetch(_COUNT_OPEN, most)
-    return int(found["open"])
-
-
-async def answer(pool: Pool, source: str, request_id: str) -> Answer | None:
-    """What the rows say became of the request (source, id); None if nothing yet.
-
-    Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
-    """
-    async with acquire(pool) as connection:
-        found = await connection.fetchrow(_ANSWER, text(source), text(request_id))
-    if found is None:
-        return None
-    return Answer(**{**found, "workflow_id": str(found["workflow_id"])})
-
-
-async def approval(pool: Pool, workflow_id: str, place: tuple[int, int, int, int]) -> Approval | None:
-    """What the rows say of the approval of the step at `place`; None if nobody was asked for one.
-
-    Raises:
-        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
-    """
-    async with acquire(pool) as connection:
-        found = await connection.fetchrow(_APPROVAL, workflow_id, *place)
-    return None if found is None else Approval(**found)
 
 
 async def views(connection: Connection, workflow_ids: Collection[str]) -> dict[str, View]:

@@ -1,0 +1,88 @@
+"""What the rows say of requests: whether they have their answer, what they wait for, how many more may be opened."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from poweron_events.request import RefusalReason
+from poweron_projections.connection import Pool, acquire
+from poweron_projections.table_spec import text
+
+_COUNT_OPEN: Final = """
+SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' LIMIT $1) AS counted
+"""
+
+_ANSWER: Final = """
+SELECT answer, workflow_id, seq, round, reason, detail
+  FROM requests
+ WHERE source = $1 AND id = $2
+ ORDER BY answer = 'accepted' DESC, workflow_id, seq
+ LIMIT 1
+"""
+
+_APPROVAL: Final = """
+SELECT steps.approval AS state, steps.approval_sha256 AS parameters_sha256, steps.approval_due_ms AS due_ms,
+       steps.approval_by AS by,
+       workflows.phase = 'approve' AND (workflows.round, workflows.task, workflows.attempt, workflows.step)
+                                     = (steps.round, steps.task, steps.attempt, steps.step) AS waits
+  FROM steps JOIN workflows USING (workflow_id)
+ WHERE steps.workflow_id = $1::uuid AND (steps.round, steps.task, steps.attempt, steps.step) = ($2, $3, $4, $5)
+   AND steps.approval IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAnswer:
+    """What became of a request. Accepted outranks refused."""
+
+    answer: Literal["accepted", "refused"]
+    workflow_id: str
+    seq: int
+    round: int | None
+    reason: RefusalReason | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepApproval:
+    """What became of the question whether an action may run; `waits` while it can still be answered."""
+
+    state: Literal["asked", "granted", "denied"]
+    parameters_sha256: str
+    due_ms: int
+    by: str | None
+    waits: bool
+
+
+async def count_open(pool: Pool, most: int) -> int:
+    """How many workflows have an open round that does not wait for a person, counted no further than `most`.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        (found,) = await connection.fetch(_COUNT_OPEN, most)
+    return int(found["open"])
+
+
+async def answer(pool: Pool, source: str, request_id: str) -> RequestAnswer | None:
+    """What the rows say became of the request (source, id); None if nothing yet.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        found = await connection.fetchrow(_ANSWER, text(source), text(request_id))
+    if found is None:
+        return None
+    return RequestAnswer(**{**found, "workflow_id": str(found["workflow_id"])})
+
+
+async def approval(pool: Pool, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
+    """What the rows say of the approval of the step at `place`; None if nobody was asked for one.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        found = await connection.fetchrow(_APPROVAL, workflow_id, *place)
+    return None if found is None else StepApproval(**found)

@@ -1,0 +1,109 @@
+"""Writing rows: records of one topic taken into the live rows, each exactly once, however many processes do it (E-11).
+
+The offset row decides which of them writes. All that one remembers can be forgotten at any time: the rows say
+where to go on.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from poweron_events.errors import Conflict, Unavailable
+from poweron_events.log import EventLog, Record
+from poweron_projections.batches import Pieces
+from poweron_projections.connection import Pool, acquire, snapshot
+from poweron_projections.migrations import migrate
+from poweron_projections.rows import BATCH_BYTES, Rows
+
+BATCH: Final = 2_000  # records in one transaction
+TRANSACTION_DEADLINE: Final = 30.0  # seconds
+OTHERS_TURN: Final = 0.05  # seconds in which another writer that lives shows that it moves
+MAX_CONFLICTS: Final = 10  # without any progress of anybody
+
+Renew = Callable[[], Awaitable[object]]
+"""Replaces tables that are of an older release; raises Conflict where somebody else is doing so."""
+
+
+class RowWriter:
+    """Takes records of one topic into the live rows."""
+
+    def __init__(self, log: EventLog, pool: Pool, topic: str, *, renew: Renew) -> None:
+        self._log, self._pool, self._topic = log, pool, topic
+        self._renew = renew
+        self._rows = Rows(log)
+
+    async def load(self, partitions: Sequence[int]) -> Mapping[int, int]:
+        """Forget everything and begin from the rows, which are made if they are not there.
+
+        Returns:
+            The next offset of each partition.
+
+        Raises:
+            Unavailable: Postgres cannot be reached.
+            Conflict: the rows are of an older release, and another process is rebuilding them.
+        """
+        async with _deadline():
+            current = await migrate(self._pool)
+        if not current:
+            await self._renew()
+        async with _deadline(), acquire(self._pool) as connection:
+            self._rows = Rows(self._log)
+            return await self._rows.load(connection, self._topic, partitions)
+
+    async def check(self) -> None:
+        """Make sure that the rows are where they were left.
+
+        Raises:
+            Unavailable: Postgres cannot be reached, or the rows were deleted; `load` makes them anew.
+            Conflict: they have moved: another writer was first, or other rows took their place.
+        """
+        async with _deadline(), acquire(self._pool) as connection:
+            await self._rows.check(connection, self._topic)
+
+    async def project(self, records: Sequence[Record]) -> None:
+        """Take the records into the rows; those that are there already have no effect.
+
+        Raises:
+            Unavailable: it is not known whether they are in the rows; `load` tells.
+            Conflict: another writer was first; `load` tells how far it is.
+        """
+        for some in Pieces[Record](most=BATCH, size=BATCH_BYTES).of(records):
+            async with _deadline(), snapshot(self._pool, readonly=False) as connection:
+                await self._rows.write(connection, self._topic, some)
+
+    async def catch_up(self, ends: Mapping[int, int]) -> None:
+        """Bring the rows to these ends. Another writer is waited for as long as it moves.
+
+        Raises:
+            Unavailable: the log or Postgres cannot be reached.
+            Conflict: nobody gets on: rows are there that the offsets do not know of; a rebuild mends that.
+        """
+        seen: Mapping[int, int] = {}
+        conflicts = 0
+        while True:
+            try:
+                found = await self.load(sorted(ends))
+                behind = {partition: end for partition, end in ends.items() if found[partition] < end}
+                if not behind:
+                    return
+                if found != seen:
+                    seen, conflicts = found, 0
+                    await asyncio.sleep(OTHERS_TURN)
+                    continue
+                async for records in self._log.read(self._topic, found, behind):
+                    await self.project(records)
+            except Conflict:
+                conflicts += 1
+                if conflicts == MAX_CONFLICTS:
+                    raise
+                await asyncio.sleep(OTHERS_TURN)
+
+
+@asynccontextmanager
+async def _deadline() -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(TRANSACTION_DEADLINE):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(f"Postgres did not answer within {TRANSACTION_DEADLINE} s") from error

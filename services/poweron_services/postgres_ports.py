@@ -1,0 +1,86 @@
+"""What intake and the workers ask of Postgres, asked of the projections' rows (`intake.ports`, `runtime.ports`)."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.fold.partial import Stub
+from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.request import Spent
+from poweron_projections import bootstrap, reader, request_answers
+from poweron_projections.connection import Pool
+
+QUERY_TIMEOUT = 10.0  # seconds
+LOAD_TIMEOUT = 60.0  # seconds: every open workflow of the partitions is folded
+PAGE = 500  # messages read at a time
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPorts:
+    """What the roles ask of Postgres.
+
+    Nobody waits for ever for a connection that has fallen silent; and a Postgres that refuses, for example
+    because rights are missing, counts as unavailable: that says nothing against the work for which it was asked.
+    """
+
+    pool: Pool
+
+    async def load(self, partitions: Iterable[int]) -> Mapping[int, bootstrap.Snapshot]:
+        async with _within(LOAD_TIMEOUT):
+            return await bootstrap.load(self.pool, list(partitions))
+
+    async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
+        async with _within(QUERY_TIMEOUT):
+            return await bootstrap.look_up(self.pool, partition, workflow_ids)
+
+    async def positions(self) -> Mapping[int, int]:
+        async with _within(QUERY_TIMEOUT):
+            return await bootstrap.positions(self.pool)
+
+    async def count_open(self, most: int) -> int:
+        async with _within(QUERY_TIMEOUT):
+            return await request_answers.count_open(self.pool, most)
+
+    async def answered(self, source: str, request_id: str) -> bool:
+        async with _within(QUERY_TIMEOUT):
+            return await request_answers.answer(self.pool, source, request_id) is not None
+
+    async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> request_answers.StepApproval | None:
+        async with _within(QUERY_TIMEOUT):
+            return await request_answers.approval(self.pool, workflow_id, place)
+
+    async def closing(self, workflow_id: str) -> bool:
+        async with _within(QUERY_TIMEOUT):
+            found = await reader.workflow(self.pool, workflow_id)
+        return found is not None and found.phase in ("closing", "draining")
+
+    async def messages(self, workflow_id: str, before_seq: int | None) -> Sequence[ChatMessage]:
+        async with _within(QUERY_TIMEOUT):
+            return await reader.messages(self.pool, workflow_id, limit=PAGE, before_seq=before_seq)
+
+    async def spent(self, workflow_id: str, rounds: int) -> Spent:
+        async with _within(QUERY_TIMEOUT):
+            ended, spent = await reader.spent(self.pool, workflow_id)
+        if ended != rounds:
+            raise Unavailable(f"Postgres was rebuilt and does not hold all {rounds} rounds of {workflow_id} yet")
+        return spent
+
+    async def opening(self, workflow_id: str, round_number: int) -> Opening:
+        async with _within(QUERY_TIMEOUT):
+            opening = await reader.opening(self.pool, workflow_id)
+        if opening is None or opening.round != round_number:
+            raise Unavailable(f"Postgres was rebuilt and does not hold round {round_number} of {workflow_id} yet")
+        return opening
+
+
+@asynccontextmanager
+async def _within(seconds: float) -> AsyncGenerator[None, None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(f"Postgres did not answer within {seconds:g} s") from error
+    except Refused as error:
+        raise Unavailable(str(error)) from error

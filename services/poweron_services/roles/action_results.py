@@ -1,0 +1,112 @@
+"""The results of actions: what of them is stored, and the event that tells of it."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from poweron_events.codec import dumps, writable
+from poweron_events.codes import Code
+from poweron_events.content import ContentStore
+from poweron_events.event import DocumentRef, ModelCall, UnreadDocument
+from poweron_events.execution import MAX_UNREAD, ActionCompleted, ActionDocument, ActionResult, Outcome
+from poweron_events.fold.state import Workflow, result_label, step_place
+from poweron_services.actions.action import Done
+from poweron_services.decider.size_limits import (
+    DOCUMENTS_BUDGET,
+    ERROR_BUDGET,
+    NOTES_BUDGET,
+    UNREAD_BUDGET,
+    fitting,
+    fitting_calls,
+    fitting_text,
+)
+from poweron_services.roles.content_retry import content_time_limit, retry_content
+
+MAX_DOCUMENTS = 99  # of one result that its event names; all of them stand in `ALL_DOCUMENTS` if there are more
+ALL_DOCUMENTS = "documents.json"
+MAX_NOTES = 20
+MAX_NOTE = 500  # characters
+MAX_ERROR, MAX_DETAIL = 4_000, 2_000  # characters
+
+
+def failed(
+    error: str, code: Code, *, detail: str = "", notes: tuple[str, ...] = (), unread: tuple[UnreadDocument, ...] = ()
+) -> Done:
+    """A result that is none, and why."""
+    return Done(ActionResult(success=False, error=error), notes, unread, code, detail)
+
+
+def without_result(workflow: Workflow, outcome: Outcome, error: str, code: Code) -> ActionCompleted:
+    """The end of an action that brought nothing."""
+    return completed(workflow, failed(error, code), outcome=outcome)
+
+
+def completed(
+    workflow: Workflow,
+    done: Done,
+    *,
+    outcome: Outcome,
+    documents: tuple[DocumentRef, ...] = (),
+    notes: tuple[str, ...] = (),
+    duration_ms: int = 0,
+    model_calls: tuple[ModelCall, ...] = (),
+) -> ActionCompleted:
+    """The end of an action; what would not fit into the event is cut. `documents` and `notes` are what was stored."""
+    selection = workflow.step.selection
+    error, unread = done.result.error, fitting(done.unread[:MAX_UNREAD], UNREAD_BUDGET)
+    assert selection is not None
+    return ActionCompleted(
+        **step_place(workflow),
+        try_=len(workflow.step.starts),
+        success=outcome == "done",
+        outcome=outcome,
+        error=fitting_text(writable(error)[:MAX_ERROR], ERROR_BUDGET) if error else None,
+        detail=writable(done.detail)[:MAX_DETAIL],
+        code=None if outcome == "done" else done.code or "action_failed",
+        unread=unread,
+        unread_left_out=len(done.unread) - len(unread),
+        documents=documents,
+        result_label=result_label(workflow, selection.action),
+        notes=_fitting_notes(notes),
+        duration_ms=duration_ms,
+        model_calls=fitting_calls(model_calls),
+    )
+
+
+async def store_result(
+    content: ContentStore, workflow: Workflow, done: Done
+) -> tuple[tuple[DocumentRef, ...], tuple[str, ...]]:
+    """Its documents and notes as the event names them: bytes come before the event that names them (E-10).
+
+    Raises:
+        Unavailable: the content store does not answer.
+    """
+    async with content_time_limit():
+        documents = [
+            await _store(content, workflow, number, document)
+            for number, document in enumerate(done.result.documents, start=1)
+        ]
+        kept = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
+        left_out = len(documents) - len(kept)
+        if not left_out:
+            return kept, done.notes
+        everything = dumps([document.model_dump(mode="json", by_alias=True) for document in documents])
+        listed = ActionDocument(document_name=ALL_DOCUMENTS, document_data=everything, mime_type="application/json")
+        index = await _store(content, workflow, len(documents) + 1, listed)
+    return (*kept, index), (f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only.", *done.notes)
+
+
+async def _store(content: ContentStore, workflow: Workflow, number: int, document: ActionDocument) -> DocumentRef:
+    task = workflow.task
+    return DocumentRef(
+        document_id=f"r{workflow.current.number}t{task.number}a{task.actions}d{number}",
+        document_name=document.document_name,
+        mime_type=document.mime_type,
+        size=len(document.document_data),
+        content=await retry_content(workflow.id, partial(content.put, workflow.id, document.document_data)),
+    )
+
+
+def _fitting_notes(notes: Sequence[str]) -> tuple[str, ...]:
+    kept = fitting([writable(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
+    left_out = len(notes) - len(kept)
+    return (*kept, f"{left_out} more notes were left out.") if left_out else kept

@@ -1,0 +1,100 @@
+"""Claims: which actions this process has said that it will run, and the places in which it can run them (E-08)."""
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from poweron_events.execution import ActionStarted
+from poweron_events.fold.state import Workflow, step_place
+from poweron_services.actions.action import Action
+
+GRACE_MS = 30_000  # what a claim holds beyond the action's time limit: reading documents or storing results, appending
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """The assignment of the partition to which the workflow in hand belongs."""
+
+    end: int
+    """The end of the partition when it was assigned."""
+    is_ours: Callable[[], bool]
+    caught_up: Callable[[], Awaitable[bool]]
+    """Waits until everything there is now has been folded; False if the assignment was lost meanwhile."""
+    wait_until: Callable[[int], Awaitable[bool]]
+    """Waits until a moment (ms since 1970); False, at once, if the assignment was lost meanwhile."""
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """A claim of ours. It holds one of the places until its action has run, or it is forgotten."""
+
+    token: str
+    begun: bool = False
+
+
+class Claims:
+    """The claims of one process, by workflow: each has one action at a time."""
+
+    def __init__(self, actions: Mapping[str, Action], worker: str, concurrency: int) -> None:
+        self._actions = actions
+        self._worker = worker
+        self._claims: dict[str, Claim] = {}
+        self._places = asyncio.Semaphore(concurrency)
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def get(self, workflow_id: str) -> Claim | None:
+        return self._claims.get(workflow_id)
+
+    @property
+    def all_taken(self) -> bool:
+        """Whether a claim would have to wait for a place."""
+        return self._places.locked()
+
+    async def claim(self, workflow: Workflow, try_: int, is_ours: Callable[[], bool]) -> ActionStarted | None:
+        """Claim the action once there is a place to run it: what is claimed can begin at once.
+
+        Returns:
+            The claim, to be appended; None if the workflow is not `is_ours` any more.
+        """
+        self.forget(workflow.id)
+        await self._places.acquire()
+        if not is_ours():
+            self._places.release()
+            return None
+        self._claims[workflow.id] = claim = Claim(secrets.token_hex(16))
+        return self._started(workflow, try_, claim)
+
+    def forget(self, workflow_id: str) -> None:
+        """Give up a claim that has not begun: the workflow has gone on without it, or is no longer ours."""
+        claim = self._claims.get(workflow_id)
+        if claim is not None:
+            del self._claims[workflow_id]
+            if not claim.begun:
+                self._places.release()
+
+    @contextmanager
+    def begun(self, claim: Claim) -> Generator[None, None, None]:
+        """Use the token up; the place is free again once the action has run."""
+        claim.begun = True
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def _started(self, workflow: Workflow, try_: int, claim: Claim) -> ActionStarted:
+        selection = workflow.step.selection
+        assert selection is not None
+        spec = self._actions[selection.action].spec if selection.action in self._actions else None
+        return ActionStarted(
+            **step_place(workflow),
+            try_=try_,
+            action=selection.action,
+            claim=claim.token,
+            worker=self._worker,
+            effect_class=spec.effect_class if spec else "at_most_once",
+            deadline_ms=(spec.limit_ms if spec else 0) + GRACE_MS,
+        )

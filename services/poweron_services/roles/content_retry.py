@@ -1,0 +1,43 @@
+"""A content store that does not answer is waited for, but not for ever."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import structlog
+
+from poweron_events.errors import Unavailable
+from poweron_events.retry import Failure, retry
+
+log = structlog.get_logger()
+
+STORE_TIMEOUT = 20.0  # seconds that a content store which does not answer is waited for
+
+Answer = TypeVar("Answer")
+
+
+async def retry_content(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """What the content store answers, asked until it does."""
+
+    def failed(failure: Failure) -> None:
+        log.warning("an action waits for the content store", error=str(failure.error), workflow_id=workflow_id)
+
+    return await retry(ask, failed=failed)
+
+
+@asynccontextmanager
+async def content_time_limit() -> AsyncGenerator[None, None]:
+    """Limits how long the content store is asked.
+
+    Raises:
+        Unavailable: the time is over.
+    """
+    seconds = STORE_TIMEOUT
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(
+            f"the content store did not answer for {seconds:g} s", code="content_store_unavailable"
+        ) from error

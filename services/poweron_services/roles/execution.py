@@ -1,0 +1,153 @@
+"""Execution: runs an action that was claimed, and tells what came of it; whatever goes wrong is its result."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from poweron_events.content import ContentStore
+from poweron_events.envelope import idempotency_key
+from poweron_events.errors import PowerOnError, Refused
+from poweron_events.event import ModelCall
+from poweron_events.execution import ActionCompleted, Outcome
+from poweron_events.fold.history import item_reference
+from poweron_events.fold.state import Workflow, change_step
+from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
+from poweron_events.stream import WorkflowEvent
+from poweron_services import telemetry
+from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
+from poweron_services.decider.approval import Approval
+from poweron_services.decider.defaults import language
+from poweron_services.decider.validation import NotAllowed, check_action
+from poweron_services.models.call import Called, Caller
+from poweron_services.models.prompts import Prompt
+from poweron_services.models.time_limit import TimeLimit, Unkept
+from poweron_services.roles.action_results import completed, failed, store_result
+from poweron_services.roles.content_retry import content_time_limit, retry_content
+from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.observation_builder import observe_build, text_of
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Runs actions. Where the process is observer too, result and observation travel in one append."""
+
+    actions: Mapping[str, Action]
+    caller: Caller
+    content: ContentStore
+    observes: bool
+    now_ms: Callable[[], int]
+    approval: Approval
+
+    async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
+        """The action's result as events."""
+        calls: list[ModelCall] = []
+        began = time.monotonic_ns()
+        selection = workflow.step.selection
+        assert selection is not None
+        with telemetry.running(selection.action) as told:
+            outcome, done = await self._outcome(workflow, calls)
+            told.ended(outcome)
+        try:
+            documents, notes = await store_result(self.content, workflow, done)
+        except Exception as error:
+            log.exception("a result could not be stored", workflow_id=workflow.id)
+            not_stored = f"The action ended, but its result could not be stored: {error}"
+            outcome, done = "failed", failed(not_stored, "result_not_stored")
+            documents, notes = (), ()
+        result = completed(
+            workflow,
+            done,
+            outcome=outcome,
+            documents=documents,
+            notes=notes,
+            duration_ms=(time.monotonic_ns() - began) // 1_000_000,
+            model_calls=tuple(calls),
+        )
+        return [result, _observed(workflow, result, done)] if self.observes else [result]
+
+    async def _outcome(self, workflow: Workflow, calls: list[ModelCall]) -> tuple[Outcome, Done]:
+        """What the action came to; a refusal is an outcome, too."""
+        selection = workflow.step.selection
+        assert selection is not None
+        specs = {name: action.spec for name, action in self.actions.items()}
+        try:
+            spec = check_action(selection.action, workflow, specs)
+            if (why_not := self.approval.why_not(workflow)) is not None:
+                return "denied", failed(str(why_not), why_not.code)
+            order = await self._order(workflow, calls)
+        except NotAllowed as error:
+            return "denied", failed(str(error), error.code, detail=error.detail)
+        except PowerOnError as error:
+            return "failed", failed(str(error), error.code)
+        except ValueError as error:
+            return "failed", failed(str(error), "parameter_invalid")
+        return await self._performed(workflow, self.actions[spec.name], order, calls)
+
+    async def _performed(
+        self, workflow: Workflow, action: Action, order: Order, calls: list[ModelCall]
+    ) -> tuple[Outcome, Done]:
+        """Run the action within its time limit, and before its claim is over."""
+        start, spec = workflow.step.starts[-1], action.spec
+        interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
+        seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
+        try:
+            async with TimeLimit(seconds):
+                done = await action(order)
+        except TimeoutError:
+            too_long = f"{spec.name} was stopped after {seconds:.3g} s, its time limit."
+            return interrupted, failed(too_long, "action_timeout")
+        except Refused as error:
+            more = error if isinstance(error, Failed) else Failed("")
+            return "failed", failed(str(error), error.code, notes=more.notes, unread=more.unread)
+        except PowerOnError as error:
+            calls.extend(error.calls if isinstance(error, Unkept) else ())
+            return interrupted, failed(str(error), error.code)
+        except Exception:
+            log.exception("action raised", workflow_id=workflow.id, action=spec.name)
+            unexpected = f"{spec.name} met an unexpected error; the service's log has it."
+            return interrupted, failed(unexpected, "unexpected_error")
+        return ("done" if done.result.success else "failed"), done
+
+    async def _order(self, workflow: Workflow, calls: list[ModelCall]) -> Order:
+        selection, parameters = workflow.step.selection, workflow.step.parameters
+        assert selection is not None
+        assert parameters is not None
+
+        async def ask(prompt: Prompt) -> Called:
+            called = await self.caller.call(workflow, prompt, calls)
+            calls.append(called.call)
+            if called.refusal is not None:
+                raise called.refusal
+            return called
+
+        return Order(
+            parameters=self.actions[selection.action].spec.parameters.model_validate(parameters.parameters),
+            documents=await self._documents(workflow, selection.required_input_documents),
+            language=language(workflow),
+            idempotency_key=idempotency_key(workflow.id, workflow.place),
+            ask=ask,
+        )
+
+    async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
+        """What the action reads."""
+        async with content_time_limit():
+            named = partial(documents_named, references, workflow, self.content)
+            return [
+                InputDocument(
+                    reference=item_reference(found.document_id, found.document_name),
+                    name=found.document_name,
+                    mime_type=found.mime_type,
+                    data=await retry_content(workflow.id, partial(self.content.get, workflow.id, found.content)),
+                )
+                for found in await retry_content(workflow.id, named)
+            ]
+
+
+def _observed(workflow: Workflow, result: ActionCompleted, done: Done) -> ObservationRecorded:
+    texts = [text_of(document.mime_type, document.document_data) for document in done.result.documents[:MAX_PREVIEWS]]
+    return observe_build(change_step(workflow, completed=result), result, texts)

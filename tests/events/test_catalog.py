@@ -5,7 +5,7 @@ import re
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from poweron_events.catalog import CATALOG, ActionSpec, Reference
+from poweron_events.catalog import CATALOG, ActionSpec, Reference, meaningless
 from poweron_events.event import ActionName
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import action_label
@@ -71,6 +71,7 @@ def test_a_name_may_hold_underscores_and_hyphens_in_both_parts(name: str) -> Non
     method = name.partition(".")[0]
     for pattern in (name, method, f"{method}.*"):
         assert TypeAdapter(ActionPattern).validate_python(pattern) == pattern
+        assert meaningless(pattern, {name}) is None
 
 
 @pytest.mark.req("M-01")

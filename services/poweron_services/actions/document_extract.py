@@ -1,21 +1,25 @@
 """`document.extract`: the text and tables of documents, as markdown with a heading for every page or section."""
 
-from poweron_events.catalog import CATALOG, DocumentExtractParameters
+from dataclasses import dataclass
+
+from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done, Failed, Order, document
+from poweron_services.actions.action import Done, Failed, Order, ReadDocument, document
 from poweron_services.actions.texts import MARKDOWN, process_prompt
-from poweron_services.connectors.document_reader import UnreadableDocument, extract
+from poweron_services.connectors.document_reader import UnreadableDocument
 from poweron_services.models.prompts import SourceText
 
 
+@dataclass(frozen=True, slots=True)
 class DocumentExtract:
-    """Reads each document in a child process; one that cannot be read is noted, not fatal to the others."""
+    """Reads each document; one that cannot be read is noted, not fatal to the others."""
 
-    spec = CATALOG["document.extract"]
+    read: ReadDocument
+    spec: ActionSpec = CATALOG["document.extract"]
 
     async def __call__(self, order: Order) -> Done:
-        parameters: DocumentExtractParameters = order.parameters
-        texts, notes = await _extract_all(order)
+        parameters = DocumentExtractParameters.model_validate(order.parameters)
+        texts, notes = await _extract_all(order, self.read)
         documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in texts]
         if parameters.ai_prompt:
             called = await order.ask(process_prompt(order, parameters.ai_prompt, texts))
@@ -23,13 +27,13 @@ class DocumentExtract:
         return Done(ActionResult(success=True, documents=tuple(documents)), tuple(notes))
 
 
-async def _extract_all(order: Order) -> tuple[list[SourceText], list[str]]:
+async def _extract_all(order: Order, read: ReadDocument) -> tuple[list[SourceText], list[str]]:
     texts: list[SourceText] = []
     unread: list[str] = []
     notes: list[str] = []
     for given in order.documents:
         try:
-            found = await extract(given.data, given.name)
+            found = await read(given.data, given.name)
         except UnreadableDocument as error:
             unread.append(str(error))
             continue

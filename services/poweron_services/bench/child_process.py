@@ -10,8 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from poweron_services import telemetry, wiring
+from poweron_services.actions.registry import only
 from poweron_services.bench import yardsticks
-from poweron_services.bench.instant import ACTION, InstantAction, InstantModel
+from poweron_services.bench.instant import InstantAction, InstantModel
 from poweron_services.config import Settings
 from poweron_services.standalone import opened
 
@@ -20,7 +21,7 @@ async def serve(roles: Sequence[str]) -> None:
     """Play these roles with a model and an action that answer at once."""
     async with opened(Settings(), lambda _: None, patient=True) as connections:
         wiring.settle()
-        await wiring.serve(connections, roles, InstantModel(), {ACTION: InstantAction()})
+        await wiring.serve(connections, roles, InstantModel(), only(InstantAction()))
 
 
 def main(what: str, *arguments: str) -> None:

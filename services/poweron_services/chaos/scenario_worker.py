@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from poweron_services import telemetry, wiring
+from poweron_services.actions.registry import only
 from poweron_services.chaos.scenarios import ErrandModel, Journal, errand_actions
 from poweron_services.config import Settings
 from poweron_services.standalone import opened
@@ -46,7 +47,7 @@ async def _until_stopped(settings: Settings, journal: Path, roles: Sequence[str]
 async def _serve(settings: Settings, journal: Path, roles: Sequence[str]) -> None:
     async with opened(settings, lambda _: None, patient=True) as connections:
         log.info("serving", roles=",".join(roles))
-        await wiring.serve(connections, roles, ErrandModel(), errand_actions(Journal(journal)))
+        await wiring.serve(connections, roles, ErrandModel(), only(*errand_actions(Journal(journal)).values()))
 
 
 if __name__ == "__main__":

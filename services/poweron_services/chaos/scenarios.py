@@ -44,9 +44,9 @@ class ErrandParameters(Model):
 
 
 SPECS: Final = (
-    ActionSpec("errand.look", ErrandParameters, "pure", LIMIT_MS),
-    ActionSpec("errand.write", ErrandParameters, "idempotent", LIMIT_MS),
-    ActionSpec("errand.send", ErrandParameters, "at_most_once", LIMIT_MS),
+    ActionSpec.of("errand.look", ErrandParameters, "pure", LIMIT_MS),
+    ActionSpec.of("errand.write", ErrandParameters, "idempotent", LIMIT_MS),
+    ActionSpec.of("errand.send", ErrandParameters, "at_most_once", LIMIT_MS),
 )
 WEIGHTS: Final = (3, 3, 2)
 
@@ -82,9 +82,10 @@ class ErrandAction:
     journal: Journal
 
     async def __call__(self, order: Order) -> Done:
-        await asyncio.sleep(order.parameters.before_ms / 1_000)
+        took = ErrandParameters.model_validate(order.parameters)
+        await asyncio.sleep(took.before_ms / 1_000)
         self.journal.note(order.idempotency_key)
-        await asyncio.sleep(order.parameters.after_ms / 1_000)
+        await asyncio.sleep(took.after_ms / 1_000)
         return Done(ActionResult(success=True, documents=(document("done.txt", order.idempotency_key, "text/plain"),)))
 
 

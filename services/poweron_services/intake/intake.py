@@ -104,6 +104,7 @@ class Intake:
         content: ContentStore,
         instance: str,
         now_ms: Callable[[], int],
+        actions: Collection[str],
         default_language: str | None,
         max_open: int = MAX_OPEN,
         approve: Collection[str] = (),
@@ -115,6 +116,7 @@ class Intake:
         self._content = content
         self._source = source("intake", instance)
         self._now_ms = now_ms
+        self._actions = actions
         self._default_language = default_language
         self._max_open = max_open
         self._marks = approve
@@ -260,7 +262,7 @@ class Intake:
         request, identity = received.request, received.identity
         try:
             if isinstance(request, Terms):
-                _check_marks(request)
+                _check_marks(request, self._actions)
             if isinstance(request, RequestWorkflow):
                 return await self._open(workflow, identity, request)
             if isinstance(request, RequestRound):
@@ -407,9 +409,9 @@ def _always(identity: RequestIdentity, reason: RefusalReason, detail: str) -> Ju
     return refuse
 
 
-def _check_marks(request: Terms) -> None:
+def _check_marks(request: Terms, actions: Collection[str]) -> None:
     """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
-    for wrong in filter(None, map(meaningless, request.approve)):
+    for wrong in filter(None, (meaningless(pattern, actions) for pattern in request.approve)):
         raise _Refuse("invalid", f"The request cannot be used: approve: {wrong}")
 
 

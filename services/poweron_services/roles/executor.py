@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import structlog
 
+from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps, writable
 from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
@@ -33,6 +34,7 @@ from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
 from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.decider.defaults import language
+from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
     ERROR_BUDGET,
@@ -102,6 +104,10 @@ class Executor:
 
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.concurrency)
+
+    @property
+    def _specs(self) -> Mapping[str, ActionSpec]:
+        return {name: action.spec for name, action in self.actions.items()}
 
     async def __call__(self, workflow: Workflow, standing: Standing) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)
@@ -270,15 +276,14 @@ class Executor:
         texts = [
             text_of(document.mime_type, document.document_data) for document in done.result.documents[:MAX_PREVIEWS]
         ]
-        return [completed, observe_build(change_step(workflow, completed=completed), completed, texts)]
+        return [completed, observe_build(change_step(workflow, completed=completed), completed, texts, self._specs)]
 
     async def _outcome(self, workflow: Workflow, calls: list[ModelCall]) -> tuple[Outcome, Done]:
         """What the action came to; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
-        specs = {name: action.spec for name, action in self.actions.items()}
         try:
-            spec = check_action(selection.action, workflow, specs)
+            spec = check_action(selection.action, workflow, self._specs)
             if (why_not := self.approval.why_not(workflow)) is not None:
                 return "denied", _failed(why_not)
             order = await self._order(workflow, calls)
@@ -323,7 +328,7 @@ class Executor:
             return called
 
         return Order(
-            parameters=self.actions[selection.action].spec.parameters.model_validate(parameters.parameters),
+            parameters=check_values(parameters.parameters, self.actions[selection.action].spec),
             documents=await self._documents(workflow, selection.required_input_documents),
             language=language(workflow),
             idempotency_key=idempotency_key(workflow.id, workflow.place),

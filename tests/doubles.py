@@ -29,7 +29,10 @@ from poweron_events.log.memory import MemoryFollower, MemoryLog
 from poweron_events.request import workflow_id
 from poweron_events.stream import WorkflowEvent
 from poweron_services import wiring
-from poweron_services.actions.action import Action, Done, Order, document
+from poweron_services.actions.action import Action, Done, Order, Resources, document
+from poweron_services.actions.registry import actions
+from poweron_services.connectors.document_reader import extract
+from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
@@ -125,7 +128,7 @@ class Counting:
 
     @property
     def spec(self) -> ActionSpec:
-        return ActionSpec(self.name, Nothing, self.effect_class, 60_000)
+        return ActionSpec.of(self.name, Nothing, self.effect_class, 60_000)
 
     async def __call__(self, order: Order) -> Done:
         self.runs.append(order.idempotency_key)
@@ -141,6 +144,15 @@ class Counting:
             raise
         finally:
             self.running -= 1
+
+
+RESOURCES = Resources(read_document=extract, render_report=markdown_to_html)
+
+
+async def our_actions() -> list[Action]:
+    """The actions of the registry, which hold nothing open."""
+    async with actions(RESOURCES) as known:
+        return [*known.values()]
 
 
 class Away(ContentStore):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from doubles import Counting, World
+from doubles import Counting, World, our_actions
 from minds import Honest
 from structlog.testing import capture_logs
 
@@ -21,7 +21,6 @@ from poweron_events.execution import ActionResult, ApprovalDenied, ApprovalGrant
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, document
-from poweron_services.actions.registry import actions
 from poweron_services.decider.approval import Approval, parameters_sha256
 from poweron_services.models.prompts import Prompt, ReviewPrompt
 
@@ -56,7 +55,7 @@ class Failing(Counting):
 
 async def _world(model: Honest | None = None, **asked: Any) -> World:
     reading = Failing() if isinstance(model, Clumsy) else Counting("web.read")
-    world = World([*actions().values(), reading], model=model or Honest())
+    world = World([*await our_actions(), reading], model=model or Honest())
     await world.ask(prompt=PROMPT, documents=(await _letter(world, 1),), **asked)
     return world
 

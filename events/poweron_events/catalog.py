@@ -4,23 +4,31 @@ On the wire an action's name is an open string; these are the names, parameters 
 of the ones in this package. What an action does stands in its module in the services.
 """
 
-from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Final, Literal
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 
-from poweron_events.event import FreeText, Model
+from poweron_events.event import ActionName, FreeText, Model
 from poweron_events.execution import EffectClass
+from poweron_events.json_schema import JsonSchema, UnusableSchema, self_contained
 
-REFERENCES: Final = frozenset({"document_list", "connection_reference"})
+REFERENCES: Final = frozenset({"documentList", "connectionReference"})
 """Parameters that come from stage 1 and are never asked for in stage 2 (P-02, P-05)."""
 
 Reference = Annotated[FreeText, Field(pattern=r"^(docList:\w+|docItem:[^:/\\\s]+:[\s\S]+)$", max_length=400)]
 """`docList:<label>` or `docItem:<documentId>:<fileName>`: a name within the workflow, never a path (X-03)."""
 
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-HostName = Annotated[str, Field(pattern=rf"^({_LABEL}\.)+[a-z][a-z0-9-]{{0,61}}[a-z0-9]$", max_length=253)]
+HostName = Annotated[
+    str,
+    Field(
+        pattern=rf"^({_LABEL}\.)+[a-z][a-z0-9-]{{0,61}}[a-z0-9]$",
+        max_length=253,
+        json_schema_extra={"format": "hostname"},
+    ),
+]
 """A host by its name, in lower case and ASCII: no scheme, no port, no path, no address in numbers."""
 
 LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*$", max_length=35)]
@@ -77,53 +85,77 @@ class DocumentGenerateReportParameters(Model):
     title: FreeText = Field(default="Report", min_length=1, max_length=200)
 
 
+_NAME: Final = TypeAdapter[str](ActionName)
+
+
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """An action's name, parameters, effect class and time limit in ms (C-09)."""
+    """An action's name, parameters, effect class and time limit in ms (C-09).
+
+    A JSON Schema describes the parameters, be it made from a class of ours (`of`) or given by somebody else's server;
+    who acts on an action cannot tell one from the other. One that cannot be used is refused with `UnusableSchema`.
+    """
 
     name: str
-    parameters: type[Model]
+    parameters: JsonSchema = field(hash=False)
     effect_class: EffectClass
     limit_ms: int
+
+    def __post_init__(self) -> None:
+        try:
+            _NAME.validate_python(self.name)
+        except ValidationError as error:
+            raise UnusableSchema(f"{self.name[:100]!r} is no name of an action: write it `method.name`.") from error
+        object.__setattr__(self, "parameters", self_contained(self.parameters))
+
+    @classmethod
+    def of(cls, name: str, parameters: type[Model], effect_class: EffectClass, limit_ms: int) -> "ActionSpec":
+        """The spec of an action whose parameters a class describes."""
+        return cls(name, parameters.model_json_schema(by_alias=True), effect_class, limit_ms)
+
+    @property
+    def properties(self) -> JsonSchema:
+        """What is said of each parameter."""
+        described: dict[str, Any] = self.parameters["properties"]
+        return described
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """All parameters by their wire names, as the catalog in a prompt shows them (P-07)."""
-        return _wire_names(self.parameters)
-
-    @property
-    def answers(self) -> bool:
-        """Whether the action cannot be done without a question, which its result then answers."""
-        asked = self.parameters.model_fields.get("ai_prompt")
-        return asked is not None and asked.is_required()
+        return tuple(self.properties)
 
     @property
     def business_parameters(self) -> tuple[str, ...]:
         """The wire names of the parameters that stage 2 may be asked for."""
-        return _wire_names(self.parameters, but=REFERENCES)
+        return tuple(name for name in self.properties if name not in REFERENCES)
 
+    @property
+    def required(self) -> frozenset[str]:
+        """The wire names of the parameters that the action cannot do without."""
+        return frozenset(self.parameters.get("required", ()))
 
-@cache
-def _wire_names(parameters: type[Model], but: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    return tuple(field.alias or name for name, field in parameters.model_fields.items() if name not in but)
+    @property
+    def answers(self) -> bool:
+        """Whether the action cannot be done without a question, which its result then answers."""
+        return "aiPrompt" in self.required
 
 
 CATALOG: Final[dict[str, ActionSpec]] = {
     spec.name: spec
     for spec in (
-        ActionSpec("web.search", WebSearchParameters, "pure", 60_000),
-        ActionSpec("web.scrape", WebScrapeParameters, "pure", 180_000),
-        ActionSpec("web.crawl", WebCrawlParameters, "pure", 300_000),
-        ActionSpec("ai.process", AiProcessParameters, "idempotent", 180_000),
-        ActionSpec("document.extract", DocumentExtractParameters, "pure", 180_000),
-        ActionSpec("document.generateReport", DocumentGenerateReportParameters, "pure", 120_000),
+        ActionSpec.of("web.search", WebSearchParameters, "pure", 60_000),
+        ActionSpec.of("web.scrape", WebScrapeParameters, "pure", 180_000),
+        ActionSpec.of("web.crawl", WebCrawlParameters, "pure", 300_000),
+        ActionSpec.of("ai.process", AiProcessParameters, "idempotent", 180_000),
+        ActionSpec.of("document.extract", DocumentExtractParameters, "pure", 180_000),
+        ActionSpec.of("document.generateReport", DocumentGenerateReportParameters, "pure", 120_000),
     )
 }
 
 
-def meaningless(pattern: str) -> str | None:
-    """What is wrong with a pattern that means no action of the catalog, as a sentence; None if it means one."""
-    methods = {name.partition(".")[0] for name in CATALOG}
-    if pattern in {"*", *CATALOG, *methods, *(f"{method}.*" for method in methods)}:
+def meaningless(pattern: str, names: Collection[str]) -> str | None:
+    """What is wrong with a pattern that means none of these actions, as a sentence; None if it means one."""
+    methods = {name.partition(".")[0] for name in names}
+    if pattern in {"*", *names, *methods, *(f"{method}.*" for method in methods)}:
         return None
-    return f"{pattern!r} means no action; there are {', '.join(sorted(CATALOG))}, and `*` for all of them"
+    return f"{pattern!r} means no action; there are {', '.join(sorted(names))}, and `*` for all of them"

@@ -24,7 +24,7 @@ CATALOGUE = 2
 FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
 """Text that a person or a model wrote; marked so that it can be found for erasure and sealed later."""
 
-ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9]*\.[a-z][A-Za-z0-9]*$", max_length=100)]
+ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_-]*\.[A-Za-z][A-Za-z0-9_-]*$", max_length=100)]
 """`method.name`, an open set on the wire: actions may come from outside this package."""
 
 Commitment = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

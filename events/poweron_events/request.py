@@ -95,7 +95,7 @@ class Limits(Model):
 
 
 ActionPattern = Annotated[
-    str, Field(max_length=100, pattern=r"^(\*|[A-Za-z][A-Za-z0-9_]*(\.(\*|[A-Za-z][A-Za-z0-9_]*))?)$")
+    str, Field(max_length=100, pattern=r"^(\*|[A-Za-z][A-Za-z0-9_-]*(\.(\*|[A-Za-z][A-Za-z0-9_-]*))?)$")
 ]
 """`method.name`, `method.*` or `method`, and `*` for every action."""
 

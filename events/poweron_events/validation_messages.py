@@ -1,6 +1,6 @@
 """What is wrong with data, in words that its sender can act on, be it a person, a program or a model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -22,9 +22,19 @@ def explain(error: ValidationError | RecursionError) -> str:
 
 
 def _problem(problem: ErrorDetails) -> str:
-    named = ".".join(map(str, problem["loc"])) or "data"
-    plainly = _PLAINLY.get(problem["type"])
-    return f"{named}: {problem['msg']}" if plainly is None else f"{named} {plainly(problem.get('ctx', {}))}"
+    place = problem["loc"]
+    return worded(place, problem["type"], problem.get("ctx", {})) or f"{named(place)}: {problem['msg']}"
+
+
+def named(place: Sequence[int | str]) -> str:
+    """Where in the data something is wrong."""
+    return ".".join(map(str, place)) or "data"
+
+
+def worded(place: Sequence[int | str], problem: str, limits: Mapping[str, Any]) -> str | None:
+    """What is wrong there, in plain words; None where there are none for such a problem."""
+    plainly = _PLAINLY.get(problem)
+    return plainly and f"{named(place)} {plainly(limits)}"
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from poweron_events.catalog import meaningless
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.request import ActionPattern
 
 UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 NO_URL: Final = "is not a URL: set it to one that begins with `http://` or `https://`."
 NO_PORT: Final = "is a URL with a wrong port: set it to one whose port is a number from 1 to 65535."
 DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]")
+_PATTERN: Final = TypeAdapter[str](ActionPattern)
 
 
 def default_home() -> Path:
@@ -115,8 +116,10 @@ class Settings(BaseSettings):
     @classmethod
     def _are_patterns(cls, approve: str) -> str:
         for pattern in _listed(approve):
-            if (wrong := meaningless(pattern)) is not None:
-                raise ValueError(wrong)
+            try:
+                _PATTERN.validate_python(pattern)
+            except ValidationError as error:  # which actions there are is known only where they are opened
+                raise ValueError(f"{pattern!r} is no pattern; write `web.*`, `ai.process`, or `*` for all") from error
         return approve
 
     @field_validator("approval_expires")

@@ -6,20 +6,23 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Collection, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast, get_args
 
-from poweron_events.catalog import ActionSpec
+from poweron_events.catalog import CATALOG, ActionSpec, meaningless
 from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
 from poweron_events.event import Role
 from poweron_projections import projector
 from poweron_services import telemetry
-from poweron_services.actions.action import Action
-from poweron_services.actions.registry import actions
+from poweron_services.actions.action import Action, Resources
+from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections, connect
 from poweron_services.config import Provider, ProviderSettings, Settings
+from poweron_services.connectors.document_reader import extract
+from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.intake import Intake
 from poweron_services.models.call import Caller
@@ -107,18 +110,42 @@ def settle() -> None:
 
 
 async def serve(
-    connections: Connections, roles: Collection[str], model: ChatModel, known: Mapping[str, Action] | None = None
+    connections: Connections, roles: Collection[str], model: ChatModel, open_actions: OpenActions = actions
 ) -> None:
-    """Play the roles until cancelled, with the actions `known`, by default our own; servers may be unavailable."""
+    """Play the roles until cancelled, with these actions, which are closed in the end; servers may be unavailable.
+
+    Raises:
+        Refused: the settings or the actions must be mended first; the message says what.
+    """
     instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
     resource = {"service.instance.id": instance, "poweron.roles": ",".join(sorted(roles))}
     async with (
         telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,
+        _opened(open_actions, connections.settings, roles) as known,
         asyncio.TaskGroup() as group,
     ):
         process = _Process(connections, instance, spans)
-        for running in _services(process, frozenset(roles), model, actions() if known is None else known):
+        for running in _services(process, frozenset(roles), model, known):
             group.create_task(running)
+
+
+@asynccontextmanager
+async def _opened(
+    open_actions: OpenActions, settings: Settings, roles: Collection[str]
+) -> AsyncGenerator[Mapping[str, Action], None]:
+    """The actions, with what they need handed in; a process that only projects has none."""
+    if {*roles} <= {"projector"}:
+        yield {}
+        return
+    async with open_actions(Resources(read_document=extract, render_report=markdown_to_html)) as known:
+        for wrong in filter(None, (meaningless(each, _names(known)) for each in settings.approve_patterns)):
+            raise Refused(f"POWERON_APPROVE: {wrong}.")
+        yield known
+
+
+def _names(known: Iterable[str]) -> frozenset[str]:
+    """The actions that a pattern can mean: those that there are, and those of ours that do not run here."""
+    return frozenset({*CATALOG, *known})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +165,13 @@ def _services(
     if "projector" in roles:
         services.append(projector.run(connections.log, connections.pool))
     if "intake" in roles:
-        services.append(_intake(process).run())
+        services.append(_intake(process, known).run())
     if roles & FOLDING:
         services.append(_worker(process, roles & FOLDING, model, known).run())
     return services
 
 
-def _intake(process: _Process) -> Intake:
+def _intake(process: _Process, known: Iterable[str]) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
@@ -152,6 +179,7 @@ def _intake(process: _Process) -> Intake:
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,
+        actions=_names(known),
         default_language=connections.settings.language,
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
@@ -172,7 +200,7 @@ def stage_functions(
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),
         "parameterizer": Parameterizer(caller, specs),
-        "observer": Observer(content),
+        "observer": Observer(content, specs),
         "refiner": Refiner(caller),
         "reviewer": Reviewer(caller, content),
     }

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from builders import requested
 from poweron_events import RequestApproval, RequestCancellation, RequestWorkflow, encode_request, topics
+from poweron_events.catalog import CATALOG
 from poweron_events.codec import decode
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
@@ -105,6 +106,7 @@ async def running(
         content=ContentStore.at("memory:///"),
         instance="1",
         now_ms=lambda: 0,
+        actions=CATALOG,
         default_language=default_language,
         max_open=max_open,
         approve=approve,

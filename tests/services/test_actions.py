@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doubles import World, script
+from doubles import World, our_actions, script
 from modes import MODES
 from pydantic import Field
 
@@ -16,7 +16,8 @@ from poweron_events.event import DocumentRef, Model
 from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, Failed, InputDocument, Order, document
-from poweron_services.actions.registry import actions
+from poweron_services.actions.registry import by_name
+from poweron_services.decider.schema_check import check_values
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import ProcessPrompt, Prompt
 from poweron_services.models.scripted import ScriptedModel
@@ -35,9 +36,10 @@ async def done(action: str, *documents: InputDocument, model: ScriptedModel | No
         return await caller.call(Told().tell(requested()).workflow, prompt)
 
     references = [document.reference for document in documents]
-    return await actions()[action](
+    known = by_name(*await our_actions())
+    return await known[action](
         Order(
-            parameters=CATALOG[action].parameters.model_validate({"documentList": references, **parameters}),
+            parameters=check_values({"documentList": references, **parameters}, CATALOG[action]),
             documents=documents,
             language="en",
             idempotency_key="key",
@@ -156,12 +158,12 @@ class ShoutParameters(Model):
 class Shout:
     """All there is to an action of one's own; the line in the registry is the list that the world below gets."""
 
-    spec = ActionSpec("text.shout", ShoutParameters, "pure", 60_000)
+    spec = ActionSpec.of("text.shout", ShoutParameters, "pure", 60_000)
 
     async def __call__(self, order: Order) -> Done:
+        told = ShoutParameters.model_validate(order.parameters)
         said = [
-            document(given.name, given.data.decode().upper() + order.parameters.ending, "text/plain")
-            for given in order.documents
+            document(given.name, given.data.decode().upper() + told.ending, "text/plain") for given in order.documents
         ]
         return Done(ActionResult(success=True, documents=tuple(said)))
 
@@ -175,7 +177,7 @@ async def test_an_action_of_ones_own_is_one_module_and_one_line(mode: str) -> No
         actions=[{"actions": [chosen | {"parameters": {"ending": "?"}}]}],
         parameters=[{"schema": "parameters_v1", "parameters": {"ending": "?"}}],
     )
-    world = World([*actions().values(), Shout()], lines)
+    world = World([*await our_actions(), Shout()], lines)
     id_ = workflow_id("/tests", "1")
     source = DocumentRef(
         document_id="d1",
@@ -194,5 +196,5 @@ async def test_an_action_of_ones_own_is_one_module_and_one_line(mode: str) -> No
 
 
 @pytest.mark.req("C-08")
-def test_every_registered_action_is_one_of_the_catalog() -> None:
-    assert {name: action.spec for name, action in actions().items()}.items() <= CATALOG.items()
+async def test_every_registered_action_is_one_of_the_catalog() -> None:
+    assert {action.spec.name: action.spec for action in await our_actions()}.items() <= CATALOG.items()

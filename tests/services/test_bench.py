@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from builders import At, Told, planned, requested
+from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_services.bench import instant
 from poweron_services.bench.figures import FIGURE_LINES, Figures, lines, percentile, value, why_void
@@ -178,7 +179,7 @@ async def test_the_action_says_two_kilobytes_of_which_an_observation_keeps_800_c
     at = At()
     started = Told().tell(requested(), planned(), at.selected(), at.parameters(), at.started())
     completed = at.done(documents=(), notes=done.notes)
-    observed = observe_build(started.workflow, completed, [])
+    observed = observe_build(started.workflow, completed, [], CATALOG)
     assert sum(map(len, completed.notes)) == 2_000
     assert sum(map(len, observed.observation.notes)) == 800
 

@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
-from doubles import World
+from doubles import World, our_actions
 from modes import BROKEN, MODES, READ_AND_ANSWER, REQUESTS, Clumsy, Course, Wanted, course, decided_by
 
 from builders import follow_up, requested
 from poweron_events.event import DocumentRef
 from poweron_events.request import workflow_id
-from poweron_services.actions.registry import actions
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -34,7 +33,7 @@ async def stored(world: World, wanted: Wanted, round_number: int = 1) -> tuple[D
 
 async def run(*rounds: tuple[Wanted, str]) -> tuple[Course, list[Any]]:
     """The course of the last of these rounds of a workflow, and the accepted events of all."""
-    world = World(actions().values(), model=Clumsy())
+    world = World(await our_actions(), model=Clumsy())
     async with world.process():
         for number, (wanted, mode) in enumerate(rounds, start=1):
             asked: dict[str, Any] = {

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from doubles import Counting, World
+from doubles import Counting, World, our_actions
 from minds import Honest
 from modes import MODES
 
@@ -12,7 +12,6 @@ from poweron_events.event import DocumentRef
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.request import Budgets, workflow_id
-from poweron_services.actions.registry import actions
 from poweron_services.decider.rules import retries_used_up, used_up
 from poweron_services.models.prompts import Prompt, RefinementPrompt, ReviewPrompt
 
@@ -76,7 +75,7 @@ def replayed(world: World) -> list[tuple[str, str | None, str | None, str | None
 
 async def run(budgets: dict[str, int], mode: str, *, killing: bool) -> Told:
     """A round; with `killing` its process dies at each turn of it, and another one goes on."""
-    world = World([*actions().values(), Counting("web.read")], model=Tireless())
+    world = World([*await our_actions(), Counting("web.read")], model=Tireless())
     content = await world.content.put(ID, LETTER)
     letter = DocumentRef(
         document_id="d1", document_name="letter.txt", mime_type="text/plain", size=len(LETTER), content=content

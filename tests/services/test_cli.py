@@ -49,7 +49,17 @@ COMMANDS = [
     ),
     *("serve", "rebuild", "verify", "up", "down", "status", "bench", "chaos", "models"),
 ]
-HEAVY = {"pydantic_ai", "aiokafka", "asyncpg", "pydantic", "obstore", "rich.console", "structlog", "asyncio"}
+HEAVY = {
+    "pydantic_ai",
+    "jsonschema",
+    "aiokafka",
+    "asyncpg",
+    "pydantic",
+    "obstore",
+    "rich.console",
+    "structlog",
+    "asyncio",
+}
 
 
 @pytest.fixture(autouse=True)

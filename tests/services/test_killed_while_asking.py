@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from doubles import Counting, Process, World, soon
+from doubles import Counting, Process, World, our_actions, soon
 from minds import Honest, completion
 from modes import MODES
 
@@ -13,7 +13,6 @@ from poweron_events.event import DocumentRef
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Used
 from poweron_events.request import workflow_id
-from poweron_services.actions.registry import actions
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 
@@ -62,7 +61,7 @@ class Struck(Honest):
 
 
 async def begun(model: Struck, mode: str) -> World:
-    world = World([*actions().values(), Counting("web.read")], model=model)
+    world = World([*await our_actions(), Counting("web.read")], model=model)
     content = await world.content.put(ID, LETTER)
     letter = DocumentRef(
         document_id="d1", document_name="letter.txt", mime_type="text/plain", size=len(LETTER), content=content

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from bounds import most_calls
-from doubles import Counting, World
+from doubles import Counting, World, our_actions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minds import NONSENSE, PLAN, Honest, Nonsensical, completion
@@ -15,7 +15,6 @@ from modes import MODES
 from poweron_events.codec import dumps
 from poweron_events.event import DocumentRef
 from poweron_events.request import Budgets, workflow_id
-from poweron_services.actions.registry import actions
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 
@@ -31,7 +30,7 @@ INSIDE = re.compile(r"Traceback|pydantic|Error\(|<class|0x[0-9a-f]{6}|\bNone\b")
 
 async def ended(model: Honest, mode: str, **limits: Any) -> tuple[World, Any]:
     """The world after the round, and its last event."""
-    world = World([*actions().values(), Counting("web.read")], model=model)
+    world = World([*await our_actions(), Counting("web.read")], model=model)
     content = await world.content.put(ID, LETTER)
     letter = DocumentRef(
         document_id="d1", document_name="letter.txt", mime_type="text/plain", size=len(LETTER), content=content

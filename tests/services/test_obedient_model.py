@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from bounds import most_calls
-from doubles import Counting, World
+from doubles import Counting, World, our_actions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minds import COURSE, CRITERION, ORDERS, PLAN, Honest, Obedient
@@ -21,7 +21,6 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow, max_steps
 from poweron_events.request import Budgets, workflow_id
 from poweron_services.actions.action import Done, document
-from poweron_services.actions.registry import actions
 from poweron_services.decider.approval import Approval
 from poweron_services.models.prompts import Prompt
 
@@ -61,7 +60,7 @@ async def run(model: Honest, mode: str, orders: dict[str, str]) -> Run:
     page = document(f"May {orders.get('title', '')}.md", "It opens in May.", "text/markdown")
     done = Done(ActionResult(success=True, documents=(page,)), (f"One page. {orders.get('note', '')}",))
     sending = [Counting(name, "at_most_once") for name in ("web.send", "shell.run", "mail.send")]
-    world = World([*actions().values(), Counting("web.read", result=lambda: done), *sending], model=model)
+    world = World([*await our_actions(), Counting("web.read", result=lambda: done), *sending], model=model)
     data = f"# Letter\n\nThe exhibition opens on 3 May. {orders.get('text', '')}".encode()
     letter = DocumentRef(
         document_id="d1",

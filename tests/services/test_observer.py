@@ -3,6 +3,7 @@
 import pytest
 
 from builders import At, Told, document, planned, requested
+from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.execution import ActionCompleted
 from poweron_events.observation import Omitted
@@ -19,7 +20,7 @@ def told(completed: ActionCompleted) -> Told:
 def test_what_is_too_much_is_cut_and_the_cut_is_said() -> None:
     documents = tuple(document(f"{number}.md", mime_type="text/markdown") for number in range(7))
     done = At().done(documents=documents, notes=("n" * 250, *["short"] * 9))
-    recorded = observe_build(told(done).workflow, done, ["x" * 400, "y" * 300, "a  \n b", "", ""])
+    recorded = observe_build(told(done).workflow, done, ["x" * 400, "y" * 300, "a  \n b", "", ""], CATALOG)
     seen = recorded.observation
     assert (len(seen.previews), len(seen.notes), seen.documents_count) == (5, 8, 7)
     assert [len(preview.snippet) for preview in seen.previews] == [300, 300, 3, 0, 0]
@@ -31,7 +32,7 @@ def test_what_is_too_much_is_cut_and_the_cut_is_said() -> None:
 @pytest.mark.req("M-03")
 def test_what_fits_is_not_said_to_be_cut() -> None:
     done = At().done()
-    seen = observe_build(told(done).workflow, done, ["a" + " " * 400 + "b"]).observation
+    seen = observe_build(told(done).workflow, done, ["a" + " " * 400 + "b"], CATALOG).observation
     assert (seen.previews[0].snippet, seen.truncated, seen.omitted) == ("a b", False, None)
 
 
@@ -41,7 +42,7 @@ def test_the_summary_has_at_most_200_characters(success: bool) -> None:
     done = At().done(
         success=success, error="e" * 900, documents=tuple(document("d" * 90, document_id=str(n)) for n in range(9))
     )
-    said = observe_build(told(done).workflow, done, [""] * 5).summary
+    said = observe_build(told(done).workflow, done, [""] * 5, CATALOG).summary
     assert len(said) == 200
     assert said.startswith("document.extract gave 9 documents: " if success else "document.extract failed: eee")
 
@@ -73,7 +74,9 @@ def test_the_summary_of_what_answers_no_question_names_the_documents_only(action
 def summary(action: str, mime_type: str, text: str) -> str:
     documents = (document("a", mime_type=mime_type), document("b", mime_type="text/plain"))
     before = Told().tell(requested(), planned(), At().selected(action=action))
-    found, again = (observe_build(before.workflow, At().done(documents=documents), [text, "more"]) for _ in range(2))
+    found, again = (
+        observe_build(before.workflow, At().done(documents=documents), [text, "more"], CATALOG) for _ in range(2)
+    )
     assert found == again
     return found.summary
 
@@ -85,7 +88,7 @@ async def test_the_observer_reads_the_beginning_from_the_content_store_and_bears
     done = At().done(
         documents=(kept, document("b.md", mime_type="text/markdown"), document("c.png", mime_type="image/png"))
     )
-    (recorded,) = await Observer(content)(told(done).workflow)
+    (recorded,) = await Observer(content, CATALOG)(told(done).workflow)
     assert [preview.snippet for preview in recorded.observation.previews] == ["Größe 42", "", ""]
 
 
@@ -101,4 +104,4 @@ async def test_the_observer_reads_the_beginning_from_the_content_store_and_bears
 )
 def test_the_summary_says_how_many_documents_could_not_be_read(notes: tuple[str, ...], said: str) -> None:
     done = At().done(notes=notes, documents=(document("text.md", mime_type="text/markdown"),))
-    assert said in observe_build(told(done).workflow, done, [""]).summary
+    assert said in observe_build(told(done).workflow, done, [""], CATALOG).summary

@@ -311,7 +311,7 @@ def test_an_action_that_was_not_allowed_to_run_is_told_as_uniformly() -> None:
     told = Told().tell(requested(), planned(), At().selected(), At().parameters(), At().started())
     error = "'document.extract' is not an action of this task.\nIt is denied; denied are document.*."
     completed = At().done(success=False, outcome="denied", error=error, documents=())
-    recorded = observe_build(told.tell(completed).workflow, completed, [])
+    recorded = observe_build(told.tell(completed).workflow, completed, [], CATALOG)
     assert recorded.observation.notes == ("'document.extract' is not an action of this task.",)
     assert "denied are" not in recorded.summary
 

@@ -5,15 +5,27 @@ from typing import Any
 import pytest
 from hypothesis import given as supposing
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from poweron_events import catalog
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.codec import dumps
+from poweron_events.event import Model
 from poweron_events.selection import ParametersSchema, SchemaField
 from poweron_services.decider.coercion import cleaned
+from poweron_services.decider.schema_check import Unfit, check_values
 from poweron_services.decider.validation import Completed, NotAllowed, complete_parameters, fields_of
 
 REQUIRED = {"web.search": "query", "web.scrape": "query", "ai.process": "aiPrompt"}
 DOCUMENTS = ("docList:round1_request",)
+CLASSES: dict[str, type[Model]] = {
+    "web.search": catalog.WebSearchParameters,
+    "web.scrape": catalog.WebScrapeParameters,
+    "web.crawl": catalog.WebCrawlParameters,
+    "ai.process": catalog.AiProcessParameters,
+    "document.extract": catalog.DocumentExtractParameters,
+    "document.generateReport": catalog.DocumentGenerateReportParameters,
+}
 
 
 def complete(action: str, given: dict[str, Any], **fields: Any) -> Completed:
@@ -215,6 +227,21 @@ def answers(draw: st.DrawFn) -> tuple[ActionSpec, dict[str, Any]]:
     return spec, given
 
 
+@pytest.mark.req("D-04")
+@supposing(answers())
+def test_a_schema_made_from_a_class_takes_what_the_class_takes_and_fills_in_the_same(
+    answered: tuple[ActionSpec, dict[str, Any]],
+) -> None:
+    spec, given = answered
+    try:
+        by_class = CLASSES[spec.name].model_validate_json(dumps(given), strict=True)
+    except (ValidationError, TypeError, ValueError):
+        with pytest.raises(Unfit):
+            check_values(given, spec)
+    else:
+        assert check_values(given, spec) == by_class.model_dump(mode="json", by_alias=True)
+
+
 def deep(depth: int = 5_000) -> Any:
     value: Any = "deep"
     for _ in range(depth):
@@ -233,7 +260,7 @@ def test_whatever_is_answered_fits_the_action_or_is_refused_and_completing_twice
         found = complete(spec.name, given)
     except NotAllowed:
         return
-    spec.parameters.model_validate_json(dumps(found.parameters), strict=True)
+    CLASSES[spec.name].model_validate_json(dumps(found.parameters), strict=True)
     again = complete(spec.name, found.parameters)
     assert again.parameters == found.parameters
     assert set(found.dropped) <= set(given)

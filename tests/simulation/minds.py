@@ -90,7 +90,7 @@ class Effect:
 
     @property
     def spec(self) -> ActionSpec:
-        return ActionSpec(self.name, Nothing, CLASSES[self.name], LIMIT_MS)
+        return ActionSpec.of(self.name, Nothing, CLASSES[self.name], LIMIT_MS)
 
     async def __call__(self, order: Order) -> Done:
         chance = self.chance

@@ -127,6 +127,7 @@ class Process:
             content=self._content,
             instance=self.name,
             now_ms=self.now_ms,
+            actions=CLASSES,
             default_language=None,
             max_open=self._chance.one_of(MOST_OPEN),
             approve=self._approval.patterns,

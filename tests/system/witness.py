@@ -20,6 +20,7 @@ from poweron_events.event import Model
 from poweron_events.execution import ActionResult, EffectClass
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order, document
+from poweron_services.actions.registry import only
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
@@ -79,13 +80,14 @@ class Witnessed:
     """An action of one effect class."""
 
     def __init__(self, trace: Trace, name: str) -> None:
-        self.spec = ActionSpec(f"witness.{name}", WitnessParameters, *CLASSES[name])
+        self.spec = ActionSpec.of(f"witness.{name}", WitnessParameters, *CLASSES[name])
         self._trace = trace
 
     async def __call__(self, order: Order) -> Done:
         self._trace.effect(order.idempotency_key)
-        await self._trace.opened(order.parameters.gate)
-        written = document("effect.txt", "x" * order.parameters.size, "text/plain")
+        told = WitnessParameters.model_validate(order.parameters)
+        await self._trace.opened(told.gate)
+        written = document("effect.txt", "x" * told.size, "text/plain")
         return Done(ActionResult(success=True, documents=(written,)))
 
 
@@ -149,7 +151,7 @@ async def _serve(settings: Settings, roles: list[str], trace: Trace) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _tell)
     actions = [Witnessed(trace, name) for name in CLASSES]
     async with opened(settings, print, patient=True) as connections:
-        await serve(connections, roles, ThinkingModel(trace), {action.spec.name: action for action in actions})
+        await serve(connections, roles, ThinkingModel(trace), only(*actions))
 
 
 def _tell() -> None:

@@ -308,7 +308,7 @@ def result_place(workflow: Workflow) -> str:
 
 def action_label(action: str) -> str:
     """The action's name in snake_case, without its method."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", action.rpartition(".")[2]).lower()
+    return re.sub(r"(?<=[^_-])(?=[A-Z])", "_", action.rpartition(".")[2]).replace("-", "_").lower()
 
 
 def change_task(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:

@@ -1,14 +1,17 @@
 """The shape of an action: parameters and documents in, a result out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
+
+from pydantic import JsonValue
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionDocument, ActionResult
+from poweron_services.connectors.document_reader import ExtractedDocument
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 
@@ -29,11 +32,35 @@ class Ask(Protocol):
     async def __call__(self, prompt: Prompt) -> Called: ...
 
 
+class ReadDocument(Protocol):
+    """How the text and tables of a document are read.
+
+    Raises `UnreadableDocument` with a sentence where nothing of it can be read, `Unavailable` where this machine can
+    read nothing now.
+    """
+
+    async def __call__(self, data: bytes, name: str) -> ExtractedDocument: ...
+
+
+class RenderReport(Protocol):
+    """How markdown of any origin becomes one page that can be handed to a customer."""
+
+    def __call__(self, markdown: str, *, title: str, language: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What is handed to the actions when they are opened: the wiring decides, no action looks for itself."""
+
+    read_document: ReadDocument
+    render_report: RenderReport
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What an action is told to do. `parameters` is the action's own parameter model, already checked."""
+    """What an action is told to do. The parameters fit the schema of its spec."""
 
-    parameters: Any
+    parameters: Mapping[str, JsonValue]
     documents: Sequence[InputDocument]
     language: str | None
     idempotency_key: str
@@ -61,7 +88,8 @@ class Action(Protocol):
     the action: the loop decides whether to try again.
     """
 
-    spec: ActionSpec
+    @property
+    def spec(self) -> ActionSpec: ...
 
     async def __call__(self, order: Order) -> Done: ...
 

@@ -2,13 +2,14 @@
 
 import csv
 import io
+from dataclasses import dataclass
 
 import orjson
 
-from poweron_events.catalog import CATALOG, AiProcessParameters
+from poweron_events.catalog import CATALOG, ActionSpec, AiProcessParameters
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done, Failed, Order, document, none_read
+from poweron_services.actions.action import Done, Failed, Order, ReadDocument, document, none_read
 from poweron_services.actions.texts import process_prompt, texts_of
 from poweron_services.models.prompts import OutputFormat, SourceText
 
@@ -16,15 +17,17 @@ MIME_TYPES: dict[OutputFormat, str] = {"markdown": "text/markdown", "json": "app
 ENDINGS: dict[OutputFormat, str] = {"markdown": "md", "json": "json", "csv": "csv"}
 
 
+@dataclass(frozen=True, slots=True)
 class AiProcess:
     """Shows the documents' text to the model and keeps what it writes; JSON and CSV are checked as such."""
 
-    spec = CATALOG["ai.process"]
+    read: ReadDocument
+    spec: ActionSpec = CATALOG["ai.process"]
 
     async def __call__(self, order: Order) -> Done:
-        parameters: AiProcessParameters = order.parameters
+        parameters = AiProcessParameters.model_validate(order.parameters)
         output_format: OutputFormat = next(iter(parameters.expected_document_formats), "markdown")
-        texts, unread = await _texts(order)
+        texts, unread = await _texts(order, self.read)
         prompt = process_prompt(
             order,
             parameters.ai_prompt,
@@ -38,8 +41,8 @@ class AiProcess:
         return Done(ActionResult(success=True, documents=(written,)), unread=tuple(unread))
 
 
-async def _texts(order: Order) -> tuple[list[SourceText], list[UnreadDocument]]:
-    texts, unread = await texts_of(order.documents)
+async def _texts(order: Order, read: ReadDocument) -> tuple[list[SourceText], list[UnreadDocument]]:
+    texts, unread = await texts_of(order.documents, read)
     if order.documents and not texts:
         raise none_read(unread, "There is no document to read.")
     return [SourceText(given.reference, given.name.removesuffix(".md"), text) for given, text in texts], unread

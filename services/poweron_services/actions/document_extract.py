@@ -1,22 +1,26 @@
 """`document.extract`: the text and tables of documents, as markdown with a heading for every page or section."""
 
-from poweron_events.catalog import CATALOG, DocumentExtractParameters
+from dataclasses import dataclass
+
+from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done, Order, document, none_read
+from poweron_services.actions.action import Done, Order, ReadDocument, document, none_read
 from poweron_services.actions.texts import MARKDOWN, process_prompt
-from poweron_services.connectors.document_reader import UnreadableDocument, extract, partly_read
+from poweron_services.connectors.document_reader import UnreadableDocument, partly_read
 from poweron_services.models.prompts import SourceText
 
 
+@dataclass(frozen=True, slots=True)
 class DocumentExtract:
-    """Reads each document in a child process; one that cannot be read is noted, not fatal to the others."""
+    """Reads each document; one that cannot be read is noted, not fatal to the others."""
 
-    spec = CATALOG["document.extract"]
+    read: ReadDocument
+    spec: ActionSpec = CATALOG["document.extract"]
 
     async def __call__(self, order: Order) -> Done:
-        parameters: DocumentExtractParameters = order.parameters
-        texts, unread, notes = await _extract_all(order)
+        parameters = DocumentExtractParameters.model_validate(order.parameters)
+        texts, unread, notes = await _extract_all(order, self.read)
         documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in texts]
         if parameters.ai_prompt:
             called = await order.ask(process_prompt(order, parameters.ai_prompt, texts))
@@ -24,14 +28,14 @@ class DocumentExtract:
         return Done(ActionResult(success=True, documents=tuple(documents)), tuple(notes), tuple(unread))
 
 
-async def _extract_all(order: Order) -> tuple[list[SourceText], list[UnreadDocument], list[str]]:
+async def _extract_all(order: Order, read: ReadDocument) -> tuple[list[SourceText], list[UnreadDocument], list[str]]:
     texts: list[SourceText] = []
     unread: list[UnreadDocument] = []
     partly: list[UnreadDocument] = []
     notes: list[str] = []
     for given in order.documents:
         try:
-            found = await extract(given.data, given.name)
+            found = await read(given.data, given.name)
         except UnreadableDocument as error:
             unread.append(error.document)
             continue

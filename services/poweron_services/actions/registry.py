@@ -1,14 +1,50 @@
 """The registry: the actions that this release can run, one line each."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeAlias
 
-from poweron_services.actions.action import Action
+from poweron_events.errors import Refused
+from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.actions.document_generate_report import DocumentGenerateReport
+from poweron_services.decider.schema_check import check_description
+
+OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mapping[str, Action]]]
+"""Gives every action by its name for as long as the context lasts; what they opened is closed at its end."""
 
 
-def actions() -> Mapping[str, Action]:
-    """Every action by its name."""
-    known: tuple[Action, ...] = (AiProcess(), DocumentExtract(), DocumentGenerateReport())
-    return {action.spec.name: action for action in known}
+@asynccontextmanager
+async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
+    """Our own actions. One that has to open something is opened here, around the `yield`: so it is closed too."""
+    yield by_name(
+        AiProcess(given.read_document),
+        DocumentExtract(given.read_document),
+        DocumentGenerateReport(given.read_document, given.render_report),
+    )
+
+
+def only(*known: Action) -> OpenActions:
+    """Just these actions, which need nothing that has to be closed."""
+
+    @asynccontextmanager
+    async def opened(_: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
+        yield by_name(*known)
+
+    return opened
+
+
+def by_name(*known: Action) -> Mapping[str, Action]:
+    """The actions by their names.
+
+    Raises:
+        Refused: two have the same name, or the parameters of one are described by no usable schema.
+    """
+    named: dict[str, Action] = {}
+    for action in known:
+        if action.spec.name in named:
+            raise Refused(f"There are two actions of the name {action.spec.name!r}.")
+        check_description(action.spec)
+        named[action.spec.name] = action
+    return named

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from poweron_events.event import UnreadDocument
-from poweron_services.actions.action import InputDocument, Order
-from poweron_services.connectors.document_reader import UnreadableDocument, extract
+from poweron_services.actions.action import InputDocument, Order, ReadDocument
+from poweron_services.connectors.document_reader import UnreadableDocument
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
 
 MARKDOWN = "text/markdown"
 TEMPLATE = Template.beside(__file__, "process.v2.md")
 
 
-async def text_of(given: InputDocument) -> str:
+async def text_of(given: InputDocument, read: ReadDocument) -> str:
     """A document's text as markdown; what an earlier action wrote as text is taken as it stands.
 
     Raises:
@@ -19,16 +19,18 @@ async def text_of(given: InputDocument) -> str:
     """
     if given.mime_type == MARKDOWN:
         return given.data.decode("utf-8", errors="replace")
-    return (await extract(given.data, given.name)).markdown()
+    return (await read(given.data, given.name)).markdown()
 
 
-async def texts_of(documents: Sequence[InputDocument]) -> tuple[list[tuple[InputDocument, str]], list[UnreadDocument]]:
+async def texts_of(
+    documents: Sequence[InputDocument], read: ReadDocument
+) -> tuple[list[tuple[InputDocument, str]], list[UnreadDocument]]:
     """Each document that can be read with its text, and those that cannot."""
     texts: list[tuple[InputDocument, str]] = []
     unread: list[UnreadDocument] = []
     for given in documents:
         try:
-            texts.append((given, await text_of(given)))
+            texts.append((given, await text_of(given, read)))
         except UnreadableDocument as error:
             unread.append(error.document)
     return texts, unread

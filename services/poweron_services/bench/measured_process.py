@@ -6,8 +6,9 @@ The roles have a model and an action that answer at once; `project` is the yards
 import sys
 
 from poweron_services import telemetry
+from poweron_services.actions.registry import only
 from poweron_services.bench import yardsticks
-from poweron_services.bench.instant import ACTION, InstantAction, InstantModel
+from poweron_services.bench.instant import InstantAction, InstantModel
 from poweron_services.config import Settings
 from poweron_services.sandbox.child_main import run, serve
 
@@ -15,7 +16,7 @@ from poweron_services.sandbox.child_main import run, serve
 def main(what: str, *arguments: str) -> None:
     telemetry.configure("warning")
     if what == "serve":
-        run(serve(Settings(), arguments, InstantModel(), {ACTION: InstantAction()}))
+        run(serve(Settings(), arguments, InstantModel(), only(InstantAction())))
     else:
         run(yardsticks.project(*arguments, ready=_tell_ready))
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from poweron_services import telemetry
+from poweron_services.actions.registry import only
 from poweron_services.chaos.scenarios import Journal, ScenarioModel, scenario_actions
 from poweron_services.config import Settings
 from poweron_services.sandbox.child_main import run, serve
@@ -13,7 +14,7 @@ from poweron_services.sandbox.child_main import run, serve
 def main(journal: Path, roles: Sequence[str]) -> None:
     settings = Settings()
     telemetry.configure(settings.log_level)
-    run(serve(settings, roles, ScenarioModel(), scenario_actions(Journal(journal))))
+    run(serve(settings, roles, ScenarioModel(), only(*scenario_actions(Journal(journal)).values())))
 
 
 if __name__ == "__main__":

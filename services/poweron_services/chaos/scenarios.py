@@ -44,9 +44,9 @@ class ScenarioParameters(Model):
 
 
 SPECS: Final = (
-    ActionSpec("scenario.look", ScenarioParameters, "pure", LIMIT_MS),
-    ActionSpec("scenario.write", ScenarioParameters, "idempotent", LIMIT_MS),
-    ActionSpec("scenario.send", ScenarioParameters, "at_most_once", LIMIT_MS),
+    ActionSpec.of("scenario.look", ScenarioParameters, "pure", LIMIT_MS),
+    ActionSpec.of("scenario.write", ScenarioParameters, "idempotent", LIMIT_MS),
+    ActionSpec.of("scenario.send", ScenarioParameters, "at_most_once", LIMIT_MS),
 )
 WEIGHTS: Final = (3, 3, 2)
 
@@ -82,9 +82,10 @@ class ScenarioAction:
     journal: Journal
 
     async def __call__(self, order: Order) -> Done:
-        await asyncio.sleep(order.parameters.before_ms / 1_000)
+        took = ScenarioParameters.model_validate(order.parameters)
+        await asyncio.sleep(took.before_ms / 1_000)
         self.journal.note(order.idempotency_key)
-        await asyncio.sleep(order.parameters.after_ms / 1_000)
+        await asyncio.sleep(took.after_ms / 1_000)
         return Done(ActionResult(success=True, documents=(document("done.txt", order.idempotency_key, "text/plain"),)))
 
 

@@ -4,14 +4,13 @@ What cannot be changed without a loss is left as it is, for the parameter's own 
 """
 
 import re
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
-from pydantic.fields import FieldInfo
 
-from poweron_events.catalog import HostName
+from poweron_events.codec import dumps
 from poweron_events.selection import FieldType
 
 MAX_EXACT = 2**53  # beyond it a float is no exact integer
@@ -21,33 +20,48 @@ _TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # but tabs and line ends
 
 
-def field_type(field: FieldInfo) -> FieldType:
-    """What stage 2 is told about a parameter's type."""
-    annotation = _given(field.annotation)
-    if get_origin(annotation) is Literal:
+_FIELD_TYPES: Final[Mapping[str, FieldType]] = {
+    "string": "string",
+    "boolean": "boolean",
+    "integer": "number",
+    "number": "number",
+}
+
+
+def field_type(schema: Any) -> FieldType:
+    """What stage 2 is told about a parameter's type; of several, the first."""
+    if choices(schema):
         return "enum"
-    types: dict[Any, FieldType] = {str: "string", bool: "boolean", int: "number", float: "number"}
-    return types.get(_plain(annotation), "object")
+    return next((_FIELD_TYPES.get(kind, "object") for kind in _kinds(schema)), "object")
 
 
-def choices(field: FieldInfo) -> tuple[str, ...]:
+def choices(schema: Any) -> tuple[JsonValue, ...]:
     """The values that an enum has."""
-    annotation = _given(field.annotation)
-    return get_args(annotation) if get_origin(annotation) is Literal else ()
+    if not isinstance(schema, dict):
+        return ()
+    if "const" in schema:
+        return (schema["const"],)
+    if isinstance(values := schema.get("enum"), list):
+        return tuple(value for value in values if value is not None)
+    each = [choices(kind) for kind in _alternatives(schema)]
+    return tuple(value for values in each for value in values) if all(each) else ()
 
 
-def coerced(value: JsonValue, annotation: Any) -> JsonValue:
-    """The value as the annotated type."""
-    annotation = _given(annotation)
-    if annotation == HostName:
-        return host_name(value) if isinstance(value, str) else value
-    if get_origin(annotation) is Literal:
-        return _choice(value, get_args(annotation))
-    if get_origin(annotation) is tuple:
-        given = value if isinstance(value, list) else [value] if isinstance(value, str) else None
-        return value if given is None else [coerced(each, get_args(annotation)[0]) for each in given]
-    convert = {str: _text, int: _integer, float: _float, bool: _boolean}.get(_plain(annotation))
-    return convert(value) if convert else value
+def coerced(value: JsonValue, schema: Any) -> JsonValue:
+    """The value as the type that the schema describes."""
+    if allowed := choices(schema):
+        return _choice(value, allowed)
+    match _kinds(schema), _given(schema):
+        case ["string"], {"format": "hostname"}:
+            return host_name(value) if isinstance(value, str) else value
+        case ["array"], given:
+            entries = value if isinstance(value, list) else [value] if isinstance(value, str) else None
+            return value if entries is None else [coerced(each, given.get("items", True)) for each in entries]
+        case ["object"], {"properties": dict(members)} if isinstance(value, dict):
+            return {name: coerced(each, members.get(name, True)) for name, each in value.items()}
+        case [kind], _ if kind in _CONVERT:
+            return _CONVERT[kind](value)
+    return value
 
 
 def cleaned(text: str) -> str:
@@ -68,17 +82,28 @@ def host_name(text: str) -> str:
         return text
 
 
-def _given(annotation: Any) -> Any:
-    """The type without the None that stands for a value not given."""
-    if get_origin(annotation) in (Union, UnionType):
-        types = [each for each in get_args(annotation) if each is not NoneType]
-        return types[0] if len(types) == 1 else annotation
-    return annotation
+def _alternatives(schema: Mapping[str, Any]) -> list[Any]:
+    """What a value may be described by, without the null that stands for one that is not given."""
+    kinds = schema.get("anyOf", schema.get("oneOf", []))
+    return [kind for kind in kinds if kind != {"type": "null"}]
 
 
-def _plain(annotation: Any) -> Any:
-    """The type without what is said about it."""
-    return getattr(annotation, "__origin__", annotation)
+def _given(schema: Any) -> Mapping[str, Any]:
+    """The description of a value that is given: the only alternative beside null, where there is one."""
+    if not isinstance(schema, dict):
+        return {}
+    match _alternatives(schema):
+        case [dict(only)] if "type" not in schema:
+            return _given(only)
+    return schema
+
+
+def _kinds(schema: Any) -> list[str]:
+    """The types that a given value may have."""
+    given = _given(schema)
+    named = given.get("type", [])
+    types = [named] if isinstance(named, str) else [kind for kind in named if kind != "null"]
+    return types or [kind for each in _alternatives(given) for kind in _kinds(each)]
 
 
 def _text(value: JsonValue) -> JsonValue:
@@ -103,7 +128,23 @@ def _boolean(value: JsonValue) -> JsonValue:
     return _TRUTH.get(value.strip().casefold(), value) if isinstance(value, str) else value
 
 
-def _choice(value: JsonValue, allowed: tuple[Any, ...]) -> JsonValue:
-    said = value.strip().casefold() if isinstance(value, str) else value
-    same = [each for each in allowed if isinstance(each, str) and each.casefold() == said]
+def _choice(value: JsonValue, allowed: tuple[JsonValue, ...]) -> JsonValue:
+    """The only one of the values that is written like this."""
+    if not isinstance(value, str) or value in allowed:
+        return value
+    said = value.strip().casefold()
+    same = [each for each in allowed if written(each).casefold() == said]
     return same[0] if len(same) == 1 else value
+
+
+def written(value: JsonValue) -> str:
+    """A value as a person would write it."""
+    return value if isinstance(value, str) else dumps(value).decode()
+
+
+_CONVERT: Final[Mapping[str, Callable[[JsonValue], JsonValue]]] = {
+    "string": _text,
+    "integer": _integer,
+    "number": _float,
+    "boolean": _boolean,
+}

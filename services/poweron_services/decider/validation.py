@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from typing import Any, Final
 
-from pydantic import JsonValue, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import JsonValue
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps
@@ -14,11 +13,11 @@ from poweron_events.errors import Refused
 from poweron_events.event import Event
 from poweron_events.fold.state import Workflow
 from poweron_events.selection import ActionSelection, ParametersSchema, SchemaField
-from poweron_events.validation_messages import explain
-from poweron_services.decider.coercion import choices, coerced, field_type
+from poweron_services.decider.coercion import choices, cleaned, coerced, field_type, written
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
 MAX_ANSWER = 60_000  # bytes of the event that a model's answer becomes; the envelope needs some, too
+MAX_DESCRIBED: Final = 400  # characters of what an action's schema says of a parameter
 
 
 class NotAllowed(Refused):
@@ -107,7 +106,7 @@ def check_documents(references: Collection[str], spec: ActionSpec) -> None:
     Raises:
         NotAllowed: says what is missing.
     """
-    if not references and "documentList" in _required(spec):
+    if not references and "documentList" in spec.required:
         raise NotAllowed(
             f"{spec.name} works on documents; name them in requiredInputDocuments.", code="documents_missing"
         )
@@ -161,27 +160,25 @@ def _typed(field: SchemaField, own: Mapping[str, SchemaField]) -> SchemaField:
     return field.model_copy(update={"type": parameter.type, "description": described})
 
 
-@cache
 def _own_fields(spec: ActionSpec) -> Mapping[str, SchemaField]:
     """What stage 2 can be asked for, as the action has it."""
-    required, parameters = _required(spec), _by_wire_name(spec)
     return {
         name: SchemaField(
             name=name,
-            type=field_type(parameters[name]),
-            required=name in required,
-            description=f"one of {', '.join(allowed)}" if (allowed := choices(parameters[name])) else "",
+            type=field_type(spec.properties[name]),
+            required=name in spec.required,
+            description=_described(spec.properties[name]),
         )
         for name in spec.business_parameters
     }
 
 
-def _by_wire_name(spec: ActionSpec) -> dict[str, FieldInfo]:
-    return {field.alias or name: field for name, field in spec.parameters.model_fields.items()}
-
-
-def _required(spec: ActionSpec) -> frozenset[str]:
-    return frozenset(name for name, field in _by_wire_name(spec).items() if field.is_required())
+def _described(schema: Any) -> str:
+    """What the schema says of a parameter, on one line, and the values there are to choose from."""
+    said = schema.get("description") if isinstance(schema, dict) else None
+    meaning = " ".join(cleaned(said).split())[:MAX_DESCRIBED] if isinstance(said, str) else ""
+    allowed = f"one of {', '.join(map(written, values))}"[:MAX_DESCRIBED] if (values := choices(schema)) else ""
+    return "; ".join(filter(None, (meaning, allowed)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,24 +206,22 @@ def complete_parameters(
         fields: the fields that were asked for; others are dropped and noted.
         spec: the action.
         documents: the references of stage 1, which become `documentList`.
-        defaults: values for optional parameters that were not given.
+        defaults: values for optional parameters that were not given; one that does not fit is left out.
         overruled: given parameters that are dropped and noted, too, since the task does not ask for them.
 
     Raises:
         NotAllowed: a required parameter is missing, or a value does not fit.
     """
     asked = {field.name: field for field in fields if field.name in spec.business_parameters}
-    types = _by_wire_name(spec)
-    said = {name: coerced(value, types[name].annotation) for name, value in given.items() if name in asked}
+    said = {name: coerced(value, spec.properties[name]) for name, value in given.items() if name in asked}
     kept = {name: value for name, value in said.items() if not _is_blank(value)}
     if missing := [name for name, field in asked.items() if field.required and name not in kept]:
         raise NotAllowed(f"{', '.join(missing)} must be given for {spec.name}.", code="parameter_missing")
     kept = {name: value for name, value in kept.items() if name not in overruled}
-    filled = {name: value for name, value in defaults.items() if name in spec.business_parameters and name not in kept}
     references: dict[str, JsonValue] = {}
     if "documentList" in spec.parameter_names:
         references["documentList"] = list(documents)
-    parameters = _checked({**kept, **filled, **references}, spec)
+    parameters = _checked({**kept, **references}, spec, defaults)
     return Completed(
         parameters=parameters,
         defaulted=tuple(sorted(parameters.keys() - kept.keys() - references.keys())),
@@ -239,17 +234,11 @@ def _is_blank(value: JsonValue) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _checked(values: dict[str, JsonValue], spec: ActionSpec) -> dict[str, JsonValue]:
+def _checked(values: dict[str, JsonValue], spec: ActionSpec, defaults: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """The parameters as the action gets them; types are as they must be already (strict)."""
+    from poweron_services.decider.schema_check import Unfit, check_values  # noqa: PLC0415 - who only asks needs it not
+
     try:
-        model = spec.parameters.model_validate_json(dumps(values), strict=True)
-    except ValidationError as error:
-        raise NotAllowed(
-            f"The parameters do not fit {spec.name}: {explain(error)}.", code="parameter_invalid"
-        ) from error
-    except (TypeError, ValueError, RecursionError) as error:
-        raise NotAllowed(
-            f"The parameters of {spec.name} are no JSON that can be kept: {error}.", code="parameter_invalid"
-        ) from error
-    parameters: dict[str, JsonValue] = model.model_dump(mode="json", by_alias=True)
-    return parameters
+        return check_values(values, spec, defaults=defaults)
+    except Unfit as error:
+        raise NotAllowed(str(error), code="parameter_invalid") from error

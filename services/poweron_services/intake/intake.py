@@ -46,6 +46,7 @@ class Intake:
         content: ContentStore,
         instance: str,
         now_ms: Callable[[], int],
+        actions: Collection[str],
         default_language: str | None,
         max_open: int = MAX_OPEN,
         approve: Collection[str] = (),
@@ -59,6 +60,7 @@ class Intake:
             open_limit=OpenLimit(queries, max_open),
             content=content,
             now_ms=now_ms,
+            actions=actions,
             default_language=default_language,
             marks=approve,
         )

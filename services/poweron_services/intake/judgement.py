@@ -66,18 +66,18 @@ def target_of_invalid(invalid: InvalidRequest) -> str:
     return workflow_id(invalid.identity.source, invalid.identity.id)
 
 
-def check(request: Request) -> None:
-    """Refuse what no state of any workflow could make acceptable."""
+def check(request: Request, actions: Collection[str]) -> None:
+    """Refuse what no state of any workflow could make acceptable; `actions` are those that a mark can mean."""
     if not isinstance(request, RequestWorkflow) and not is_uuid(request.workflow_id):
         detail = f"There is no workflow {request.workflow_id!r}; an id is a UUID in lower case."
         raise Refusal("unknown_workflow", detail)
     if isinstance(request, Terms):
-        _check_marks(request)
+        _check_marks(request, actions)
 
 
-def _check_marks(request: Terms) -> None:
+def _check_marks(request: Terms, actions: Collection[str]) -> None:
     """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
-    for wrong in filter(None, map(meaningless, request.approve)):
+    for wrong in filter(None, (meaningless(pattern, actions) for pattern in request.approve)):
         raise Refusal("pattern_meaningless", f"The request cannot be used: approve: {wrong}")
 
 

@@ -45,6 +45,7 @@ class RequestJudge:
     open_limit: OpenLimit
     content: ContentStore
     now_ms: Callable[[], int]
+    actions: Collection[str]
     default_language: str | None
     marks: Collection[str]
 
@@ -57,7 +58,7 @@ class RequestJudge:
 
     async def _judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
         request, identity = received.request, received.identity
-        judgement.check(request)
+        judgement.check(request, self.actions)
         if isinstance(request, RequestWorkflow):
             return await self._open(workflow, identity, request)
         if isinstance(request, RequestRound):

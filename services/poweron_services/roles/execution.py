@@ -7,6 +7,7 @@ from functools import partial
 
 import structlog
 
+from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import PowerOnError, Refused
@@ -20,6 +21,7 @@ from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language
+from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
@@ -68,15 +70,23 @@ class Execution:
             duration_ms=(time.monotonic_ns() - began) // 1_000_000,
             model_calls=tuple(calls),
         )
-        return [result, _observed(workflow, result, done)] if self.observes else [result]
+        return [result, self._observed(workflow, result, done)] if self.observes else [result]
+
+    @property
+    def _specs(self) -> Mapping[str, ActionSpec]:
+        return {name: action.spec for name, action in self.actions.items()}
+
+    def _observed(self, workflow: Workflow, result: ActionCompleted, done: Done) -> ObservationRecorded:
+        documents = done.result.documents[:MAX_PREVIEWS]
+        texts = [text_of(document.mime_type, document.document_data) for document in documents]
+        return observe_build(change_step(workflow, completed=result), result, texts, self._specs)
 
     async def _outcome(self, workflow: Workflow, calls: list[ModelCall]) -> tuple[Outcome, Done]:
         """What the action came to; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
-        specs = {name: action.spec for name, action in self.actions.items()}
         try:
-            spec = check_action(selection.action, workflow, specs)
+            spec = check_action(selection.action, workflow, self._specs)
             if (why_not := self.approval.why_not(workflow)) is not None:
                 return "denied", failed(str(why_not), why_not.code)
             order = await self._order(workflow, calls)
@@ -126,7 +136,7 @@ class Execution:
             return called
 
         return Order(
-            parameters=self.actions[selection.action].spec.parameters.model_validate(parameters.parameters),
+            parameters=check_values(parameters.parameters, self.actions[selection.action].spec),
             documents=await self._documents(workflow, selection.required_input_documents),
             language=language(workflow),
             idempotency_key=idempotency_key(workflow.id, workflow.place),
@@ -146,8 +156,3 @@ class Execution:
                 )
                 for found in await retry_content(workflow.id, named)
             ]
-
-
-def _observed(workflow: Workflow, result: ActionCompleted, done: Done) -> ObservationRecorded:
-    texts = [text_of(document.mime_type, document.document_data) for document in done.result.documents[:MAX_PREVIEWS]]
-    return observe_build(change_step(workflow, completed=result), result, texts)

@@ -4,9 +4,9 @@ The observer does it for results that it reads back; an executor that plays the 
 so that result and observation are one append.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from poweron_events.catalog import CATALOG
+from poweron_events.catalog import ActionSpec
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.history import findings
@@ -33,7 +33,9 @@ def text_of(mime_type: str, data: bytes) -> str:
     return data.decode("utf-8", errors="replace") if mime_type.startswith(READABLE) else ""
 
 
-def observe_build(workflow: Workflow, completed: ActionCompleted, texts: Sequence[str]) -> ObservationRecorded:
+def observe_build(
+    workflow: Workflow, completed: ActionCompleted, texts: Sequence[str], catalog: Mapping[str, ActionSpec]
+) -> ObservationRecorded:
     """The observation of a completed action; `texts` are those of its first documents (L-04)."""
     plain = [" ".join(text.split()) for text in texts]
     previews = tuple(
@@ -69,7 +71,7 @@ def observe_build(workflow: Workflow, completed: ActionCompleted, texts: Sequenc
         attempt=completed.attempt,
         step=completed.step,
         observation=observation,
-        summary=summarize(workflow, observation, unread_in_short(completed)),
+        summary=summarize(workflow, observation, catalog, unread_in_short(completed)),
     )
 
 
@@ -91,7 +93,7 @@ def _left_out(text: str, limit: int) -> int:
     return len(text) - (limit - 1) if len(text) > limit else 0
 
 
-def summarize(workflow: Workflow, observation: Observation, lacks: str = "") -> str:
+def summarize(workflow: Workflow, observation: Observation, catalog: Mapping[str, ActionSpec], lacks: str = "") -> str:
     """What the step did, in at most 200 characters (H-02); `lacks` says what it could not read."""
     selection = workflow.step.selection
     action = selection.action if selection else "The action"
@@ -101,12 +103,11 @@ def summarize(workflow: Workflow, observation: Observation, lacks: str = "") -> 
     names = ", ".join(preview.name for preview in observation.previews)
     count = observation.documents_count
     made = f"{count} document{'s' if count != 1 else ''}{lacks}: {names}" if count else f"no documents{lacks}"
-    return _cut(f"{action} gave {made}{_answer(action, observation.previews)}", MAX_SUMMARY)
+    return _cut(f"{action} gave {made}{_answer(catalog.get(action), observation.previews)}", MAX_SUMMARY)
 
 
-def _answer(action: str, previews: Sequence[Preview]) -> str:
+def _answer(spec: ActionSpec | None, previews: Sequence[Preview]) -> str:
     """How an answer in words begins; what was read begins with its title and its sender, which say nothing."""
-    spec = CATALOG.get(action)
     if spec is None or not spec.answers or not previews or previews[0].mime not in PROSE:
         return ""
     return f" - {previews[0].snippet}" if previews[0].snippet else ""

@@ -1,8 +1,9 @@
 """The observer: the compact view of a result that the loop goes on with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow
@@ -16,13 +17,14 @@ class Observer:
     """Reads the beginning of the result's documents from the content store."""
 
     content: ContentStore
+    catalog: Mapping[str, ActionSpec]
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         completed = workflow.step.completed
         assert completed is not None
         shown = completed.documents[:MAX_PREVIEWS]
         texts = [await self._text(workflow.id, document) for document in shown]
-        return [observe_build(workflow, completed, texts)]
+        return [observe_build(workflow, completed, texts, self.catalog)]
 
     async def _text(self, workflow_id: str, document: DocumentRef) -> str:
         try:

@@ -3,13 +3,13 @@
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import structlog
 
 from poweron_services import wiring
-from poweron_services.actions.action import Action
+from poweron_services.actions.registry import OpenActions
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.signals import until_stopped
@@ -24,12 +24,12 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(until_stopped(work))
 
 
-async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, known: Mapping[str, Action]) -> None:
+async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, open_actions: OpenActions) -> None:
     """Play these roles with this model and these actions."""
     async with opened(settings, lambda _: None, patient=True) as connections:
         wiring.settle()
         log.info("serving", roles=",".join(roles))
-        await wiring.serve(connections, roles, model, known)
+        await wiring.serve(connections, roles, model, open_actions)
 
 
 def _end_with_the_parent() -> None:

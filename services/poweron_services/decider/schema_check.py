@@ -1,0 +1,137 @@
+"""Values checked against the JSON Schema of an action's parameters, and the schema itself.
+
+Both may come from strangers: nothing here reaches the network, and what a check may cost is bounded.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import orjson
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+from pydantic import JsonValue, StringConstraints, TypeAdapter
+from pydantic import ValidationError as PydanticError
+from pydantic_core import SchemaError as PatternError
+from referencing import Registry
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.codec import dumps
+from poweron_events.errors import Refused
+from poweron_events.json_schema import JsonSchema, UnusableSchema, count_values
+from poweron_events.validation_messages import MAX_PROBLEMS, MAX_REASON
+from poweron_services.decider.pattern_cost import pattern_cost
+from poweron_services.decider.schema_messages import problems
+
+NOTHING: Final[Mapping[str, JsonValue]] = {}
+MAX_COST: Final = 1_000_000  # values of the schema times values that are checked
+MAX_PATTERN_COST: Final = 2_000  # of all patterns of a schema: a second for the longest text
+
+
+class Unfit(Refused):
+    """The parameters do not fit the action; the sentence says where and why."""
+
+
+def check_description(spec: ActionSpec) -> None:
+    """Refuse a schema that is none, or by which no value can be checked within reasonable time.
+
+    Raises:
+        UnusableSchema: says what is wrong with it.
+    """
+    patterns = list(_patterns(spec.parameters))
+    if sum(map(pattern_cost, patterns)) > MAX_PATTERN_COST:
+        raise UnusableSchema(f"The patterns in the schema of {spec.name} take too long to check.")
+    try:
+        _check_schema(spec.parameters)
+        for pattern in patterns:
+            _matcher(pattern)
+    except (SchemaError, PatternError) as error:
+        why = getattr(error, "message", str(error)).partition("\n")[0][:200].rstrip(".")
+        raise UnusableSchema(f"The parameters of {spec.name} are described by no usable schema: {why}.") from error
+
+
+def _check_schema(schema: JsonSchema) -> None:
+    """Without what schemas say of formats: patterns of another dialect than Python's are no fault."""
+    for error in islice(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema), 1):
+        raise SchemaError.create_from(error)
+
+
+def check_values(
+    values: Mapping[str, JsonValue], spec: ActionSpec, *, defaults: Mapping[str, JsonValue] = NOTHING
+) -> dict[str, JsonValue]:
+    """The values with what is filled in, as they are when they have been written and read again.
+
+    Args:
+        values: the parameters that are given.
+        spec: the action.
+        defaults: what others are filled with before the schema's own defaults; one that does not fit is left out.
+
+    Raises:
+        Unfit: they do not fit the schema.
+    """
+    try:
+        completed: dict[str, JsonValue] = orjson.loads(dumps({**_filled(spec, values, defaults), **values}))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unfit(f"The parameters of {spec.name} are no JSON that can be kept: {error}.") from error
+    if count_values(completed) * count_values(dict(spec.parameters)) > MAX_COST:
+        raise Unfit(f"The parameters of {spec.name} have more values than can be checked.")
+    errors = _checker(spec.parameters).iter_errors(completed)
+    if found := list(islice((said for error in errors for said in problems(error)), MAX_PROBLEMS)):
+        raise Unfit(f"The parameters do not fit {spec.name}: {'; '.join(dict.fromkeys(found))[:MAX_REASON]}.")
+    return completed
+
+
+def _filled(
+    spec: ActionSpec, values: Mapping[str, JsonValue], defaults: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """What parameters that are not among the values are filled with."""
+    described = {name: schema for name, schema in spec.properties.items() if isinstance(schema, dict)}
+    own = {name: schema["default"] for name, schema in described.items() if "default" in schema}
+    return {
+        name: value
+        for name, value in (*own.items(), *defaults.items())
+        if name in spec.properties and name not in values and _checker(spec.properties[name]).is_valid(value)
+    }
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    """Every pattern of the schema; what only looks like one, in a default or an enum, counts too."""
+    if isinstance(schema, dict):
+        if isinstance(pattern := schema.get("pattern"), str):
+            yield pattern
+        inside: Iterable[Any] = schema.values()
+    else:
+        inside = schema if isinstance(schema, list) else ()
+    for each in inside:
+        yield from _patterns(each)
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> TypeAdapter[str]:
+    """In time that grows with the text alone, by an engine that never goes back."""
+    return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
+
+
+def _pattern(_: Validator, pattern: str, instance: Any, __: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str):
+        try:
+            _matcher(pattern).validate_python(instance)
+        except PydanticError:
+            yield ValidationError("the text does not match the pattern")
+
+
+def _unique_items(_: Validator, unique: bool, instance: Any, __: Any) -> Iterator[ValidationError]:
+    if unique and isinstance(instance, list) and len(set(map(dumps, instance))) < len(instance):
+        yield ValidationError("an entry comes twice")
+
+
+_Checker: Final[Any] = extend(  # type: ignore[no-untyped-call] # its stubs name no types
+    Draft202012Validator, {"pattern": _pattern, "uniqueItems": _unique_items}
+)
+
+
+def _checker(schema: JsonSchema | bool) -> Validator:
+    checker: Validator = _Checker(schema, registry=Registry())  # which knows of nothing and fetches nothing
+    return checker

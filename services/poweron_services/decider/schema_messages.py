@@ -1,0 +1,86 @@
+"""What is wrong with values that do not fit a JSON Schema, in the words that are used for all data from outside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from jsonschema import ValidationError
+
+from poweron_events.codec import dumps
+from poweron_events.validation_messages import named, worded
+
+MAX_CHOICES: Final = 20
+
+_LIMITS: Final[Mapping[str, tuple[str, str]]] = {
+    "minLength": ("string_too_short", "min_length"),
+    "maxLength": ("string_too_long", "max_length"),
+    "minItems": ("too_short", "min_length"),
+    "maxItems": ("too_long", "max_length"),
+    "minimum": ("greater_than_equal", "ge"),
+    "maximum": ("less_than_equal", "le"),
+}
+_TYPES: Final[Mapping[str, str]] = {
+    "string": "string_type",
+    "integer": "int_type",
+    "boolean": "bool_type",
+    "array": "list_type",
+    "object": "dict_type",
+}
+
+
+def problems(error: ValidationError) -> Iterator[str]:
+    """One sentence or several, each with the place and without the value."""
+    place, keyword = tuple(error.absolute_path), str(error.validator)
+    limit: Any = error.validator_value
+    match keyword:
+        case "anyOf" | "oneOf" if told := _of_the_only_kind(error):
+            for each in told:
+                yield from problems(each)
+        case "required" if isinstance(error.instance, dict):
+            yield from (_said((*place, name), "missing") for name in limit if name not in error.instance)
+        case "additionalProperties" if limit is False and isinstance(error.instance, dict):
+            known = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+            unknown = [name for name in error.instance if name not in known]
+            yield from (_said((*place, name[:100]), "extra_forbidden") for name in unknown)
+        case "type" if isinstance(error.schema, dict) and error.schema.keys() & {"enum", "const"}:
+            return  # which values there are says more
+        case "pattern":
+            yield f"{named(place)}: String should match pattern '{limit}'"
+        case _:
+            yield _plainly(place, keyword, limit)
+
+
+def _plainly(place: Sequence[int | str], keyword: str, limit: Any) -> str:
+    match keyword:
+        case "enum" | "const":
+            return _said(place, "literal_error", expected=_choice(limit if keyword == "enum" else [limit]))
+        case "type" if isinstance(limit, str) and limit in _TYPES:
+            return _said(place, _TYPES[limit])
+        case "type":
+            return f"{named(place)} must be {' or '.join(limit) if isinstance(limit, list) else f'a {limit}'}"
+        case _ if keyword in _LIMITS:
+            problem, name = _LIMITS[keyword]
+            return _said(place, problem, **{name: limit})
+        case "None":
+            return f"{named(place)} holds what must not be there"
+    return f"{named(place)} does not keep the rule {keyword!r} of its schema"
+
+
+def _of_the_only_kind(error: ValidationError) -> list[ValidationError]:
+    """What is wrong by the only alternative that is not null; nothing where there are several."""
+    alternatives: Any = error.validator_value
+    kinds = [number for number, kind in enumerate(alternatives) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return []
+    return [each for each in error.context or () if list(each.relative_schema_path)[:1] == kinds]
+
+
+def _said(place: Sequence[int | str], problem: str, **limits: Any) -> str:
+    return worded(place, problem, limits) or f"{named(place)} is wrong"
+
+
+def _choice(allowed: Sequence[Any]) -> str:
+    """`'a', 'b' or 'c'`."""
+    told = [f"'{each}'" if isinstance(each, str) else dumps(each).decode() for each in allowed if each is not None]
+    if len(told) > MAX_CHOICES:
+        told = [*told[:MAX_CHOICES], f"one of {len(told) - MAX_CHOICES} more"]
+    return " or ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)

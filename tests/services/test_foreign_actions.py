@@ -1,0 +1,179 @@
+"""Two sets of actions in one process; one holds an action that somebody else's server describes."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from doubles import Counting, World, our_actions, script
+from modes import MODES
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.event import DocumentRef
+from poweron_events.execution import ActionCompleted, ActionResult, ActionStarted, ApprovalRequested
+from poweron_events.observation import ObservationRecorded
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.request import workflow_id
+from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_services.actions.action import Done, Order, document
+from poweron_services.decider.approval import Approval
+from poweron_services.models.prompts import ActionsPrompt, ParametersPrompt, PlanningPrompt, SelectionPrompt
+
+pytestmark = pytest.mark.usefixtures("logged")
+
+ID = workflow_id("/tests", "1")
+NAME = "my-server.do_something-else"
+TICKETS = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {
+        "subject": {"type": "string", "description": "What the ticket is about"},
+        "how-many": {"anyOf": [{"$ref": "#/definitions/Count"}, {"type": "null"}], "default": None},
+        "urgency": {"enum": ["low", "HIGH"], "default": "low"},
+        "documentList": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["subject"],
+    "additionalProperties": False,
+    "definitions": {"Count": {"type": "integer", "minimum": 1}},
+}
+WEATHER = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+
+
+@dataclass
+class Foreign:
+    """An action of a server that describes it itself; it keeps what it was given."""
+
+    schema: Mapping[str, Any]
+    given: list[Order] = field(default_factory=list)
+
+    @property
+    def spec(self) -> ActionSpec:
+        return ActionSpec(NAME, self.schema, "at_most_once", 60_000)
+
+    async def __call__(self, order: Order) -> Done:
+        self.given.append(order)
+        return Done(ActionResult(success=True, documents=(document("done.md", "It is done.", "text/markdown"),)))
+
+
+def says(parameters: dict[str, Any], *references: str) -> dict[type, list[Any]]:
+    """A script in which the foreign action is chosen, in either mode."""
+    chosen = {"action": NAME, "actionObjective": "Do it", "requiredInputDocuments": list(references)}
+    fields = [{"name": name, "type": "object"} for name in parameters if name != "colour"]
+    return script(
+        selection=[{**chosen, "parametersSchema": {"fields": fields}}],
+        actions=[{"actions": [{**chosen, "parameters": parameters}]}],
+        parameters=[{"schema": "parameters_v1", "parameters": parameters}],
+    )
+
+
+async def run(world: World, mode: str, **asked: Any) -> list[Any]:
+    source = DocumentRef(
+        document_id="d1",
+        document_name="a.txt",
+        mime_type="text/plain",
+        size=4,
+        content=await world.content.put(ID, b"what"),
+    )
+    async with world.process():
+        await world.ask(documents=(source,), workflow_mode=mode, **asked)
+        await world.ended(ID)
+    return world.accepted(ID)
+
+
+def only(kind: type, events: list[Any]) -> Any:
+    (found,) = (event for event in events if isinstance(event, kind))
+    return found
+
+
+@pytest.mark.req("C-08")
+@pytest.mark.req("A-02")
+@pytest.mark.parametrize("mode", MODES)
+async def test_two_sets_of_actions_in_one_process_know_nothing_of_one_another(mode: str) -> None:
+    tickets, weather = Foreign(TICKETS), Foreign(WEATHER)
+    asked = says({"subject": 2026, "how-many": "3", "urgency": "high", "colour": "red"}, "docItem:d1:a.txt")
+    one = World([*await our_actions(), tickets], asked)
+    two = World([weather, Counting("test.pure")], says({"place": "Bern"}))
+    first, second = await asyncio.gather(run(one, mode), run(two, mode))
+
+    assert [order.parameters for order in tickets.given] == [
+        {"subject": "2026", "how-many": 3, "urgency": "HIGH", "documentList": ["docItem:d1:a.txt"]}
+    ]
+    assert [given.data for given in tickets.given[0].documents] == [b"what"]
+    assert [order.parameters for order in weather.given] == [{"place": "Bern"}]
+    assert only(ParametersSet, first).dropped == ("colour",)
+    for events in (first, second):
+        assert only(ActionSelected, events).action == only(ActionStarted, events).action == NAME
+        assert only(ActionStarted, events).effect_class == "at_most_once"
+        completed = only(ActionCompleted, events)
+        assert (completed.outcome, completed.result_label) == ("done", "round1_task1_action1_do_something_else")
+        assert only(ObservationRecorded, events).summary == f"{NAME} gave 1 document: done.md"
+
+    shown = {
+        world: {type(prompt): prompt.render(fence="F").data for prompt in world.model.asked} for world in (one, two)
+    }
+    choosing = SelectionPrompt if mode == "React" else ActionsPrompt
+    for stage in (PlanningPrompt, choosing):
+        assert f"{NAME}(subject,how-many,urgency,documentList)" in shown[one][stage]
+        assert "document.extract(documentList,aiPrompt)" in shown[one][stage]
+        assert f"{NAME}(place)" in shown[two][stage]
+        assert "document.extract(" not in shown[two][stage]
+    if mode == "React":
+        assert (
+            "- [string] subject: What the ticket is about\n- [number] how-many\n- [enum] urgency: one of low, HIGH\n"
+        ) in shown[one][ParametersPrompt]
+
+
+@pytest.mark.req("D-04")
+@pytest.mark.req("P-04")
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"how-many": 1}, f"subject must be given for {NAME}."),
+        ({"subject": "x", "how-many": 0}, f"The parameters do not fit {NAME}: how-many must be at least 1."),
+        ({"subject": "x", "urgency": "never"}, f"The parameters do not fit {NAME}: urgency must be 'low' or 'HIGH'."),
+    ],
+)
+async def test_what_does_not_fit_a_foreign_schema_is_rejected_and_nothing_runs(given: Any, why: str) -> None:
+    tickets = Foreign(TICKETS)
+    events = await run(World([tickets], says(given)), "React", max_retries=0)
+    rejected = [event.reason for event in events if isinstance(event, ParametersRejected)]
+    assert rejected == [why, why]
+    assert tickets.given == []
+
+
+@pytest.mark.req("X-01")
+@pytest.mark.parametrize("denied", [NAME, "my-server", "my-server.*"])
+async def test_a_foreign_action_can_be_denied_by_its_name_or_its_method(denied: str) -> None:
+    tickets = Foreign(TICKETS)
+    world = World([tickets, Counting("my.pure")], says({"subject": "x"}))
+    events = await run(world, "React", denied_methods=(denied,), max_retries=0)
+    assert any(isinstance(event, SelectionRejected) for event in events)
+    assert tickets.given == []
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize("marked", [NAME, "my-server", "my-server.*", "*"])
+async def test_a_foreign_action_can_wait_for_a_person(marked: str) -> None:
+    tickets = Foreign(TICKETS)
+    world = World([tickets], says({"subject": "x"}))
+    async with world.process(approval=Approval(frozenset({marked}))):
+        await world.ask()
+        await world.until(ID, lambda workflow: workflow.phase == "approve")
+    assert only(ApprovalRequested, world.accepted(ID)).action == NAME
+    assert tickets.given == []
+
+
+async def test_recorded_parameters_that_the_server_no_longer_takes_are_a_failure_with_a_sentence() -> None:
+    tickets = Foreign(TICKETS)
+    world = World([tickets], says({"subject": "x"}))
+    async with world.process(frozenset({"planner", "selector", "parameterizer"})):
+        await world.ask()
+        await world.until(ID, lambda workflow: workflow.phase == "ready")
+    tickets.schema = {"properties": {"subject": {"type": "integer"}}}
+    async with world.process():
+        await world.ended(ID)
+    completed = next(event for event in world.accepted(ID) if isinstance(event, ActionCompleted))
+    assert completed.outcome == "failed"
+    assert completed.error == f"The parameters do not fit {NAME}: subject must be a whole number."
+    assert tickets.given == []

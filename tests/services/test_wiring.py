@@ -1,0 +1,120 @@
+"""What actions opened is closed in the end."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from doubles import RESOURCES, Counting
+
+from poweron_events.content import ContentStore
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.log.memory import MemoryLog
+from poweron_services.actions.action import Action, Resources
+from poweron_services.actions.registry import by_name
+from poweron_services.config import Settings
+from poweron_services.models.scripted import ScriptedModel
+from poweron_services.wiring import ROLES, Connections, serve
+
+
+class SilentPool:
+    """Its connections stand, and nothing ever comes over them."""
+
+    @asynccontextmanager
+    async def acquire(self, **_: Any) -> AsyncGenerator[Any, None]:
+        await asyncio.Event().wait()
+        yield
+
+
+class Rooms:
+    """Two actions that each open something, and what came of it."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.opened = asyncio.Event()
+
+    @asynccontextmanager
+    async def room(self, name: str) -> AsyncGenerator[Action, None]:
+        self.told.append(f"{name} is opened")
+        try:
+            yield Counting(name)
+        finally:
+            await asyncio.sleep(0)  # who closes may have to wait
+            self.told.append(f"{name} is closed")
+
+    @asynccontextmanager
+    async def __call__(self, given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
+        assert given == RESOURCES
+        async with self.room("a.b") as one, self.room("my-server.do_it") as two:
+            self.opened.set()
+            yield by_name(one, two)
+
+
+OPENED_AND_CLOSED = ["a.b is opened", "my-server.do_it is opened", "my-server.do_it is closed", "a.b is closed"]
+
+
+def connections(pool: Any, log: Any = None, **settings: Any) -> Connections:
+    return Connections(Settings(**settings), log or MemoryLog(), pool, ContentStore.at("memory:///"))
+
+
+class BrokenLog(MemoryLog):
+    def follow(self, topic: str, group: str) -> Any:
+        raise ValueError("out of order")
+
+
+@pytest.mark.parametrize("role", sorted({*ROLES} - {"projector"}))
+async def test_what_actions_opened_is_closed_when_serving_is_cancelled(role: str) -> None:
+    rooms = Rooms()
+    served = asyncio.create_task(serve(connections(SilentPool()), {role}, ScriptedModel({}), rooms))
+    await rooms.opened.wait()
+    await asyncio.sleep(0)
+    assert rooms.told == OPENED_AND_CLOSED[:2]
+    served.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await served
+    assert rooms.told == OPENED_AND_CLOSED
+
+
+async def test_what_actions_opened_is_closed_when_serving_fails() -> None:
+    rooms = Rooms()
+    with pytest.raises(ExceptionGroup) as raised:
+        await serve(connections(SilentPool(), BrokenLog()), {"executor"}, ScriptedModel({}), rooms)
+    assert raised.group_contains(ValueError, match="out of order")
+    assert rooms.told == OPENED_AND_CLOSED
+
+
+async def test_what_actions_opened_is_closed_when_one_of_them_cannot_be_opened() -> None:
+    rooms = Rooms()
+
+    @asynccontextmanager
+    async def with_another(given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
+        async with rooms(given) as known:
+            raise Unavailable(f"beside {len(known)} actions, one cannot be reached")
+            yield
+
+    with pytest.raises(Unavailable, match="beside 2 actions"):
+        await serve(connections(SilentPool()), {"executor"}, ScriptedModel({}), with_another)
+    assert rooms.told == OPENED_AND_CLOSED
+
+
+@pytest.mark.req("E-08")
+async def test_a_mark_that_means_no_action_that_there_is_ends_serving_with_a_sentence() -> None:
+    rooms = Rooms()
+    with pytest.raises(Refused, match=r"^POWERON_APPROVE: 'my-server\.do_that' means no action; there are a\.b, ai\."):
+        await serve(connections(SilentPool(), approve="my-server.do_that"), {"intake"}, ScriptedModel({}), rooms)
+    assert rooms.told == OPENED_AND_CLOSED
+
+
+async def test_who_only_projects_opens_no_actions() -> None:
+    rooms = Rooms()
+    served = asyncio.create_task(serve(connections(SilentPool()), {"projector"}, ScriptedModel({}), rooms))
+    await asyncio.sleep(0.01)
+    served.cancel()
+    await asyncio.wait({served})
+    assert rooms.told == []
+
+
+def test_no_two_actions_have_the_same_name() -> None:
+    with pytest.raises(Refused, match=r"two actions of the name 'a\.b'"):
+        by_name(Counting("a.b"), Counting("a.b"))

@@ -37,7 +37,7 @@ class Clumsy(Honest):
         if isinstance(prompt, ReviewPrompt) and prompt.retries_left == 1:
             return {"status": "retry", "reason": "The page was not read.", "improvements": ["Read it again."]}
         first = sum(asked.stage == prompt.stage for asked in self.asked) == 1
-        return "Certainly!" if first and prompt.stage in ("select", "parameters") else super().said(prompt)
+        return "Certainly!" if first and prompt.stage in ("select", "parameterize") else super().said(prompt)
 
 
 @dataclass

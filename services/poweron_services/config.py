@@ -3,10 +3,10 @@
 import os
 import re
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -28,7 +28,7 @@ def default_home() -> Path:
 
 Provider = Literal["openai", "anthropic", "mistral", "azure", "ollama"]
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
-MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameters", "refine", "review", "process", "message")
+MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
 MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
 
@@ -84,11 +84,13 @@ class Settings(BaseSettings):
     """In place of `model` for this stage; so are the following."""
     model_plan_actions: str | None = None
     model_select: str | None = None
-    model_parameters: str | None = None
+    model_parameterize: str | None = None
     model_refine: str | None = None
     model_review: str | None = None
     model_process: str | None = None
     model_message: str | None = None
+    model_parameters: str | None = None
+    """The old name of `model_parameterize`, for this release only."""
     model_output: Literal["native", "tool", "prompted"] | None = None
     """How a model is told the form of its answer; unset: as is known to work best for it."""
     model_timeout: float = Field(default=120, gt=0, le=3_600)
@@ -111,6 +113,13 @@ class Settings(BaseSettings):
     """Which actions wait for a person's approval, with commas between: `web.*`, `ai.process`, or `*` for all."""
     approval_expires: str = "7d"
     """How long an approval is waited for: a whole number of `s`, `m`, `h` or `d`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_old_names(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("model_parameters"):
+            return {"model_parameterize": given["model_parameters"], **given}
+        return given
 
     @field_validator("approve")
     @classmethod
@@ -155,6 +164,13 @@ class Settings(BaseSettings):
         if not (name.isprintable() and len(name) <= MAX_MODEL_NAME):
             raise ValueError(f"the name of a model must be printable and at most {MAX_MODEL_NAME} characters long")
         return model
+
+    @property
+    def deprecated(self) -> str | None:
+        """That a setting has a new name, as a sentence; None where none is given by its old one."""
+        if self.model_parameters is None:
+            return None
+        return "POWERON_MODEL_PARAMETERS is now called POWERON_MODEL_PARAMETERIZE; the next release takes that only."
 
     @property
     def models(self) -> dict[str, str]:

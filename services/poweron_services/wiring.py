@@ -27,7 +27,7 @@ from poweron_services.decider.approval import Approval
 from poweron_services.intake.intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
-from poweron_services.models.prompts import Stage
+from poweron_services.models.prompts import PromptStage
 from poweron_services.models.staged import StagedModel
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
@@ -77,7 +77,7 @@ def build_model(settings: Settings, opened: AsyncExitStack | None = None) -> Cha
     built = {name: _built(name, settings, opened) for name in dict.fromkeys(settings.models.values())}
     if len(built) == 1:
         return next(iter(built.values()))
-    return StagedModel({stage: built[settings.models[stage]] for stage in get_args(Stage)})
+    return StagedModel({stage: built[settings.models[stage]] for stage in get_args(PromptStage)})
 
 
 def _built(name: str, settings: Settings, opened: AsyncExitStack | None) -> ChatModel:

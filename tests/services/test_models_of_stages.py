@@ -73,15 +73,17 @@ def test_with_the_built_in_model_no_client_library_is_imported() -> None:
     assert ended.stdout == "[]\n"
 
 
-async def test_one_stage_may_have_a_model_of_its_own(tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize("setting", ["POWERON_MODEL_PARAMETERIZE", "POWERON_MODEL_PARAMETERS"])
+async def test_one_stage_may_have_a_model_of_its_own_also_under_its_old_name(setting, tmp_path, monkeypatch) -> None:
     path = tmp_path / "script.json"
     path.write_bytes(orjson.dumps({kind.__name__: lines for kind, lines in script().items()}))
-    monkeypatch.setenv("POWERON_MODEL_PARAMETERS", f"scripted:{path}")
+    monkeypatch.setenv(setting, f"scripted:{path}")
     async with open_model(Settings()) as model:
         assert isinstance(model, StagedModel)
-        assert {stage for stage, each in model.models.items() if isinstance(each, ScriptedModel)} == {"parameters"}
+        assert {stage for stage, each in model.models.items() if isinstance(each, ScriptedModel)} == {"parameterize"}
         assert len({id(each) for each in model.models.values() if isinstance(each, BuiltinModel)}) == 1
         assert (await model.complete(parameters())).provider == "scripted"
+    assert (Settings().deprecated is None) is (setting == "POWERON_MODEL_PARAMETERIZE")
 
 
 @pytest.mark.parametrize(

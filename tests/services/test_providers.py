@@ -16,7 +16,7 @@ from poweron_events.errors import Refused
 from poweron_services.config import MODEL_STAGES, Provider, ProviderSettings, Settings
 from poweron_services.models import prompts
 from poweron_services.models.answers import PlanningAnswer, parse
-from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, ProcessPrompt, Prompt, Stage
+from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, ProcessPrompt, Prompt, PromptStage
 from poweron_services.models.providers.provider_model import ANSWERS, ProviderModel
 from poweron_services.roles.planner import TEMPLATE
 from poweron_services.roles.reviewer import MESSAGE_TEMPLATE
@@ -157,7 +157,7 @@ def test_every_prompt_has_a_form_of_answer_or_is_answered_with_text() -> None:
 
 
 def test_every_stage_may_have_a_model_of_its_own() -> None:
-    assert get_args(Stage) == MODEL_STAGES
+    assert get_args(PromptStage) == MODEL_STAGES
 
 
 def test_only_the_client_of_the_provider_that_is_named_is_imported() -> None:

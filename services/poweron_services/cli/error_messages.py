@@ -73,6 +73,8 @@ def settled(*watching: Processor) -> Settings:
         watching: shown every line, to tell a person what must not wait for the file.
     """
     settings = Settings()
+    if settings.deprecated is not None:
+        tell(settings.deprecated, style="yellow")
     telemetry.configure("warning", telemetry.LogFile(settings.home / LOG), *watching)
     return settings
 

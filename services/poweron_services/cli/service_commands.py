@@ -27,6 +27,8 @@ def serve(roles: Sequence[str]) -> None:
     """Play roles until SIGTERM or Ctrl-C."""
     settings = Settings()
     telemetry.configure(settings.log_level)
+    if settings.deprecated is not None:
+        log.warning("setting_deprecated", advice=settings.deprecated)
     asyncio.run(until_stopped(_serve(settings, roles or wiring.ROLES)))
 
 

@@ -19,7 +19,7 @@ from poweron_services import telemetry
 from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
-from poweron_services.models.prompts import Prompt, Stage
+from poweron_services.models.prompts import Prompt, PromptStage
 from poweron_services.models.time_limit import lose
 
 log = structlog.get_logger()
@@ -95,7 +95,7 @@ class Caller:
         )
 
     async def _kept(
-        self, workflow_id: str, stage: Stage, texts: Sequence[bytes], call: Callable[..., ModelCall]
+        self, workflow_id: str, stage: PromptStage, texts: Sequence[bytes], call: Callable[..., ModelCall]
     ) -> ModelCall:
         """The call with what prompt and answer were kept as.
 

@@ -28,8 +28,11 @@ from poweron_services.models.template_filters import FILTERS
 DATA_LINE = "=== data ===\n"
 MOST_HALVED = 4  # times that the budgets of history and indexes are halved for a model that takes little
 OutputFormat = Literal["markdown", "json", "csv"]
-Stage = Literal["plan", "plan_actions", "select", "parameters", "refine", "review", "process", "message"]
-"""What a model is asked for; each may have a model of its own."""
+PromptStage = Literal["plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message"]
+"""What a model is asked for: the stages of a workflow that ask one, actions (`process`) and the final message.
+
+Each may have a model of its own.
+"""
 
 _ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
@@ -89,7 +92,7 @@ class Prompt:
     a delimiter of its own: what a model has seen and repeats cannot end a block of its next prompt.
     """
 
-    stage: ClassVar[Stage]
+    stage: ClassVar[PromptStage]
     if_too_long: ClassVar[str] = "Nothing more can be left out of it."
     """What is said where the prompt is too long and cannot be cut."""
     template: Template
@@ -149,7 +152,7 @@ class CatalogLine:
 class PlanningPrompt(Prompt):
     """Cut a request into tasks. Answer: `PlanningAnswer`."""
 
-    stage: ClassVar[Stage] = "plan"
+    stage: ClassVar[PromptStage] = "plan"
     user_prompt: str
     language: str | None
     documents: tuple[DocumentLine, ...]
@@ -183,7 +186,7 @@ class TaskPrompt(Prompt):
 class ActionsPrompt(TaskPrompt):
     """List all actions of a task at once (A-01; deprecated, for mode Actionplan only). Answer: `ActionsAnswer`."""
 
-    stage: ClassVar[Stage] = "plan_actions"
+    stage: ClassVar[PromptStage] = "plan_actions"
     max_steps: int  # at most so many actions
     place: str  # round{r}_task{t}: what the labels of the results begin with
     first_action: int  # the number that the first action of the plan has in its label
@@ -193,7 +196,7 @@ class ActionsPrompt(TaskPrompt):
 class SelectionPrompt(TaskPrompt):
     """Stage 1: select one action, without parameters (P-01). Answer: `SelectionAnswer`."""
 
-    stage: ClassVar[Stage] = "select"
+    stage: ClassVar[PromptStage] = "select"
     hint: str | None
     steps_left: int
 
@@ -202,7 +205,7 @@ class SelectionPrompt(TaskPrompt):
 class ParametersPrompt(Prompt):
     """Stage 2: business parameters only, nothing else is shown (P-03). Answer: `ParametersAnswer`."""
 
-    stage: ClassVar[Stage] = "parameters"
+    stage: ClassVar[PromptStage] = "parameterize"
     action_objective: str
     selected_action: str
     parameters_context: str
@@ -214,7 +217,7 @@ class ParametersPrompt(Prompt):
 class RefinementPrompt(Prompt):
     """Continue or stop (P-06). Answer: `RefinementAnswer`."""
 
-    stage: ClassVar[Stage] = "refine"
+    stage: ClassVar[PromptStage] = "refine"
     objective: str
     progress: tuple[CriterionProgress, ...]
     selected_action: str
@@ -228,7 +231,7 @@ class RefinementPrompt(Prompt):
 class ReviewPrompt(Prompt):
     """Judge a task against its criteria (L-07). Answer: `ReviewAnswer`."""
 
-    stage: ClassVar[Stage] = "review"
+    stage: ClassVar[PromptStage] = "review"
     objective: str
     progress: tuple[CriterionProgress, ...]
     history: tuple[ChatMessage, ...]  # the steps of this task, newest first
@@ -252,7 +255,7 @@ class SourceText:
 class ProcessPrompt(Prompt):
     """Answer a question from texts, or write from them (C-04). Answer: text in the asked format."""
 
-    stage: ClassVar[Stage] = "process"
+    stage: ClassVar[PromptStage] = "process"
     if_too_long: ClassVar[str] = "Hand over fewer or shorter documents, or use a model that takes more."
     ai_prompt: str
     custom_instructions: str
@@ -275,7 +278,7 @@ class TaskResult:
 class MessagePrompt(Prompt):
     """The final message to the user (L-08). Answer: a short text in markdown."""
 
-    stage: ClassVar[Stage] = "message"
+    stage: ClassVar[PromptStage] = "message"
     user_prompt: str
     language: str | None
     results: tuple[TaskResult, ...]

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
-Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=64)]
+Code = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """A code on the wire: lower-case words joined by underscores."""
 
 BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget", "retry_budget"]

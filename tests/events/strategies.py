@@ -74,14 +74,14 @@ def _plain(annotation: Any, metadata: list[Any]) -> st.SearchStrategy[Any]:
 
 
 def _texts(metadata: list[Any]) -> st.SearchStrategy[str]:
-    least, most = _lengths(metadata, TEXT)
+    least, most = _lengths(metadata, 100)
     patterns = [each.pattern for each in metadata if getattr(each, "pattern", None)]
     if not patterns:
-        return st.text(min_size=least, max_size=most)
+        return st.text(min_size=least, max_size=max(least, min(most, TEXT)))
     (pattern,) = patterns
     if pattern == r"\S":
         return st.text(max_size=TEXT).map(lambda text: f"{text}?")
-    return st.from_regex(pattern, fullmatch=True).filter(lambda text: least <= len(text) <= 100)
+    return st.from_regex(pattern, fullmatch=True).filter(lambda text: least <= len(text) <= most)
 
 
 def _lengths(metadata: list[Any], most: int) -> tuple[int, int]:

@@ -87,7 +87,7 @@ FREE = {
     "poweron.request.refused.v1": {"detail"},
     "poweron.document.erased.v1": {"reason", "legalBasis"},
     "poweron.action.selected.v1": {"actionObjective", "parametersContext"},
-    "poweron.selection.rejected.v1": {"reason"},
+    "poweron.selection.rejected.v1": {"reason", "detail"},
     "poweron.observation.recorded.v1": {"summary"},
     "poweron.refinement.decided.v1": {"reason"},
     "poweron.task.reviewed.v1": {"reason"},

@@ -111,13 +111,13 @@ def test_a_round_ends_only_as_it_came_to_end(end: WorkflowEvent) -> None:
 
 @pytest.mark.req("L-02")
 def test_a_refused_selection_is_tried_once_more_and_shows_why() -> None:
-    given(*PLANNED).when(AT.selection_rejected()).then(phase="select", try_=2, refusals=("No such action.",))
+    given(*PLANNED).when(AT.selection_rejected()).then(phase="select", try_=2, rejected=(AT.selection_rejected(),))
 
 
 @pytest.mark.req("L-02")
 def test_a_second_refusal_sends_the_task_to_review() -> None:
     story = given(*PLANNED, AT.selection_rejected()).when(AT.selection_rejected(2))
-    story.then(phase="review", turn="reviewer", refused="No such action.")
+    story.then(phase="review", turn="reviewer", refused=AT.selection_rejected(2))
 
 
 @pytest.mark.req("L-02")
@@ -128,13 +128,13 @@ def test_a_refusal_with_another_try_than_the_one_awaited_has_no_effect() -> None
 
 @pytest.mark.req("L-02")
 def test_a_good_selection_forgets_the_refusals_of_the_bad_one() -> None:
-    given(*PLANNED, AT.selection_rejected()).when(AT.selected()).then(try_=1, refusals=())
+    given(*PLANNED, AT.selection_rejected()).when(AT.selected()).then(try_=1, rejected=())
 
 
 @pytest.mark.req("P-04")
 def test_refused_parameters_are_tried_once_more_and_then_reviewed() -> None:
     story = given(*SELECTED).when(AT.parameters_rejected()).then(phase="parameterize", try_=2)
-    story.when(AT.parameters_rejected(2)).then(phase="review", refused="A field is missing.")
+    story.when(AT.parameters_rejected(2)).then(phase="review", refused=AT.parameters_rejected(2))
 
 
 @pytest.mark.req("L-07")

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from builders import At, document, planned, requested, reviewed, step
 from poweron_events.codec import dumps
-from poweron_events.event import Model
+from poweron_events.event import UnreadDocument, Model
 from poweron_events.execution import ActionDocument, ActionResult
 from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation, Omitted, Preview
@@ -49,6 +49,7 @@ def test_parameters_are_values_by_name() -> None:
 # --- observations ------------------------------------------------------------------------------------------
 
 SEEN: dict[str, Any] = {"success": True, "result_label": "label", "documents_count": 1}
+UNREAD = UnreadDocument(document_name="b.pdf", code="document_damaged", reason="'b.pdf' is damaged.")
 PREVIEW: dict[str, Any] = {"name": "a.md", "mime": "text/markdown", "snippet": ""}
 
 
@@ -60,6 +61,7 @@ def test_an_observation_has_the_names_that_upstream_reads() -> None:
         result_label="round1_task1_action1_search",
         documents_count=6,
         previews=(Preview(**{**PREVIEW, "snippet": "The total"}, **known),),
+        unread=(UNREAD,),
         notes=("One was empty.",),
         links=("https://a.example/",),
         truncated=True,
@@ -80,6 +82,8 @@ def test_an_observation_has_the_names_that_upstream_reads() -> None:
                 "entities": ["e"],
             }
         ],
+        "code": None,
+        "unread": [{"documentName": "b.pdf", "code": "document_damaged", "reason": "'b.pdf' is damaged."}],
         "notes": ["One was empty."],
         "links": ["https://a.example/"],
         "truncated": True,
@@ -155,6 +159,8 @@ def test_a_message_has_the_names_that_dashboards_read() -> None:
         "summary": "Found.",
         "documentsLabel": "round1_request",
         "findings": ["f"],
+        "unread": [],
+        "unreadLeftOut": 0,
         "learnings": ["l"],
     }
 

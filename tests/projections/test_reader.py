@@ -74,6 +74,8 @@ async def test_a_step_is_one_message_with_its_summary_documents_findings_and_lea
         "summary": "Read one document.",
         "documentsLabel": "round1_task1_action1_extract",
         "findings": ["The total is 42."],
+        "unread": [],
+        "unreadLeftOut": 0,
         "learnings": ["It is a PDF."],
     }
 

@@ -22,7 +22,6 @@ from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.actions.registry import only
 from poweron_services.cli.service_commands import _until_stopped
-from poweron_services.client.ask import opened
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
@@ -35,6 +34,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.roles import executor
+from poweron_services.standalone import opened
 from poweron_services.wiring import serve
 
 CRITERION = "The effect was had."

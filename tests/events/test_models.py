@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from builders import At, document, planned, requested, reviewed, step
 from poweron_events.codec import dumps
-from poweron_events.event import UnreadDocument, Model
+from poweron_events.event import Model, UnreadDocument
 from poweron_events.execution import ActionDocument, ActionResult
 from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation, Omitted, Preview

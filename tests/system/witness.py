@@ -20,11 +20,7 @@ from poweron_events.event import Model
 from poweron_events.execution import ActionResult, EffectClass
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order, document
-<<<<<<< HEAD
 from poweron_services.actions.registry import only
-=======
-from poweron_services.cli.service_commands import _until_stopped
->>>>>>> structure
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
@@ -37,10 +33,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.roles import content_retry
-<<<<<<< HEAD
 from poweron_services.signals import until_stopped
-=======
->>>>>>> structure
 from poweron_services.standalone import opened
 from poweron_services.wiring import serve
 

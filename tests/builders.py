@@ -169,8 +169,8 @@ class At:
     def rejected(self, stage: str, try_: int = 1) -> AnswerRejected:
         return AnswerRejected(**self.place, stage=stage, try_=try_, reason="The answer is no JSON.", model_call=CALL)
 
-    def failed(self, stage: str, error: str = "The model does not answer.") -> StageFailed:
-        return StageFailed(**self.place, stage=stage, error=error, tries=3)
+    def failed(self, stage: str, error: str = "The model does not answer.", code: str | None = None) -> StageFailed:
+        return StageFailed(**self.place, stage=stage, error=error, code=code, tries=3)
 
     def reviewed(self, **fields: Any) -> TaskReviewed:
         return TaskReviewed(**self.task_place, **{"status": "success", "reason": "", "model_call": CALL, **fields})

@@ -69,8 +69,8 @@ class Honest:
                     "classification": "success",
                     "criteriaProgress": [{"criterion": CRITERION, "met": done, "progress": 1000 if done else 300}],
                 }
-            case ReviewPrompt(stopped_because=why):
-                done = why in ("So be it.", "All planned actions are done.")
+            case ReviewPrompt(stopped_because=why, stop_code=code):
+                done = code in ("criteria_met", "no_improvement", "plan_done")
                 return {"status": "success" if done else "failed", "reason": "It is found." if done else why}
             case _:
                 return "It opens on the third of May."

@@ -59,7 +59,8 @@ async def test_a_document_that_cannot_be_read_is_noted_and_the_other_is_extracte
     assert result.result.success
     assert list(texts(result)) == ["letter.txt.md"]
     assert texts(result)["letter.txt.md"].strip()
-    assert any("'broken.pdf'" in note for note in result.notes)
+    assert [(each.document_name, each.code) for each in result.unread] == [("broken.pdf", "document_damaged")]
+    assert result.unread[0].reason.startswith("'broken.pdf' looks like a PDF document but is damaged")
 
 
 @pytest.mark.req("C-05")
@@ -71,11 +72,15 @@ async def test_where_nothing_can_be_read_the_reasons_are_said() -> None:
 
 @pytest.mark.req("L-10")
 @pytest.mark.parametrize("action", ["document.extract", "document.generateReport", "ai.process"])
-async def test_every_document_that_cannot_be_read_has_a_note_of_its_own(action: str) -> None:
+async def test_every_document_that_cannot_be_read_is_told_by_itself(action: str) -> None:
     more = {"document.generateReport": {"title": "Report"}, "ai.process": {"aiPrompt": "What is the total?"}}
     with pytest.raises(Failed, match=r"^'a\.pdf' is empty; [^']*$") as raised:
         await done(action, given("a.pdf", b""), given("b.pdf", b""), **more.get(action, {}))
-    assert [note[:7] for note in raised.value.notes] == ["'b.pdf'"]
+    assert raised.value.code == "documents_unreadable"
+    assert [(each.document_name, each.code) for each in raised.value.unread] == [
+        ("a.pdf", "document_empty"),
+        ("b.pdf", "document_empty"),
+    ]
 
 
 @pytest.mark.req("C-05")

@@ -9,7 +9,6 @@ from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation
 from poweron_events.selection import SchemaField
-from poweron_services.decider.approval import DENIED, EXPIRED
 from poweron_services.models.answers import (
     ParametersAnswer,
     PlanningAnswer,
@@ -94,13 +93,16 @@ async def parameters_of(selection: SelectionAnswer) -> dict:
     return parse(await ask(prompt), ParametersAnswer).parameters
 
 
-async def refine(action: str, *, success: bool, steps_left: int = 3, notes: tuple[str, ...] = ()) -> RefinementAnswer:
+async def refine(
+    action: str, *, success: bool, steps_left: int = 3, notes: tuple[str, ...] = (), code: str | None = None
+) -> RefinementAnswer:
     prompt = RefinementPrompt(
         template=TEMPLATE,
         objective="Find the total",
         progress=(CriterionProgress(criterion="The total is stated", met=False),),
         selected_action=action,
-        observation=Observation(success=success, result_label="r", documents_count=1, notes=notes),
+        observation=Observation(success=success, result_label="r", documents_count=1, code=code, notes=notes),
+        findings=notes,
         steps_left=steps_left,
     )
     return parse(await ask(prompt), RefinementAnswer)
@@ -234,22 +236,26 @@ async def test_a_written_result_meets_all_criteria(action):
 
 async def test_documents_that_cannot_be_extracted_are_a_reason_to_try_another_way():
     decided = await refine("document.extract", success=False, notes=("The file is damaged.",))
-    assert (decided.decision, decided.classification, decided.reason) == ("continue", "retry", "The file is damaged.")
+    assert (decided.decision, decided.classification, decided.reason) == (
+        "continue",
+        "retry",
+        "document.extract failed.",
+    )
     assert decided.improvements
 
 
-@pytest.mark.parametrize("note", [f"{DENIED} Ada: Not to this customer.", EXPIRED])
-async def test_what_a_person_denied_is_not_done_by_a_detour(note: str) -> None:
-    decided = await refine("document.extract", success=False, notes=(note,))
-    assert (decided.decision, decided.classification, decided.reason) == ("stop", "failed", note)
-    last = Observation(success=False, result_label="r", documents_count=0, notes=(note,))
-    judged = await review(stopped_because=note, last_observation=last)
-    assert (judged.status, judged.reason) == ("failed", note)
+@pytest.mark.parametrize("code", ["approval_denied", "approval_expired"])
+async def test_what_a_person_denied_is_not_done_by_a_detour(code: str) -> None:
+    decided = await refine("document.extract", success=False, code=code)
+    assert (decided.decision, decided.classification) == ("stop", "failed")
+    last = Observation(success=False, result_label="r", documents_count=0, code=code)
+    judged = await review(stopped_because="So it is.", last_observation=last)
+    assert (judged.status, judged.reason) == ("failed", "So it is.")
 
 
-async def test_a_failed_answer_ends_the_task_with_its_reason():
+async def test_a_failed_answer_ends_the_task():
     decided = await refine("ai.process", success=False, notes=("No text could be read.",))
-    assert (decided.decision, decided.classification, decided.reason) == ("stop", "failed", "No text could be read.")
+    assert (decided.decision, decided.classification, decided.reason) == ("stop", "failed", "ai.process failed.")
 
 
 async def test_the_last_step_ends_the_task():
@@ -258,9 +264,10 @@ async def test_the_last_step_ends_the_task():
 
 async def review(
     *history: ChatMessage,
-    stopped_because: str = "max_steps",
+    stopped_because: str = "So it is.",
     retries_left: int = 2,
     last_observation: Observation | None = None,
+    stop_code: str | None = None,
 ) -> ReviewAnswer:
     prompt = ReviewPrompt(
         template=TEMPLATE,
@@ -269,26 +276,25 @@ async def review(
         history=history,
         last_observation=last_observation,
         stopped_because=stopped_because,
+        stop_code=stop_code,
         retries_left=retries_left,
     )
     return parse(await ask(prompt), ReviewAnswer)
 
 
 @pytest.mark.parametrize(
-    ("history", "stopped_because", "retries_left", "status"),
+    ("history", "stop_code", "retries_left", "status"),
     [
         ((step("ai.process"), step("document.extract")), "criteria_met", 2, "success"),
-        ((step("document.extract"),), "max_steps", 2, "retry"),
-        ((step("document.extract"),), "max_steps", 0, "failed"),
+        ((step("document.extract"),), "step_limit", 2, "retry"),
+        ((step("document.extract"),), "step_limit", 0, "failed"),
         ((step("ai.process", success=False),), "no_improvement", 2, "failed"),
-        ((), "The workflow's budget of 10 tokens is used up: 12 tokens.", 2, "failed"),
-        ((), "Nothing may be used: the task's budget is 0 tokens.", 2, "failed"),
+        ((), "token_budget", 2, "failed"),
+        ((), "cancelled", 2, "failed"),
     ],
 )
-async def test_a_task_is_judged_by_whether_its_newest_step_wrote_a_result(
-    history, stopped_because, retries_left, status
-):
-    assert (await review(*history, stopped_because=stopped_because, retries_left=retries_left)).status == status
+async def test_a_task_is_judged_by_whether_its_newest_step_wrote_a_result(history, stop_code, retries_left, status):
+    assert (await review(*history, stop_code=stop_code, retries_left=retries_left)).status == status
 
 
 # --- answering

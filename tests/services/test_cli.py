@@ -288,7 +288,7 @@ JSON_ERRORS = {
     "a server": (["cancel", Told().id, "--json"], 1, "Kafka at 127.0.0.1:1 does not answer"),
     "bytes": (["documents", "\udcff\x1b", "--json"], 2, r"'\udcff\x1b' is not a workflow's id."),
 }
-CODES = {"an id": "not_a_workflow_id", "bytes": "not_a_workflow_id"}
+CODES = {"an id": "not_a_workflow_id", "bytes": "not_a_workflow_id", "a server": "unavailable"}
 
 
 @pytest.mark.parametrize("name", JSON_ERRORS)

@@ -97,6 +97,7 @@ def listed_in(**fields: Any) -> None:
         "workflow_id": WORKFLOW,
         "status": "running",
         "phase": "select",
+        "stopped_by": None,
         "frozen": False,
         "prompt": "Write it.",
         "max_steps": 5,

@@ -19,7 +19,6 @@ from poweron_services.connectors.document_reader import (
 )
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
-from poweron_services.decider.unread_documents import unread
 
 # -- markdown and back ------------------------------------------------------------------------------------------------
 
@@ -334,10 +333,11 @@ def line(top: float, *cells: tuple[float, str]) -> list[Piece]:
     return words
 
 
-async def test_what_cannot_be_read_is_known_by_its_note() -> None:
+async def test_what_cannot_be_read_is_told_with_its_name_a_code_and_a_sentence() -> None:
     with pytest.raises(UnreadableDocument) as empty:
         await extract(b"", "it's.pdf")
     with pytest.raises(UnreadableDocument) as strange:
         await extract(b"\x00\x01\x02\x03" * 99, "a.bin")
-    notes = [str(empty.value), str(strange.value)]
-    assert unread([*notes, "Page 3 is damaged."]) == notes
+    assert (empty.value.document.document_name, empty.value.document.code) == ("it's.pdf", "document_empty")
+    assert empty.value.document.reason.startswith('"it\'s.pdf" is empty; ')
+    assert (strange.value.document.document_name, strange.value.document.code) == ("a.bin", "document_format_unknown")

@@ -5,7 +5,9 @@ import pytest
 from builders import At, Told, document, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
+from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionCompleted
+from poweron_events.fold.history import findings
 from poweron_events.observation import Omitted
 from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.observer import Observer
@@ -92,16 +94,53 @@ async def test_the_observer_reads_the_beginning_from_the_content_store_and_bears
     assert [preview.snippet for preview in recorded.observation.previews] == ["Größe 42", "", ""]
 
 
+def unread(*names: str, code: str = "document_empty") -> tuple[UnreadDocument, ...]:
+    return tuple(
+        UnreadDocument(document_name=name, code=code, reason=f"'{name}' is empty; check it.") for name in names
+    )
+
+
 @pytest.mark.req("L-10")
 @pytest.mark.parametrize(
-    ("notes", "said"),
+    ("documents", "left_out", "said"),
     [
-        (("'a.pdf' is empty; check it.",), "gave 1 document (1 document could not be read): text.md"),
-        (("'a.pdf' is empty.", "'b.pdf' is empty.", "Only 3 parts were read."), "(2 documents could not be read): "),
-        (tuple(f"'{n}.pdf' is empty." for n in range(20)), "gave 1 document (8 or more documents could not be read): "),
-        (("The name 'a.pdf' does not fit.",), "gave 1 document: text.md"),
+        (unread("a.pdf"), 0, "gave 1 document (1 document could not be read): text.md"),
+        (
+            (*unread("a.pdf", "b.pdf"), *unread("c.pdf", code="partly_read")),
+            0,
+            "gave 1 document (2 documents could not be read): text.md",
+        ),
+        (unread(*(f"{n}.pdf" for n in range(20))), 3, "gave 1 document (23 documents could not be read): "),
+        ((), 0, "gave 1 document: text.md"),
     ],
 )
-def test_the_summary_says_how_many_documents_could_not_be_read(notes: tuple[str, ...], said: str) -> None:
-    done = At().done(notes=notes, documents=(document("text.md", mime_type="text/markdown"),))
+def test_the_summary_says_how_many_documents_could_not_be_read(
+    documents: tuple[UnreadDocument, ...], left_out: int, said: str
+) -> None:
+    done = At().done(
+        unread=documents, unread_left_out=left_out, documents=(document("text.md", mime_type="text/markdown"),)
+    )
     assert said in observe_build(told(done).workflow, done, [""], CATALOG).summary
+
+
+@pytest.mark.req("M-03")
+def test_what_was_not_read_stands_apart_from_the_notes_and_shares_their_limits() -> None:
+    long = unread("a.pdf")[0].model_copy(update={"reason": "r" * 300})
+    done = At().done(unread=(long, *unread(*(f"{n}.pdf" for n in range(5)))), unread_left_out=2, notes=("n",) * 4)
+    seen = observe_build(told(done).workflow, done, [""], CATALOG).observation
+    assert [len(seen.unread), len(seen.notes)] == [6, 2]
+    assert len(seen.unread[0].reason) == 200
+    assert seen.omitted == Omitted(notes=2 + 2, characters=101)
+    assert findings(seen)[:2] == (seen.unread[0].reason, "'0.pdf' is empty; check it.")
+
+
+def test_where_nothing_could_be_read_each_document_tells_why_and_the_error_does_not_repeat_it() -> None:
+    documents = unread("a.pdf", "b.pdf")
+    done = At().done(
+        success=False, outcome="failed", documents=(), error=documents[0].reason, code="documents_unreadable",
+        unread=documents,
+    )  # fmt: skip
+    seen = observe_build(told(done).workflow, done, [], CATALOG)
+    assert (seen.observation.code, seen.observation.notes) == ("documents_unreadable", ())
+    assert findings(seen.observation) == tuple(each.reason for each in documents)
+    assert seen.summary == "document.extract failed: 'a.pdf' is empty; check it."

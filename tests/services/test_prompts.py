@@ -143,11 +143,11 @@ def holding(text: str) -> Iterator[Prompt]:
     )  # fmt: skip
     yield prompts.RefinementPrompt(
         template=refiner.TEMPLATE, objective=text, progress=progress, selected_action="ai.process", observation=seen,
-        steps_left=4,
+        findings=(text,), steps_left=4,
     )  # fmt: skip
     yield prompts.ReviewPrompt(
         template=reviewer.REVIEW_TEMPLATE, objective=text, progress=progress, history=(message,),
-        last_observation=seen, stopped_because=text, retries_left=1,
+        last_observation=seen, stopped_because=text, stop_code=None, retries_left=1,
     )  # fmt: skip
     yield prompts.ProcessPrompt(
         template=PROCESS, ai_prompt=text, custom_instructions=text, language=text, output_format="markdown",
@@ -295,7 +295,7 @@ async def test_a_model_is_told_the_same_of_an_unknown_and_of_a_denied_action_and
         asked = Told().tell(requested(**limits), planned())
         (rejected,) = await Selector(Caller(model, content), content, catalog)(asked.workflow)
         assert isinstance(rejected, SelectionRejected)
-        reasons.append(rejected.reason.partition("\n")[2])
+        reasons.append(rejected.detail)
         told.append(generate_react_plan_selection_prompt(asked.tell(rejected).workflow, catalog).render("F").data)
     assert told[0] == told[1] == told[2]
     assert "'web.search' is not an action of this task; choose one of ai.process, document.extract," in told[0]

@@ -9,11 +9,10 @@ from structlog.testing import capture_logs
 from builders import At, Told, cancellation, document, planned, requested, step
 from poweron_events import codec
 from poweron_events.content import ContentStore
+from poweron_events.event import UnreadDocument
 from poweron_events.execution import ApprovalDenied
 from poweron_events.observation import Observation
 from poweron_events.outcome import AnswerRejected, DeadlinePassed, RoundCompleted
-from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.rules import step_limit
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt
 from poweron_services.models.scripted import ScriptedModel
@@ -155,99 +154,93 @@ async def test_a_failed_round_says_what_went_wrong_and_what_to_do() -> None:
     event = await said(told)
     assert event.message == (
         "The request could not be completed. The model does not answer.\n\n"
-        f"Nothing is lost: `poweron history {told.id}` shows every step. "
-        "`poweron models check` says whether the model works; ask again once it does."
+        "Nothing is lost: the history shows every step."
     )
+    assert event.code is None  # the stage failed in an older release
 
 
-def failing(note: str, summary: str, reason: str, **opening: Any) -> Told:
+def failing(note: str, reason: str, **opening: Any) -> Told:
     """A round that failed after a step that failed."""
     seen = Observation(success=False, result_label="label", documents_count=0, notes=(note,))
     at = At()
     told = Told().tell(requested(**opening), planned(), at.selected(), at.parameters(), at.started(), at.done())
-    told.tell(at.observed(observation=seen, summary=summary), at.refined())
+    told.tell(at.observed(observation=seen, summary=f"document.extract failed: {note}"), at.refined())
     return told.tell(at.reviewed(status="failed", reason=reason))
 
 
 @pytest.mark.req("L-10")
-async def test_a_failed_round_says_its_problem_once() -> None:
-    told = failing(EMPTY, f"document.extract failed: {EMPTY}", f"{EMPTY} Nothing else was handed over.")
-    assert (await said(told)).message.count("is empty") == 1
-    cut = BROKEN[:60] + "…"
-    assert (await said(failing(cut, f"document.extract failed: {cut}", BROKEN))).message.count("PDF document") == 1
-    told = failing(EMPTY, f"document.extract failed: {EMPTY}", "Nothing was found")
-    assert (await said(told)).message.startswith(
+async def test_a_failed_round_tells_the_last_problem_that_it_met() -> None:
+    assert (await said(failing(EMPTY, "Nothing was found"))).message == (
         "The request could not be completed. Nothing was found.\n\n"
-        f"The last problem met was: document.extract failed: {EMPTY}\n\nNothing is lost: "
+        f"The last problem met was: {EMPTY}\n\nNothing is lost: the history shows every step."
     )
-
-
-def awaiting() -> Told:
-    at = At()
-    return Told().tell(requested(), planned(), at.selected(), at.parameters(), at.approval_requested())
-
-
-def unapproved(denial: ApprovalDenied) -> Told:
-    at, seen = At(), Observation(success=False, result_label="label", documents_count=0, notes=("Denied.",))
-    told = awaiting().tell(denial, at.started(), at.done(success=False, outcome="denied"))
-    return told.tell(at.observed(observation=seen), at.refined(), at.reviewed(status="failed", reason="No."))
-
-
-def refused_twice() -> Told:
-    told = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
-    return told.tell(At().reviewed(status="failed", reason="The proposals were refused."))
-
-
-def nonsense() -> Told:
-    told = stopped().tell(At().rejected("review", 1), At().rejected("review", 2))
-    return told.tell(At().reviewed(status="failed", reason="Not usable."))
-
-
-def failed_after(*events: WorkflowEvent) -> Told:
-    return Told().tell(requested(), planned(2), *events)
-
-
-def at_a_limit(reason: str) -> Told:
-    told = Told().tell(requested(max_steps=1), planned(), *step(reason=reason))
-    return told.tell(At().reviewed(status="failed", reason="Nothing was found."))
-
-
-AGAIN = "Change the request or its documents and ask again."
-CHECK = "`poweron models check` says whether the model works; ask again once it does."
-STORE = "See that the content store (POWERON_CONTENT) can be reached; ask again once it can."
-BUDGET = "Ask again with a larger budget (`--max-tokens`)."
 
 
 @pytest.mark.req("L-10")
 @pytest.mark.parametrize(
-    ("told", "advised"),
+    ("told", "code"),
     [
-        (failing("Empty.", "It failed.", "Nothing to read."), AGAIN),
-        (failing("Empty.", "It failed.", "Nothing.", budgets={"workflow_tokens": 100}), BUDGET),
-        (failing("Empty.", "It failed.", "Nothing.", budgets={"workflow_tokens": 100_000}), AGAIN),
-        (failing("Empty.", "It failed.", "Nothing.", budgets={"workflow_retries": 0}), AGAIN),
-        (
-            failing("-", "It failed.", "The task's budget of 9 tokens leaves 2, and the next prompt takes 5."),
-            BUDGET.replace(" (`--max-tokens`)", ""),
-        ),
-        (unapproved(At().approval_denied("6")), "Ask again once the action may be approved."),
-        (unapproved(At().approval_denied()), "Ask again and have the action approved in time."),
-        (refused_twice(), CHECK),
-        (nonsense(), CHECK),
-        (Told().tell(requested(), At(0, 0, 0).failed("plan")), CHECK),
-        (failed_after(*step(), At().reviewed(), At(task=2).failed("select")), CHECK),
-        (failed_after(*step(), At().reviewed(status="retry"), At(attempt=2).failed("select")), CHECK),
-        (failed_after(*step()[:4], At().failed("observe")), AGAIN),
-        (failed_after(*step(), DeadlinePassed(round=1, due_ms=0)), "Ask again for less at once."),
-        (Told().tell(requested(), At(0, 0, 0).failed("plan", "Too late. The content store did not answer: -")), STORE),
-        (at_a_limit(step_limit(1)), "Ask again with more steps (`--max-steps`)."),
-        (at_a_limit("The limit of 1 retry is reached."), AGAIN),
+        (stopped().tell(At().reviewed(status="failed", reason="No.", code="step_limit")), "step_limit"),
+        (stopped().tell(At().reviewed(status="failed", reason="No.")), None),
+        (Told().tell(requested(), At(0, 0, 0).failed("plan", code="model_busy")), "model_busy"),
+        (stopped().tell(DeadlinePassed(round=1, due_ms=0)), "deadline"),
     ],
 )
-async def test_the_advice_after_a_failed_round_fits_its_reason(told: Told, advised: str) -> None:
-    assert told.workflow.current.ending == "failed"
-    message = (await said(told)).message
-    assert message.endswith(f"Nothing is lost: `poweron history {told.id}` shows every step. {advised}")
+async def test_a_failed_round_has_the_code_of_what_ended_it(told: Told, code: str | None) -> None:
+    event = await said(told)
+    assert (event.TYPE, event.code) == ("poweron.round.failed.v1", code)
+
+
+def unapproved(denial: ApprovalDenied) -> Told:
+    at, seen = At(), Observation(success=False, result_label="label", documents_count=0, notes=("Denied.",))
+    told = Told().tell(requested(), planned(), at.selected(), at.parameters(), at.approval_requested(), denial)
+    told.tell(at.started(), at.done(success=False, outcome="denied", code="approval_denied"))
+    return told.tell(at.observed(observation=seen), at.refined())
+
+
+def retried(**opening: Any) -> Told:
+    return Told().tell(requested(**opening), planned(), *step())
+
+
+def unmet(**fields: Any) -> Told:
+    *before, refined = step(**fields)
+    limits = {"max_steps": 1} if fields.get("code") == "step_limit" else {}
+    told = Told().tell(requested(**limits), planned(), *before)
+    return told.tell(refined.model_copy(update={"criteria_progress": ()}))
+
+
+REFUSED_TWICE = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
+
+
+@pytest.mark.req("B-03")
+@pytest.mark.parametrize(
+    ("told", "status", "code"),
+    [
+        (stopped(), "success", "criteria_met"),
+        (unmet(), "success", "judged_by_model"),
+        (unmet(), "retry", "judged_by_model"),
+        (unmet(code="no_improvement"), "failed", "judged_by_model"),
+        (unmet(code="step_limit"), "failed", "step_limit"),
+        (unmet(code="answers_rejected"), "failed", "answers_rejected"),
+        (retried(max_retries=0), "retry", "retry_limit"),
+        (retried(budgets={"workflow_retries": 0}), "retry", "retry_budget"),
+        (retried(budgets={"workflow_steps": 1}), "failed", "step_budget"),
+        (REFUSED_TWICE, "success", "answers_rejected"),
+        (unapproved(At().approval_denied("6")), "failed", "approval_denied"),
+        (unapproved(At().approval_denied()), "failed", "approval_expired"),
+    ],
+)
+async def test_a_review_has_the_code_of_why_it_came_to_its_status(told: Told, status: str, code: str) -> None:
+    event = await said(told, review=[{"status": status, "reason": "So it is."}])
+    assert event.code == code
+
+
+async def test_a_task_of_a_plan_that_failed_says_so() -> None:
+    told = Told().tell(requested(workflow_mode="Actionplan"), planned(), At().actions_planned(2), *step()[:3])
+    seen = Observation(success=False, result_label="label", documents_count=0)
+    told.tell(At().done(success=False, outcome="failed"), At().observed(observation=seen))
+    event = await said(told, review=[{"status": "failed", "reason": "So it is."}])
+    assert event.code == "plan_failed"
 
 
 async def test_a_cancelled_round_repeats_the_reason() -> None:
@@ -282,15 +275,18 @@ async def test_the_final_message_sees_names_and_summaries_between_fences_only() 
     assert "What it came to:\n<<< F\nRead one document.\n>>> F\n" in data
 
 
-def read(*steps: tuple[str, ...], success: bool = True, **opening: Any) -> Told:
-    """A round whose steps noted this, and whose last one wrote the answer."""
+def unread(*reasons: str, code: str = "document_empty") -> tuple[UnreadDocument, ...]:
+    return tuple(UnreadDocument(document_name=why.split("'")[1], code=code, reason=why) for why in reasons)
+
+
+def read(*steps: tuple[UnreadDocument, ...], left_out: int = 0, **opening: Any) -> Told:
+    """A round whose steps could not read these documents, and whose last one wrote the answer."""
     names = ("bin.pdf", "empty.txt", *(f"{number}.md" for number in range(4)))
     told = Told().tell(requested(documents=tuple(document(name) for name in names), **opening), planned())
-    for number, notes in enumerate(steps, start=1):
+    for number, documents in enumerate(steps, start=1):
         at = At(number)
-        seen = Observation(success=success, result_label="label", documents_count=1, notes=notes)
-        told.tell(at.selected(), at.parameters(), at.started(), at.done(), at.observed(observation=seen))
-        told.tell(at.refined(decision="continue"))
+        done = at.done(unread=documents, unread_left_out=left_out)
+        told.tell(at.selected(), at.parameters(), at.started(), done, at.observed(), at.refined(decision="continue"))
     told.tell(*step(len(steps) + 1))
     return told.tell(At(len(steps) + 1).reviewed())
 
@@ -298,22 +294,16 @@ def read(*steps: tuple[str, ...], success: bool = True, **opening: Any) -> Told:
 @pytest.mark.req("L-08")
 @pytest.mark.req("L-10")
 async def test_the_final_message_names_every_document_that_could_not_be_read_once() -> None:
-    told = read((BROKEN, EMPTY, "Only the first 9 parts were read."), (EMPTY,))
+    partly = unread("'1.md' was not read as a whole.", code="partly_read")
+    told = read((*unread(BROKEN, EMPTY), *partly), unread(EMPTY))
     event = await said(told, message=["The total is 42."])
     assert event.message == (f"The total is 42.\n\nDocuments that could not be read (2 of 6):\n\n- {BROKEN}\n- {EMPTY}")
 
 
 @pytest.mark.req("L-10")
-async def test_a_document_that_a_failed_step_could_not_read_is_named_too() -> None:
-    told = read((EMPTY,), ("'docItem:7:x' is no document of this workflow.",), success=False)
-    event = await said(told, message=["The total is 42."])
-    assert event.message.endswith(f"Documents that could not be read (1 of 6):\n\n- {EMPTY}")
-
-
-@pytest.mark.req("L-10")
 async def test_documents_that_could_not_be_read_are_told_in_german_and_bounded() -> None:
-    many = [tuple(f"'{step}-{number}.pdf' is empty." for number in range(8)) for step in range(2)]
-    event = await said(read(*many, user_language="de-CH"), message=["x" * 9_000])
+    many = [unread(*(f"'{step}-{number}.pdf' is empty." for number in range(8))) for step in range(2)]
+    event = await said(read(*many, left_out=1, user_language="de-CH"), message=["x" * 9_000])
     assert "\n\nDokumente, die nicht gelesen werden konnten (mindestens 16):\n\n- '0-0.pdf'" in event.message
     assert event.message.endswith("\n- '1-1.pdf' is empty.\n- und 6 weitere")
     assert len(event.message) <= 8_000

@@ -9,14 +9,20 @@ from poweron_events.event import CriterionProgress
 from poweron_events.observation import Observation
 from poweron_events.request import EarlierRounds, Spent
 from poweron_services.decider.rules import (
+    STOPS_EVERY_ATTEMPT,
     Review,
+    Stop,
     retries_used_up,
     should_continue,
-    stops_every_attempt,
     tightest,
     used_up,
     why_stop,
 )
+
+
+def sentence(stop: Stop | None) -> str | None:
+    return stop.sentence if stop else None
+
 
 SEEN = Observation(success=True, result_label="label", documents_count=1)
 MET, UNMET = (CriterionProgress(criterion=name, met=name == "met") for name in ("met", "unmet"))
@@ -24,23 +30,25 @@ MET, UNMET = (CriterionProgress(criterion=name, met=name == "met") for name in (
 
 @pytest.mark.req("L-06")
 @pytest.mark.parametrize(
-    ("review", "step", "reason"),
+    ("review", "step", "reason", "code"),
     [
-        (Review((UNMET,)), 1, None),
-        (Review(()), 1, None),
-        (Review((MET,)), 1, "All success criteria are met."),
-        (Review((MET, UNMET)), 1, None),
-        (Review((UNMET,), can_improve=False), 1, "No further action can improve the result."),
-        (Review((UNMET,)), 5, "The limit of 5 steps is reached."),
-        (Review((UNMET,)), 4, None),
-        (Review((UNMET,), used_up="It is used up."), 1, "It is used up."),
-        (Review((UNMET,), cancelled=True), 1, "The round was cancelled."),
-        (Review((UNMET,), deadline_passed=True), 1, "The time for this round is over."),
-        (Review((MET,), cancelled=True), 5, "The round was cancelled."),
+        (Review((UNMET,)), 1, None, None),
+        (Review(()), 1, None, None),
+        (Review((MET,)), 1, "All success criteria are met.", "criteria_met"),
+        (Review((MET, UNMET)), 1, None, None),
+        (Review((UNMET,), can_improve=False), 1, "No further action can improve the result.", "no_improvement"),
+        (Review((UNMET,)), 5, "The limit of 5 steps is reached.", "step_limit"),
+        (Review((UNMET,)), 4, None, None),
+        (Review((UNMET,), used_up=Stop("token_budget", "It is used up.")), 1, "It is used up.", "token_budget"),
+        (Review((UNMET,), cancelled=True), 1, "The round was cancelled.", "cancelled"),
+        (Review((UNMET,), deadline_passed=True), 1, "The time for this round is over.", "deadline"),
+        (Review((MET,), cancelled=True), 5, "The round was cancelled.", "cancelled"),
     ],
 )
-def test_the_loop_goes_on_unless_something_stops_it(review: Review, step: int, reason: str | None) -> None:
-    assert why_stop(SEEN, review, step, 5) == reason
+def test_the_loop_goes_on_unless_something_stops_it(
+    review: Review, step: int, reason: str | None, code: str | None
+) -> None:
+    assert why_stop(SEEN, review, step, 5) == (None if reason is None else (code, reason))
     assert should_continue(SEEN, review, step, 5) is (reason is None)
 
 
@@ -54,14 +62,18 @@ def test_the_loop_goes_on_unless_something_stops_it(review: Review, step: int, r
         (Review(), False),
     ],
 )
-def test_what_would_stop_another_attempt_too_is_known_by_its_reason(review: Review, every: bool) -> None:
-    assert stops_every_attempt(why_stop(SEEN, review, 5, 5) or "") is every
+def test_what_would_stop_another_attempt_too_is_known_by_its_code(review: Review, every: bool) -> None:
+    stop = why_stop(SEEN, review, 5, 5)
+    assert stop is not None
+    assert (stop.code in STOPS_EVERY_ATTEMPT) is every
 
 
 @pytest.mark.parametrize("budgets", [{"workflow_tokens": 0}, {"task_tokens": 120}, {"workflow_retries": 0}])
 def test_a_used_up_budget_stops_every_attempt(budgets: Any) -> None:
     workflow = Told().tell(requested(budgets=budgets), planned(), *step()).workflow
-    assert stops_every_attempt(used_up(workflow) or retries_used_up(workflow) or "")
+    stop = used_up(workflow) or retries_used_up(workflow)
+    assert stop is not None
+    assert stop.code in STOPS_EVERY_ATTEMPT
 
 
 @pytest.mark.req("L-06")
@@ -91,7 +103,7 @@ def test_criteria_do_not_count_as_met_by_a_step_that_failed() -> None:
 def test_budgets_count_every_accepted_call(budgets: Any, said: str | None) -> None:
     told = Told().tell(requested(budgets=budgets), planned(), At().selection_rejected())
     assert CALL.input_tokens + CALL.output_tokens == 120
-    assert used_up(told.workflow) == said
+    assert sentence(used_up(told.workflow)) == said
 
 
 @pytest.mark.req("S41")
@@ -103,7 +115,7 @@ def test_the_time_that_a_person_took_is_none_of_the_tasks() -> None:
     told.tell(At().approval_granted())
     assert used_up(told.workflow) is None
     told.tell(At().started())
-    assert used_up(told.workflow) == "The task's budget of 0.004 s is used up: 0.004 s."
+    assert sentence(used_up(told.workflow)) == "The task's budget of 0.004 s is used up: 0.004 s."
 
 
 @pytest.mark.req("B-02")
@@ -113,14 +125,16 @@ def test_a_call_that_no_event_tells_of_yet_counts_too() -> None:
     assert used_up(told.workflow, [CALL]) is None
     assert budget is not None
     assert (budget.left, budget.left_after(20)) == (120, 100)
-    assert used_up(told.workflow, [CALL, CALL]) == "The workflow's budget of 360 tokens is used up: 360 tokens."
+    assert (
+        sentence(used_up(told.workflow, [CALL, CALL])) == "The workflow's budget of 360 tokens is used up: 360 tokens."
+    )
 
 
 @pytest.mark.req("S41")
 def test_a_budget_of_steps_ends_steps_and_not_the_calls_of_the_last_one() -> None:
     told = Told().tell(requested(budgets={"workflow_steps": 1}), planned(), At().selected())
     assert used_up(told.workflow) is None
-    assert used_up(told.workflow, for_a_step=True) == "The workflow's budget of 1 step is used up: 1 step."
+    assert sentence(used_up(told.workflow, for_a_step=True)) == "The workflow's budget of 1 step is used up: 1 step."
 
 
 @pytest.mark.req("S41")
@@ -129,7 +143,7 @@ def test_retries_count_over_all_tasks() -> None:
     assert retries_used_up(told.workflow) is None
     told.tell(reviewed(status="retry"), *step(attempt=2), reviewed(attempt=2), *step(task=2))
     assert (told.workflow.task.number, told.workflow.task.retries) == (2, 0)
-    assert retries_used_up(told.workflow) == "The workflow's budget of 1 retry is used up: 1 retry."
+    assert sentence(retries_used_up(told.workflow)) == "The workflow's budget of 1 retry is used up: 1 retry."
 
 
 @pytest.mark.req("B-02")
@@ -149,4 +163,4 @@ def test_the_rounds_before_count_for_the_workflow_and_not_for_the_task(budgets: 
     told = Told().tell(requested(), planned(), *step(), reviewed(), completed())
     told.tell(follow_up(budgets=budgets, earlier=EarlierRounds(last_round=1, spent=spent)), planned(round_number=2))
     told.tell(At(round_number=2).selection_rejected())
-    assert used_up(told.workflow, for_a_step=True) == said
+    assert sentence(used_up(told.workflow, for_a_step=True)) == said

@@ -144,7 +144,7 @@ def _answer(prompt: Prompt, told: dict[str, Any]) -> str:
 
 def _not_begun(prompt: RefinementPrompt) -> bool:
     """A worker that loses the partition between claim and beginning says so: nothing has happened."""
-    return "before the action began" in str(prompt.observation)
+    return prompt.observation.code == "claim_lost"
 
 
 async def _serve(settings: Settings, roles: list[str], trace: Trace) -> None:

@@ -11,6 +11,7 @@ from poweron_events.codes import Code, StopCode
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import DocumentRef, ModelCall
+from poweron_events.execution import ApprovalDenied
 from poweron_events.fold.costs import charged
 from poweron_events.fold.state import ChatMessage, Used, Workflow, task_place
 from poweron_events.outcome import (
@@ -23,7 +24,6 @@ from poweron_events.outcome import (
     Totals,
 )
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.approval import UNAPPROVED
 from poweron_services.decider.defaults import language
 from poweron_services.decider.requested_formats import missing_formats
 from poweron_services.decider.rules import ALL_MET, CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up, used_up
@@ -237,8 +237,8 @@ def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall |
         return "judged_by_model"
     if (stop := used_up(workflow, [call] if call else [], for_a_step=True)) is not None:
         return stop.code
-    if workflow.step.completed is not None and workflow.step.completed.code in UNAPPROVED:
-        return workflow.step.completed.code
+    if isinstance(workflow.step.answer, ApprovalDenied):
+        return "approval_expired" if workflow.step.answer.request is None else "approval_denied"
     stopped, _ = _why_stopped(workflow)
     return stopped if stopped in SAYS_WHY_IT_FAILED else "judged_by_model"
 

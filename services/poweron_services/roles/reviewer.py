@@ -54,7 +54,6 @@ FACTS_BUDGET = 6_000  # bytes of what is said below a message
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 MAX_DONE = 5  # steps and documents that the message of a failed round names
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
-_ENDS = (".", "!", "?", "…")
 SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "plan_failed", "retry_limit", "step_limit"})
 """Why an attempt stopped, where that is why its task failed, too."""
 
@@ -239,8 +238,8 @@ def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall |
         return stop.code
     if isinstance(workflow.step.answer, ApprovalDenied):
         return "approval_expired" if workflow.step.answer.request is None else "approval_denied"
-    stopped, _ = _why_stopped(workflow)
-    return stopped if stopped in SAYS_WHY_IT_FAILED else "judged_by_model"
+    code, _ = _why_stopped(workflow)
+    return code if code in SAYS_WHY_IT_FAILED else "judged_by_model"
 
 
 def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:
@@ -268,7 +267,7 @@ def failure_message(workflow: Workflow) -> str:
     steps = [message for message in workflow.current.messages if message.kind == "step"]
     done, failed = [step for step in steps if step.success], [step for step in steps if not step.success]
     written = written_documents(workflow.current.messages)
-    paragraphs = [f"The request could not be completed. {reason}{'' if reason.endswith(_ENDS) else '.'}"]
+    paragraphs = [f"The request could not be completed. {reason}{'' if reason.endswith((".", "!", "?", "…")) else '.'}"]
     if failed:
         paragraphs.append(f"The last problem met was: {' '.join(failed[-1].findings) or failed[-1].summary}")
     if done:

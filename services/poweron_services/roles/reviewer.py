@@ -267,7 +267,8 @@ def failure_message(workflow: Workflow) -> str:
     steps = [message for message in workflow.current.messages if message.kind == "step"]
     done, failed = [step for step in steps if step.success], [step for step in steps if not step.success]
     written = written_documents(workflow.current.messages)
-    paragraphs = [f"The request could not be completed. {reason}{'' if reason.endswith((".", "!", "?", "…")) else '.'}"]
+    stop = "" if reason.endswith((".", "!", "?", "…")) else "."
+    paragraphs = [f"The request could not be completed. {reason}{stop}"]
     if failed:
         paragraphs.append(f"The last problem met was: {' '.join(failed[-1].findings) or failed[-1].summary}")
     if done:

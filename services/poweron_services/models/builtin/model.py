@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from poweron_events.errors import Refused
-from poweron_services.models.builtin import listing, messaging, parameters, planning, refining, selecting
-from poweron_services.models.builtin.processing import process
+from poweron_services.models.builtin import message, planning, process, refinement, selection
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
@@ -38,7 +37,7 @@ class BuiltinModel:
     """
 
     async def complete(self, prompt: Prompt) -> Completion:
-        size = _size(prompt)
+        size = _characters(tuple(prompt.shown().values()))
         text = await asyncio.to_thread(answer, prompt) if size > BIG else answer(prompt)
         return Completion(text, PROVIDER, MODEL, _tokens(size), _tokens(len(text)))
 
@@ -53,26 +52,22 @@ def answer(prompt: Prompt) -> str:
 
 _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
     PlanningPrompt: planning.plan,
-    ActionsPrompt: listing.plan_actions,
-    SelectionPrompt: selecting.select,
-    ParametersPrompt: parameters.fill,
-    RefinementPrompt: refining.refine,
-    ReviewPrompt: refining.review,
-    ProcessPrompt: process,
-    MessagePrompt: messaging.message,
+    ActionsPrompt: selection.plan_actions,
+    SelectionPrompt: selection.select,
+    ParametersPrompt: selection.fill,
+    RefinementPrompt: refinement.refine,
+    ReviewPrompt: refinement.review,
+    ProcessPrompt: process.process,
+    MessagePrompt: message.message,
 }
 
 
-def _size(prompt: Prompt) -> int:
-    """The characters of what the prompt shows."""
-    return sum(map(_characters, prompt.shown().values()))
-
-
 def _characters(value: Any) -> int:
-    if isinstance(value, SourceText):
-        return len(value.text) + len(value.name)
+    """The characters of what a prompt shows."""
     if isinstance(value, tuple):
         return sum(map(_characters, value))
+    if isinstance(value, SourceText):
+        return len(value.text) + len(value.name)
     return len(str(value)) if value is not None else 0
 
 

@@ -1,28 +1,30 @@
 """Passages: the smallest pieces of the documents that can be an answer, each with its place.
 
-A passage knows the words it says itself (`own`), those it is said about (`near`: the heading, the
-title of its record), those of its record's other values (`mates`) and its section's (`around`).
+A passage knows the words it says itself (`own`) and those it is said about (`near`: the heading, the
+rest of its record); `around` knows those of its section and its document.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby, takewhile
+from textwrap import shorten
 from typing import Literal
 
-from poweron_services.models.builtin import sources, tables, values
-from poweron_services.models.builtin.sources import Block, Reading, Section
-from poweron_services.models.builtin.words import terms
+from poweron_services.models.builtin import sources, values
+from poweron_services.models.builtin.sources import Block, Place, Reading, Section
+from poweron_services.models.builtin.tables import Record, Table, headers_of, pairs, records
+from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.prompts import SourceText
 
 MAX_CHARACTERS = 1_000_000  # of all documents together
 MAX_PASSAGES = 30_000
 WINDOW = 4  # lines that are read together
 MAX_WINDOW_LINE = 120  # characters; longer lines are sentences
-BESIDE = 4  # lines above and below that a line belongs to
 SENTENCE_WORDS = 4  # at least, with a full stop behind them
-MAX_BODY = 700  # characters of what stands below a heading
-MAX_STATEMENT = 600  # characters
+MAX_STATEMENT = 700  # characters
+MAX_NEAR = 2_000  # characters
 OPENING = 14  # passages at the start of a document, where its writer may stand
 AUTHOR = "author written signed by"  # what a writer's name under a title or a greeting is about
 DATED = "date dated published written issued made printed"  # what a date under a title is about
@@ -38,26 +40,7 @@ _AMOUNT = re.compile(
 )
 _NAME = r"[^\W\d_a-z][\w.'\u2019-]*(?: [^\W\d_a-z][\w.'\u2019-]*){1,3}"
 _NAMES = re.compile(rf"{_NAME}(?: ?(?:,|;|&|and|und) ?(?:and |und )?{_NAME})*")
-_GREETING = re.compile(
-    r"(?:with |mit )?(?:kind|best|warm|many|freundlichen|besten|herzlichen|viele)? ?"
-    r"(?:regards|wishes|grüßen?|sincerely)\b|yours \w+",
-    re.IGNORECASE,
-)
-_BRACKETS = re.compile(r"\([^)]*\)")
-_TITLED = re.compile(r"^(?:section|sheet|page|slide)\s+")
-_DATE_LABEL = re.compile(r"(?P<label>[^\W\d_][^:|,]{0,40}\b[Dd]at(?:e|um))\s+(?P<value>\d[\d/.-]+.*)")
-_CODE = re.compile(r"[A-Z]{2,}-?\d|\d@")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something stands: a document and its page, sheet, slide or section."""
-
-    document: str
-    locator: str
-
-    def __str__(self) -> str:
-        return ", ".join(part for part in (self.document, self.locator) if part)
+_GREETING = re.compile(r"(?:\w+ ){0,3}(?:regards|wishes|grüßen?|sincerely)\b|yours \w+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +53,21 @@ class Passage:
     value: str
     own: frozenset[str]
     near: frozenset[str]
-    mates: frozenset[str]
-    table: frozenset[str]  # all words of its table
     label_terms: frozenset[str]
     heading: str = ""
     order: int = 0
-    record: tables.Record | None = None  # the row of a cell
-    sequence: tuple[str, ...] = ()  # the terms of a statement in their order
+    record: Record | None = None  # the row of a cell
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it may be quoted by itself: it is no part of another passage and no heading."""
+        is_heading = self.kind == "line" and self.value.rstrip(": ") == self.heading
+        return self.kind in ("fact", "row", "sentence", "line") and not is_heading
 
     @property
     def statement(self) -> str:
         """What it says in one line."""
         return f"{self.label}: {self.value}" if self.label else self.value
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table with named columns, and the words it stands under."""
-
-    place: Place
-    records: tuple[tables.Record, ...]
-    near: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +77,6 @@ class Around:
     titles: frozenset[str]  # the document's name and first lines
     section: frozenset[str]
     alone: frozenset[str]  # what no other section of the document says
-    document: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -111,7 +87,6 @@ class Library:
     around: dict[Place, Around] = field(default_factory=dict)
     sections: list[Section] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)  # of documents whose reading was remarked on
 
 
@@ -120,41 +95,33 @@ def library(documents: tuple[SourceText, ...], language: str) -> Library:
     found = Library()
     left = MAX_CHARACTERS
     for document in documents:
-        if remarked := sources.reading(document):
-            found.readings.append(remarked)
-        if len(document.text) > left:
-            found.left_out.append(document.name)
-        if left > 0:
-            _add(found, replace(document, text=document.text[:left]), language)
-        left -= min(left, len(document.text))
+        text, remarked = document.text[:left], sources.reading(document)
+        if len(text) < len(document.text):
+            remarked = Reading(document.name, remarked.notes if remarked else (), in_part=True)
+        found.readings += [remarked] if remarked else []
+        if text:
+            _add(found, replace(document, text=text), language)
+        left -= len(text)
     return found
 
 
 def _add(found: Library, document: SourceText, language: str) -> None:
     sections = sources.sections(document)
     found.sections += sections
-    first = len(found.passages)
     titles = frozenset(terms(document.name.rpartition(".")[0] or document.name, language)) | _titles(sections, language)
+    first = len(found.passages)
+    said: dict[Place, frozenset[str]] = {}
     for section in sections:
-        place = Place(section.document, section.locator)
-        reader = _Reader(place, language, order=len(found.passages), first=first)
-        passages = reader.read(section)
-        found.passages += passages[: MAX_PASSAGES - len(found.passages)]
+        reader = _Reader(section.place, language, titles, order=len(found.passages) - first)
+        passages = reader.read(section)[: MAX_PASSAGES - len(found.passages)]
+        found.passages += passages
         found.tables += reader.found
-        words = frozenset(terms(section.locator, language)).union(*map(_said, passages))
-        found.around[place] = Around(titles, words, frozenset(), frozenset())
-    everything: frozenset[str] = frozenset().union(*(passage.own for passage in found.passages[first:]))
-    places = {Place(section.document, section.locator): None for section in sections}
-    said = Counter(word for place in places for word in found.around[place].section)
-    for place in places:
-        around = found.around[place]
-        alone = frozenset(word for word in around.section if said[word] == 1) if len(places) > 1 else frozenset[str]()
-        found.around[place] = replace(around, alone=alone, document=everything)
-
-
-def _said(passage: Passage) -> frozenset[str]:
-    """The words of a passage that its section is about: a label names its own value alone."""
-    return passage.own - passage.label_terms if passage.kind == "fact" else passage.own
+        words = frozenset(terms(section.place.locator, language))
+        said[section.place] = words.union(*(passage.own for passage in passages))
+    times = Counter(word for words in said.values() for word in words)
+    for place, words in said.items():
+        alone = frozenset(word for word in words if times[word] == 1) if len(said) > 1 else frozenset[str]()
+        found.around[place] = Around(titles, words, alone)
 
 
 def _titles(sections: list[Section], language: str) -> frozenset[str]:
@@ -169,192 +136,129 @@ class _Reader:
 
     place: Place
     language: str
-    order: int
+    titles: frozenset[str]
+    order: int  # of the passage read last in its document
     heading: str = ""
     heading_terms: frozenset[str] = frozenset()
-    before: str = ""
+    title: str = ""
     found: list[Table] = field(default_factory=list)
     signing: bool = False
-    title: str = ""
-    first: int = 0
 
     def read(self, section: Section) -> list[Passage]:
-        self.title = _TITLED.sub("", section.locator)
+        self.title = self.place.locator.partition(" ")[2]
         self._under(self.title)
-        found: list[Passage] = []
-        body = _body(section.blocks)
-        if section.locator.startswith("section ") and body and body != self.title:
-            found.append(self._passage("headed", self.title.rpartition(" > ")[2], body))
-        for index, block in enumerate(section.blocks):
-            found += self._block(block, section.blocks[index + 1 :])
-        return found
+        blocks = section.blocks
+        return [passage for index, block in enumerate(blocks) for passage in self._block(block, blocks[index + 1 :])]
 
     def _block(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
-        if block.kind == "table":
-            yield from self._table(block)
-        elif block.kind == "heading":
-            yield from self._heading(block, following)
-        elif block.kind == "lines":
-            yield from self._lines(block)
-        else:
-            yield from self._prose(block, following)
-
-    def _heading(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
-        self._under(block.text)
-        if fact := self._labelled(block.text):
-            yield fact
-        else:
-            yield self._line(block.text, "")
-        body = _body(following)
-        if body:
-            yield self._passage("headed", block.text.rstrip(": "), body)
+        match block.kind:
+            case "table":
+                yield from self._table(block)
+            case "heading":
+                self._under(block.text)
+                yield self._labelled(block.text) or self._line(block.text)
+                if body := _body(following):
+                    yield self._passage("headed", block.text.rstrip(": "), body)
+            case "lines":
+                yield from self._lines(block)
+            case "prose":
+                yield from self._prose(block, following)
 
     def _lines(self, block: Block) -> Iterator[Passage]:
-        lines = _whole(block.lines)
+        lines = block.lines
         for index, line in enumerate(lines):
-            beside = " ".join(lines[max(0, index - BESIDE) : index + BESIDE + 1])
-            fact = self._labelled(line, beside)
-            yield fact or self._line(line, beside)
+            fact = self._labelled(line)
+            yield fact or self._line(line)
             window = lines[index : index + WINDOW + 1]
             if len(window) > 1 and not fact and not _is_whole(line) and max(map(len, window)) <= MAX_WINDOW_LINE:
-                yield self._passage("window", window[0], " · ".join(window[1:]), own_from=" ".join(window))
-            if len(line) > sources.VERSE_LINE:
-                yield from self._said(split_sentences(line, self.language))
-        if lines and sources.is_heading(lines[-1]) and lines[-1].endswith(":"):
-            self._under(lines[-1])
+                yield self._passage("window", window[0], " · ".join(window[1:]))
 
-    def _line(self, line: str, beside: str) -> Passage:
+    def _line(self, line: str) -> Passage:
         """A line without a label; at the start of a document it may tell its writer or its date."""
         told = ""
-        opening = self.order - self.first < OPENING
-        if self.signing or (opening and line != self.title and _NAMES.fullmatch(line)):
+        is_opening = self.order < OPENING
+        if self.signing or (is_opening and line != self.title and _NAMES.fullmatch(line)):
             told = AUTHOR
-        elif opening and len(line) <= sources.VERSE_LINE and values.holds("date", line[:DATE_WITHIN], ""):
+        elif is_opening and len(line) <= sources.VERSE_LINE and values.holds("date", line[:DATE_WITHIN], ""):
             told = DATED
         self.signing = bool(_GREETING.match(line)) or (self.signing and not told)
-        return self._passage("line", "", line, also_near=beside, own_from=f"{line} {told}")
+        return self._passage("line", "", line, own=f"{line} {told}")
 
     def _prose(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
-        if self.order - self.first < OPENING and _NAMES.fullmatch(block.text[:1_000]):
-            yield self._line(block.text, "")
+        import sentencex  # noqa: PLC0415 - other models never need it
+
+        if self.order < OPENING and _NAMES.fullmatch(block.text[:1_000]):
+            yield self._line(block.text)
             return
         if fact := self._labelled(block.text):
             yield fact
-        sentences = split_sentences(block.text, self.language)
+        sentences = [one.strip() for one in sentencex.segment(self.language, block.text) if one.strip()]
         if sentences and sentences[-1].endswith(":") and following and following[0].kind == "lines":
-            sentences[-1] = f"{sentences[-1]} {_body(following[:1])}"
-        yield from self._said(sentences)
-
-    def _said(self, sentences: list[str]) -> Iterator[Passage]:
+            sentences[-1] += f" {_body(following[:1])}"
         for sentence in sentences:
-            passage = self._passage("sentence", "", sentence, also_near=self.before)
-            self.before = sentence
-            yield passage
+            yield self._passage("sentence", "", sentence)
 
-    def _labelled(self, line: str, beside: str = "") -> Passage | None:
-        match = _LABELLED.fullmatch(line) or _DATE_LABEL.fullmatch(line)
+    def _labelled(self, line: str) -> Passage | None:
+        match = _LABELLED.fullmatch(line)
         if match is None and not _is_whole(line):
             match = _AMOUNT.fullmatch(line)
-        if match is None or len(match["label"].split()) > tables.LABEL_WORDS + 1 or _CODE.search(match["label"]):
+        if match is None or "://" in line[: len(match["label"]) + 4]:
             return None
-        if "://" in line[: len(match["label"]) + 4] or match["label"].endswith(("#", "$")):
-            return None
-        return self._passage("fact", match["label"].strip(" .-\u2013"), match["value"].strip(), also_near=beside)
+        return self._passage("fact", match["label"].strip(" .-\u2013"), match["value"].strip())
 
     def _table(self, block: Block) -> Iterator[Passage]:
-        headers, rows = tables.headers_of(block.rows)
+        headers, rows = headers_of(block.rows)
         if any(headers):
-            yield from self._records(tables.records(headers, rows))
+            found = records(headers, rows)
+            self.found.append(Table(self.place, tuple(found), self.heading_terms | self.titles))
+            for _, group in groupby(found, key=lambda record: record.group):
+                together = list(group)
+                shared = " ".join(cell for record in together for cell in record.cells if cell)
+                for record in together:
+                    yield from self._record(record, shared)
             return
-        found = tables.pairs(rows)
-        title = found[0].value if found else ""
-        identity = f"{found[0].label} {title}" if found else ""
-        values = " ".join(pair.value for pair in found[:40])
-        for pair in found:
-            if pair.value:
-                yield self._passage("fact", pair.label, pair.value, also_near=identity, mates=values)
-            else:
-                self._under(pair.label)
+        found_pairs = pairs(rows)
+        identity = " ".join(found_pairs[0]) if found_pairs else ""
+        for label, value in found_pairs:
+            if value:
+                yield self._passage("fact", label, value, near=identity)
 
-    def _records(self, found: list[tables.Record]) -> Iterator[Passage]:
-        self.found.append(Table(self.place, tuple(found), self.heading_terms))
-        groups: dict[int, list[tables.Record]] = {}
-        for record in found:
-            groups.setdefault(record.group, []).append(record)
-        words = frozenset(term for record in found for cell in record.cells for term in terms(cell, self.language))
-        for record in found:
-            shared = " ".join(cell for other in groups[record.group] for cell in other.cells if cell)
-            for passage in self._record(record, shared):
-                yield replace(passage, table=words)
-
-    def _record(self, record: tables.Record, shared: str) -> Iterator[Passage]:
-        filled = record.filled
-        if not filled:
+    def _record(self, record: Record, shared: str) -> Iterator[Passage]:
+        if not record.filled:
             return
-        name = " ".join(cell for cell in record.inherited if cell)
-        statement = "; ".join(f"{header}: {cell}" if header else cell for header, cell in filled)
-        whole = " ".join([name, *(cell for _, cell in filled), *record.headers])
-        row = self._passage("row", "", f"{name}; {statement}" if name else statement, own_from=whole, also_near=shared)
+        told = "; ".join(f"{header}: {cell}" if header else cell for header, cell in record.filled)
+        own = " ".join([*(cell for _, cell in record.filled), *record.headers])
+        row = self._passage("row", "", told, own=own, near=shared)
         yield replace(row, record=record)
-        for header, cell in filled:
-            cell_passage = self._passage("cell", header, cell, own_from=whole, also_near=shared)
-            yield replace(cell_passage, record=record)
+        for header, cell in record.filled:
+            yield replace(self._passage("cell", header, cell, own=own, near=shared), record=record)
 
-    def _passage(
-        self, kind: PassageKind, label: str, value: str, *, own_from: str = "", also_near: str = "", mates: str = ""
-    ) -> Passage:
+    def _passage(self, kind: PassageKind, label: str, value: str, *, own: str = "", near: str = "") -> Passage:
         self.order += 1
-        value = value[:MAX_STATEMENT] if kind != "headed" else value
-        sequence = tuple(terms(own_from or f"{label} {value}", self.language))
         return Passage(
             kind=kind,
             place=self.place,
             label=label,
-            value=value,
-            own=frozenset(sequence),
-            near=self.heading_terms | frozenset(terms(also_near[:2_000], self.language)),
-            mates=frozenset(terms(mates[:2_000], self.language)),
-            table=frozenset(),
-            label_terms=frozenset(terms(_BRACKETS.sub(" ", label), self.language)),
+            value=value[:MAX_STATEMENT],
+            own=frozenset(terms(own or f"{label} {value}", self.language)),
+            near=self.heading_terms | frozenset(terms(near[:MAX_NEAR], self.language)),
+            label_terms=frozenset(terms(label, self.language)),
             heading=self.heading,
             order=self.order,
-            sequence=sequence if kind in ("sentence", "line") else (),
         )
 
     def _under(self, heading: str) -> None:
         self.heading = heading.rstrip(": ")
         self.heading_terms = frozenset(terms(heading, self.language))
-        self.before = ""
 
 
-def split_sentences(text: str, language: str) -> list[str]:
-    """The sentences of a text."""
-    import sentencex  # noqa: PLC0415 - other models never need it
-
-    return [sentence.strip() for sentence in sentencex.segment(language, text) if sentence.strip()]
+def _body(following: tuple[Block, ...]) -> str:
+    """What stands below a heading or a colon, up to the next heading or table."""
+    below = takewhile(lambda block: block.kind in ("lines", "prose"), following)
+    texts = (" · ".join(block.lines) if block.kind == "lines" else block.text for block in below)
+    return shorten(" ".join(texts), MAX_STATEMENT, placeholder=" …")
 
 
 def _is_whole(line: str) -> bool:
     """Whether a line is a whole sentence, which names nothing that follows and needs no label."""
     return line.endswith(".") and len(line.split()) >= SENTENCE_WORDS
-
-
-def _whole(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines, each with what was broken off it: a line that begins in lower case goes on with the one before."""
-    found: list[str] = []
-    for line in lines:
-        if found and line[:1].islower() and ":" not in line and len(found[-1]) + len(line) < MAX_WINDOW_LINE:
-            found[-1] = f"{found[-1]} {line}"
-        else:
-            found.append(line)
-    return tuple(found)
-
-
-def _body(following: tuple[Block, ...]) -> str:
-    parts: list[str] = []
-    for block in following:
-        if block.kind in ("heading", "table") or sum(map(len, parts)) > MAX_BODY:
-            break
-        parts.append(" · ".join(block.lines) if block.kind == "lines" else block.text)
-    body = " ".join(parts)
-    return body if len(body) <= MAX_BODY else f"{body[:MAX_BODY].rsplit(' ', 1)[0]} …"

@@ -12,14 +12,8 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "de": "Was von den Dokumenten gelesen wurde, sagt dazu nichts: „{question}“",
     },
     "other_language": {
-        "en": (
-            'Nothing was found for "{question}". The documents are in another language; '
-            "a question in that language may find more."
-        ),
-        "de": (
-            "Zu „{question}“ wurde nichts gefunden. Die Dokumente sind in einer anderen Sprache; "
-            "eine Frage in dieser Sprache findet vielleicht mehr."
-        ),
+        "en": 'Nothing was found for "{question}". The documents are in another language; ask in it to find more.',
+        "de": "Zu „{question}“ wurde nichts gefunden. Die Dokumente sind in einer anderen Sprache; fragen Sie in ihr.",
     },
     "stands_above": {
         "en": 'For "{question}" nothing was found but what stands above.',
@@ -30,23 +24,12 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "de": "Diese Stellen kommen der Frage am nächsten; keine davon sagt es direkt:",
     },
     "no_documents": {
-        "en": (
-            "There are no documents to answer from. Without documents the built-in model cannot answer: hand over the "
-            "documents that hold the answer, and ask again."
-        ),
-        "de": (
-            "Es gibt keine Dokumente, aus denen die Antwort hervorgehen könnte. Ohne Dokumente kann das eingebaute "
-            "Modell nicht antworten: Übergeben Sie die Dokumente, in denen die Antwort steht, "
-            "und fragen Sie erneut."
-        ),
+        "en": "There are no documents to answer from. Please hand over the documents that hold the answer.",
+        "de": "Es gibt keine Dokumente für eine Antwort. Bitte übergeben Sie die Dokumente, in denen sie steht.",
     },
     "empty_documents": {
         "en": "No text could be read from {names}, so nothing can be said about it.",
         "de": "Aus {names} konnte kein Text gelesen werden, darum lässt sich dazu nichts sagen.",
-    },
-    "left_out": {
-        "en": "Not everything was read, because there was too much text: {names} was cut or left out.",
-        "de": "Nicht alles wurde gelesen, weil es zu viel Text war: {names} wurde gekürzt oder ausgelassen.",
     },
     "read_in_part": {
         "en": "Not everything was read of {name}: {notes}",
@@ -59,21 +42,10 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     "source": {"en": "Source: {place}", "de": "Quelle: {place}"},
     "more_rows": {"en": "{count} more rows are not shown.", "de": "{count} weitere Zeilen sind nicht gezeigt."},
     "report_done": {"en": "The report is done.", "de": "Der Bericht ist fertig."},
-    "report_holds": {
-        "en": (
-            "It gives every section in its order and with its source "
-            "(sections: {sections}, labelled values: {facts}, tables: {tables})."
-        ),
-        "de": (
-            "Er gibt jeden Abschnitt in seiner Folge und mit seiner Quelle wieder "
-            "(Abschnitte: {sections}, benannte Werte: {facts}, Tabellen: {tables})."
-        ),
-    },
     "file_done": {"en": "The result is ready.", "de": "Das Ergebnis ist fertig."},
     "failed": {"en": "This could not be done: {reason}", "de": "Das ist nicht gelungen: {reason}"},
     "partly_failed": {"en": "A part could not be done: {reason}", "de": "Ein Teil ist nicht gelungen: {reason}"},
     "nothing": {"en": "There is no result.", "de": "Es gibt kein Ergebnis."},
-    "rows_counted": {"en": "{count} rows match", "de": "{count} Zeilen passen"},
 }
 
 

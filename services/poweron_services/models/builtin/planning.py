@@ -1,56 +1,85 @@
-"""Planning: one task that finds the answer and, where a file or a report is asked for, one that writes it."""
+"""Planning: what a request wants, as one task that finds the answer and, where wanted, one that writes a file."""
+
+import re
+from typing import Literal
 
 import orjson
 
 from poweron_events.planning import TaskPlan
-from poweron_services.models.builtin import intent
+from poweron_events.request import TaskType
 from poweron_services.models.prompts import PlanningPrompt
 
 MAX_OBJECTIVE = 1_500  # characters of the request that an objective repeats
 ANSWERED = "The answer is stated with its source, or it is said that the documents do not hold it."
 SUMMED_UP = "The main facts and statements of the documents are put together, each with its source."
 REPORT_WRITTEN = "A report is written as a document of its own."
-WRITE_REPORT = "Write the report as a document"
-WRITE_AS = "Write the result as"
+
+_SUMMARY = re.compile(
+    r"\b(?:summar(?:y|ies|i[sz]e[ds]?|i[sz]ing)|overview|key (?:facts|points|findings)|main points|tl;dr"
+    r"|zusammenfass\w*|fasse?\b.{0,80}\bzusammen|überblick|übersicht|kernaussagen)\b"
+    r"|\b(?:write|create|generate|prepare|make|draft|give me|need|want|as)\b[^.?!]{0,40}\b(?:reports?|memo|briefing)\b"
+    r"|\b(?:schreib\w*|erstell\w*|verfass\w*)\b.{0,40}\bbericht",
+    re.IGNORECASE | re.DOTALL,
+)
+_FORMAT = re.compile(
+    r"\b(?:as|to|in|into|als|nach|return|give|write|create|export\w*|format\w*|convert\w*|generate|erstell\w*)\b"
+    r"[^.?!]{0,60}\b(?P<name>json|csv)\b",
+    re.IGNORECASE,
+)
+_CONVERSION = re.compile(
+    r"\b(?:convert\w*|transform\w*|turn\b.{0,60}\binto|export\w*|konvertier\w*|wandle\b.{0,60}\bum|exportier\w*)\b"
+    r"|^\W*(?:give|return|list|get|show|extract|save)\b[^?]{0,40}\b(?:tables?|rows|everything|all data)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ANALYSIS = re.compile(
+    r"\b(?:compar\w*|analy[sz]\w*|contrast|evaluate|trend\w*|difference between|vergleich\w*|analysier\w*)\b",
+    re.IGNORECASE,
+)
 
 
 def plan(prompt: PlanningPrompt) -> str:
-    """The tasks of the round."""
-    request = prompt.user_prompt
-    tasks = [_work(request), *_formatting(request, {line.name for line in prompt.actions})]
+    """The tasks of the round; the last, of one step, writes the report or the file that the request asks for."""
+    request, kind = prompt.user_prompt, _task_type(prompt.user_prompt)
+    tasks = [_task(request, "Find out from the documents", SUMMED_UP if kind == "report" else ANSWERED, kind)]
+    if wanted := wanted_format(request):
+        written = f"The result is written as {wanted}."
+        tasks.append(_task(request, f"Write the result as {wanted}", written, "transform", wanted))
+    elif wants_summary(request) and "document.generateReport" in {line.name for line in prompt.actions}:
+        tasks.append(_task(request, "Write the report as a document", REPORT_WRITTEN, "report", "markdown"))
     return orjson.dumps({"tasks": [task.model_dump(mode="json", by_alias=True) for task in tasks]}).decode()
 
 
-def _work(request: str) -> TaskPlan:
-    kind = intent.task_type(request)
+def wants_summary(request: str) -> bool:
+    """Whether the texts are to be summed up, as an answer or as a report."""
+    return bool(_SUMMARY.search(request))
+
+
+def wants_conversion(request: str) -> bool:
+    """Whether the data is to be given as it is in another format."""
+    return bool(_CONVERSION.search(request))
+
+
+def wanted_format(request: str) -> Literal["json", "csv"] | None:
+    """The format that a file or the answer is to have."""
+    named = _FORMAT.search(request)
+    if named is None:
+        return None
+    return "json" if named["name"].casefold() == "json" else "csv"
+
+
+def _task_type(request: str) -> TaskType:
+    if wanted_format(request) or wants_conversion(request):
+        return "transform"
+    if wants_summary(request):
+        return "report"
+    return "analysis" if _ANALYSIS.search(request) else "lookup"
+
+
+def _task(request: str, what: str, criterion: str, kind: TaskType, written_as: str = "") -> TaskPlan:
     return TaskPlan(
-        objective=f"Find out from the documents: {request.strip()[:MAX_OBJECTIVE]}",
-        success_criteria=(SUMMED_UP if kind == "report" else ANSWERED,),
+        objective=f"{what}: {request.strip()[:MAX_OBJECTIVE]}",
+        success_criteria=(criterion,),
         task_type=kind,
+        expected_formats=(written_as,) if written_as else (),
+        max_steps=1 if written_as else None,
     )
-
-
-def _formatting(request: str, actions: set[str]) -> list[TaskPlan]:
-    """The last task, of one step: the report or the file that the request asks for."""
-    wanted = intent.wanted_format(request)
-    if wanted in ("json", "csv") or (wanted and not intent.wants_report(request)):
-        return [
-            TaskPlan(
-                objective=f"{WRITE_AS} {wanted}: {request.strip()[:MAX_OBJECTIVE]}",
-                success_criteria=(f"The result is written as {wanted}.",),
-                task_type="transform",
-                expected_formats=(wanted,),
-                max_steps=1,
-            )
-        ]
-    if intent.wants_report(request) and "document.generateReport" in actions:
-        return [
-            TaskPlan(
-                objective=f"{WRITE_REPORT}: {request.strip()[:MAX_OBJECTIVE]}",
-                success_criteria=(REPORT_WRITTEN,),
-                task_type="report",
-                expected_formats=("markdown",),
-                max_steps=1,
-            )
-        ]
-    return []

@@ -1,21 +1,47 @@
-"""Tables as people read them: what heads a column, what names a row, and which cells are a label and its value."""
+"""Tables as people read them: what heads a column, what names a row, which cells are a label and its value.
+
+And which rows are the highest or the lowest by a column that a question names.
+"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from poweron_services.models.builtin.sources import Row
+from poweron_services.models.builtin.question import Question, Term
+from poweron_services.models.builtin.sources import Place, Row
+from poweron_services.models.builtin.vocabulary import stem, terms
 
-LABEL_WORDS = 6
-SPARSE_LABELS = 0.85  # of the cells of a column that must look like labels
+NUMERIC = 0.8  # of a column's cells, for the column to be one of numbers
+MOST_ROWS = 5  # that share the highest value; more of them decide nothing
+MEASURED = 4  # what it counts that a column measures what a superlative such as `cheapest` is about
+
+_HIGHEST = (
+    r"highest|largest|biggest|greatest|maximum|max|most expensive|oldest|longest|latest"
+    r"|höchste\w*|größte\w*|teuerste\w*|älteste\w*|meisten?"
+)
+_LOWEST = (
+    r"lowest|smallest|least|minimum|min|cheapest|youngest|shortest|earliest"
+    r"|niedrigste\w*|kleinste\w*|günstigste\w*|billigste\w*|jüngste\w*"
+)
+_SUPERLATIVE = re.compile(rf"\b(?:{_HIGHEST}|(?P<low>{_LOWEST})|most)\b", re.IGNORECASE)
+_MEASURES: Final = (
+    (re.compile("expensive|cheap|teuer|günstig|billig"), "cost price fee rate amount charge limit betrag preis kosten"),
+    (re.compile("old|young|ält|jüng"), "age alter 年齢"),
+    (re.compile("longest|shortest"), "duration length runtime days dauer"),
+)
+_SUM = re.compile(r"\s*(?:total|sum|gesamt|subtotal)", re.IGNORECASE)
+_CURRENCY = re.compile(r"\b(?:USD|EUR|CHF|GBP|US)\b|[\s%€$£¥]|,(?=\d{3}\b)")
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_NO_LABEL = re.compile(r"\d|@")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row of a table: its cells by header. `inherited` are cells that stand in a row above."""
+    """A row of a table: its cells by header; rows of one group are about the same."""
 
     headers: Row
     cells: Row
-    inherited: Row
     group: int
 
     @property
@@ -23,98 +49,99 @@ class Record:
         """Header and value of every cell that holds something."""
         return [(header, cell) for header, cell in zip(self.headers, self.cells, strict=True) if cell]
 
+    @property
+    def name(self) -> str:
+        """What tells it from other rows: its first cells that are no numbers."""
+        return ", ".join([cell for index, cell in enumerate(self.cells) if cell and self.number(index) is None][:2])
+
+    def number(self, column: int) -> float | None:
+        """The number that a cell holds, if it holds nothing else."""
+        digits = _CURRENCY.sub("", self.cells[column])
+        return float(digits) if digits.isascii() and _NUMBER.fullmatch(digits) else None
+
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A label and its value."""
+class Table:
+    """A table with named columns, and the words it stands under."""
 
-    label: str
-    value: str
+    place: Place
+    records: tuple[Record, ...]
+    near: frozenset[str]
+
+    @property
+    def headers(self) -> Row:
+        return self.records[0].headers
 
 
 def headers_of(rows: tuple[Row, ...]) -> tuple[Row, tuple[Row, ...]]:
     """The names of the columns (empty ones where there are none) and the rows below them."""
     named = bool(rows) and any(rows[0])
     rows = tuple(row for row in rows if any(row))
-    if len(rows) > 1 and (_ends_no_label(rows[0]) if named else _names_columns(rows[0])):
+    if len(rows) > 1 and (named or _names_columns(rows[0])):
         return rows[0], rows[1:]
     return ("",) * max(map(len, rows), default=0), rows
 
 
-def pairs(rows: tuple[Row, ...]) -> list[Pair]:
-    """The labels and values of a table without names of columns."""
-    labels = _label_columns(rows)
-    return [pair for row in rows for pair in _row_pairs(row, labels)]
-
-
 def records(headers: Row, rows: tuple[Row, ...]) -> list[Record]:
-    """The rows; one that leaves its first cells empty takes them from the row above."""
+    """The rows; one that leaves its first cell empty belongs to the row above."""
     found: list[Record] = []
-    above: Row = ("",) * len(headers)
     group = 0
-    for row in (_fitted(row, len(headers)) for row in rows):
-        first = next((index for index, cell in enumerate(row) if cell), len(row))
-        inherited = above[:first] + ("",) * (len(row) - first)
-        if first == 0:
-            group += 1
-        above = tuple(mine or theirs for mine, theirs in zip(row, inherited, strict=True))
-        found.append(Record(headers, row, inherited, group))
+    for row in rows:
+        group += bool(row[0])
+        found.append(Record(headers, (row + ("",) * len(headers))[: len(headers)], group))
     return found
 
 
-def number(cell: str) -> float | None:
-    """The number that a cell holds, if it holds nothing else."""
-    digits = re.sub(r"\b(?:USD|EUR|CHF|GBP|US)\b|[\s%€$£¥]|,(?=\d{3}\b)", "", cell)
-    try:
-        return float(digits) if re.fullmatch(r"[+-]?\d+(?:\.\d+)?", digits) else None
-    except ValueError:
-        return None
-
-
-def _ends_no_label(first: Row) -> bool:
-    return not any(cell.endswith(":") for cell in first)
+def pairs(rows: tuple[Row, ...]) -> list[tuple[str, str]]:
+    """The labels and values of a table without names of columns; a row may hold two or more of them."""
+    return [pair for row in rows for pair in _row_pairs([cell for cell in row if cell], is_named=bool(row[0]))]
 
 
 def _names_columns(first: Row) -> bool:
-    """Whether the first row of a table without a header is one all the same: nothing above the names of the rows."""
-    named = [cell for cell in first if cell]
-    return not first[0] and len(named) > 1 and not any(re.search(r"\d", cell) for cell in named)
+    """Whether a row heads the columns though it is not marked so: nothing above the names of the rows, no digits."""
+    return not first[0] and sum(map(bool, first)) > 1 and not any(map(_NO_LABEL.search, first))
 
 
-def _fitted(row: Row, width: int) -> Row:
-    return (row + ("",) * width)[:width]
+def _row_pairs(cells: list[str], *, is_named: bool) -> list[tuple[str, str]]:
+    labels, values = [cell.rstrip(": ") for cell in cells[::2]], cells[1::2]
+    if len(labels) == len(values) > 1 and not any(map(_NO_LABEL.search, labels)):
+        return list(zip(labels, values, strict=True))
+    if is_named and len(cells) > 1:
+        return [(labels[0], " · ".join(cells[1:]))]
+    return [("", " · ".join(cells))] if cells else []
 
 
-def _label_columns(rows: tuple[Row, ...]) -> set[int]:
-    width = max(map(len, rows), default=0)
-    return {0} | {index for index in range(2, width) if _holds_labels(index, rows)}
+def extremes(tables: Sequence[Table], question: Question) -> list[tuple[str, str, Place]]:
+    """The rows that are highest or lowest by the column that a question names, by label, value and place."""
+    found = _SUPERLATIVE.search(question.text)
+    if found is None:
+        return []
+    words = found[0].casefold()
+    asked = [term for term in question.terms if term.word.casefold() not in words]
+    measured = next((names for pattern, names in _MEASURES if pattern.search(words)), "")
+    measures = frozenset(stem(word, question.language) for word in measured.split())
+    columns = [(table, column) for table in tables for column in range(len(table.headers))]
+    named = [_named(*each, asked, measures, question.language) for each in columns]
+    if not any(named):
+        return []
+    table, column = columns[named.index(max(named))]
+    rows = [one for one in table.records if not _SUM.match(" ".join(one.cells))]
+    values = [(value, one) for one in rows if (value := one.number(column)) is not None]
+    extreme = (min if found["low"] else max)((value for value, _ in values), default=0.0)
+    winners = [one for value, one in values if value == extreme]
+    label = table.headers[column]
+    said = [(f"{one.name}, {label}" if one.name else label, one.cells[column], table.place) for one in winners]
+    return said if len(said) <= MOST_ROWS else []
 
 
-def _holds_labels(index: int, rows: tuple[Row, ...]) -> bool:
-    filled = [row[index] for row in rows if len(row) > index and row[index]]
-    followed = sum(1 for row in rows if len(row) > index and row[index] and any(row[index + 1 :]))
-    labels = sum(1 for cell in filled if _is_label(cell))
-    colons = all(cell.endswith(":") for cell in filled)
-    return bool(filled) and (len(filled) > 1 or colons) and min(labels, followed) >= len(filled) * SPARSE_LABELS
-
-
-def _is_label(cell: str) -> bool:
-    return len(cell.split()) <= LABEL_WORDS and not re.search(r"\d|@", cell)
-
-
-def _row_pairs(row: Row, labels: set[int]) -> list[Pair]:
-    found: list[Pair] = []
-    label, values = "", list[str]()
-    for index, cell in enumerate((*row, "")):
-        if (index in labels or index == len(row)) and (label or values):
-            found += _pair(label, values)
-            label, values = "", []
-        if cell and not label and not values and (index in labels or _is_label(cell)):
-            label = cell.rstrip(": ")
-        elif cell:
-            values.append(cell)
-    return found
-
-
-def _pair(label: str, values: list[str]) -> list[Pair]:
-    return [Pair(label, " · ".join(values))] if values or label else []
+def _named(table: Table, column: int, asked: list[Term], measures: frozenset[str], language: str) -> int:
+    """How well the question names the column; 0 where it is not of numbers or a word stays unexplained."""
+    filled = [record for record in table.records if record.cells[column]]
+    numbers = sum(record.number(column) is not None for record in filled)
+    header = frozenset(terms(table.headers[column], language))
+    if numbers < 2 or numbers < NUMERIC * len(filled) or (measures and not header & measures):
+        return 0
+    everything = table.near.union(*(terms(text, language) for text in table.headers))
+    if not all(term.in_(everything) for term in asked if term.weight == 1):
+        return 0
+    return sum(term.in_(header) for term in asked) + MEASURED * bool(header & measures)

@@ -1,6 +1,22 @@
-"""Small tables of general words: stop words by language, and words that mean the same in documents of business."""
+"""Words as the built-in model compares them: stems, names and numbers, and which mean the same.
 
-from typing import Final
+Everything is general vocabulary of English and German business language; nothing is about a
+particular document.
+"""
+
+import re
+import unicodedata
+from functools import cache, lru_cache
+from typing import Any, Final
+
+MAX_TEXT = 5_000  # characters that tell the language
+MAX_WORD = 100  # characters; what is longer is no word
+STEMMERS: Final = {"de": "german", "es": "spanish", "fr": "french", "it": "italian"}
+
+_TOKEN = re.compile(r"\w+(?:[-./@'\u2019,:&+]\w+)*")
+_PART = re.compile(r"[^\W_]+")
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)t(\d\d:\d\d)")
+_E_MAIL = re.compile(r"\be-mail", re.IGNORECASE)
 
 
 def words_in(text: str) -> frozenset[str]:
@@ -8,25 +24,27 @@ def words_in(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-STOP_WORDS: Final[dict[str, frozenset[str]]] = {
-    "en": words_in("""a about above according after again all also am an and any are as at be been being
-        below between both but by
-        can could did do does doing done down during each either every few for from further get give given got had has
-        have having he her here hers him his how i if in into is it its itself just kindly least let ll may me might
-        more most much must my no nor not now of off on once one only or other our out over own per please s same shall
-        she should so some such t than that the their them then there these they this those through to too under
-        up upon us using very via want was we were what when where whether which while who whom whose why will with
-        within would you your tell show find list say says said state stated mention mentioned named called know
-        please found exactly respectively many long old"""),
-    "de": words_in("""aber alle allem allen aller alles als also am an auch auf aus bei beim bin bis bist
-        bitte da damit dann das dass
-        dein deine dem den der des dessen deren dich die dies diese diesem diesen dieser dieses dir doch dort du durch
-        ein eine einem einen einer eines er es etwas euch euer für gegen gibt habe haben hat hatte ich ihm ihn ihnen
-        ihr ihre im in ist ja jede jeder jedes kann kein keine können laut man mein mich mir mit muss nach nicht noch
-        nun nur ob oder ohne sehr sein seine sich sie sind so soll sowie über um und uns unser unter vom von vor war
-        waren warum was wann weil welche welchem welchen welcher welches wem wen wenn wer werden wessen wie wieviel
-        viel viele lange wir wird wo woher wohin wurde wurden zu zum zur zwischen nenne nennen zeige sag sage steht
-        lautet heißt"""),
+STOP_WORDS: Final = {
+    "en": words_in(
+        """a about above according after again all also am an and any are as at be been being below between both but by
+        called can could did do does doing done down during each either every exactly few find for found from
+        further get give given got had has have having he her here hers him his how i if in into is it its
+        itself just kindly know least let list ll long many may me mention mentioned might more most much must
+        my named no nor not now of off old on once one only or other our out over own per please respectively
+        s said same say says shall she should show so some state stated such t tell than that the their them
+        then there these they this those through to too under up upon us using very via want was we were what
+        when where whether which while who whom whose why will with within would you your"""
+    ),
+    "de": words_in(
+        """aber alle allem allen aller alles als also am an auch auf aus bei beim bin bis bist bitte da damit dann das
+        dass dein deine dem den der deren des dessen dich die dies diese diesem diesen dieser dieses dir doch
+        dort du durch ein eine einem einen einer eines er es etwas euch euer für gegen gibt habe haben hat
+        hatte heißt ich ihm ihn ihnen ihr ihre im in ist ja jede jeder jedes kann kein keine können lange laut
+        lautet man mein mich mir mit muss nach nenne nennen nicht noch nun nur ob oder ohne sag sage sehr sein
+        seine sich sie sind so soll sowie steht um und uns unser unter viel viele vom von vor wann war waren
+        warum was weil welche welchem welchen welcher welches wem wen wenn wer werden wessen wie wieviel wir
+        wird wo woher wohin wurde wurden zeige zu zum zur zwischen über"""
+    ),
     "fr": words_in("le la les des du un une et est que qui quel quelle dans pour sur avec pas au aux ce cette"),
     "es": words_in("el la los las un una y es que de del en por para con cuál qué quién cuándo su se al"),
     "it": words_in("il lo la gli le un una e è che di del della in per con quale chi quando si al"),
@@ -35,191 +53,139 @@ STOP_WORDS: Final[dict[str, frozenset[str]]] = {
 KEPT_APART: Final = words_in("insurer insured employer employee payer payee lessor lessee founder organ organization")
 """Words of different meaning that a stemmer would make one."""
 
-SAME_MEANING: Final = (
-    # money
-    "total sum altogether owed gesamt summe gesamtbetrag gesamtsumme endbetrag endsumme gesamtpreis montant importe",
-    "total gesamtbetrag rechnungsbetrag",
-    "subtotal zwischensumme nettosumme",
-    "cost price charge betrag preis kosten amount prix precio",
-    "fee gebühr charge cost",
-    "tax vat steuer mehrwertsteuer mwst umsatzsteuer",
-    "discount rabatt nachlass skonto rebate reduction",
-    "deposit anzahlung kaution",
-    "invoice bill rechnung facture factura",
-    "paid pay payment zahlung bezahlt zahlen bezahlen",
-    "due fällig fälligkeit payable",
-    "revenue turnover umsatz erlös einnahmen",
-    "profit gewinn earnings",
-    "salary wage gehalt lohn",
-    "budget etat haushalt",
-    "balance saldo kontostand",
-    "deductible selbstbeteiligung excess",
-    # people and organisations
-    "customer client buyer member guest kunde kundin auftraggeber käufer insured",
-    "insurer insurance versicherer versicherung",
-    "supplier vendor seller lieferant verkäufer",
-    "employee employees staff worker personnel mitarbeiter angestellte beschäftigte",
-    "author writer verfasser autor autorin written wrote geschrieben",
-    "founder founded gründer gegründet established started gründung",
-    "ceo geschäftsführer chief",
-    "company firm organisation organization unternehmen firma gesellschaft business",
-    "contact ansprechpartner kontakt",
-    "manager manage manages managed leiter leitung leiterin leitet",
-    "name namen names 名前 氏名",
-    "age alter alters old 年齢",
-    "address adresse anschrift addresses 住所",
-    "lives live wohnt wohnen residence residing 住所",
-    "prepared erstellt verfasst author",
-    "present attend attended attendee attendees participant participants anwesend teilnehmer teilgenommen",
-    "everybody everyone jeder",
-    "go goes went gone",
-    "responsible prepared",
-    "prepared wrote written writer author",
-    "update updated change changed modified revised amended geändert aktualisiert",
-    "tell tells inform informs talk notify notifies informieren",
-    "time hour hours",
-    "accept accepted accepts take takes",
-    "signed signature unterschrieben unterzeichnet unterschrift",
-    "insured versicherungsnehmer versicherte",
-    # reaching people
-    "phone telephone tel telefon telefonnummer mobile handy fon",
-    "email mail emailadresse",
-    "website url webseite homepage web site internet",
-    "fax telefax",
-    # time
-    "date dated issued printed published datum 日付",
-    "start begin beginning beginn anfang starts began begins",
-    "expire expires expired end ends",
-    "limit allowance cap grenze",
-    "end ending ende finish finished ends until till bis",
-    "deadline frist stichtag due",
-    "time uhrzeit zeit showtime",
-    "year jahr baujahr",
-    "month monat",
-    "duration runtime laufzeit dauer period",
-    "valid validity gültig gültigkeit",
-    "delivery lieferung liefertermin lieferdatum shipping shipped",
-    # things
-    "vehicle car auto fahrzeug wagen pkw automobile",
-    "mileage odometer kilometerstand",
-    "plate kennzeichen",
-    "color colour farbe",
-    "manufacturer maker make hersteller marke brand",
-    "model modell",
-    "ready finished done complete completed fertig abgeschlossen bereit",
-    "repair repairs repariert reparatur reparieren fixed fix instandsetzung",
-    "replace replaced ersetzt ausgetauscht austausch",
-    "damage schaden schäden beschädigung damaged",
-    "product item article artikel produkt position goods ware",
-    "quantity qty menge stück anzahl count stock bestand units",
-    "number no nummer nr id",
-    "transaction txn transaktion",
-    "reference ref referenz",
-    "authorization auth autorisierung",
-    "account acct konto",
-    "department dept abteilung",
-    "appointment termin",
-    "birth born dob geburtsdatum geboren",
-    "percent percentage pct prozent",
-    "maximum max upper high highest höchst",
-    "minimum min lower low lowest",
-    "identifier id kennung identification",
-    "code kennzahl",
-    "category kategorie type art",
-    "status zustand state",
-    "note remark comment bemerkung hinweis anmerkung notes notiz",
-    "description beschreibung bezeichnung",
-    "location place ort standort site position headquarters headquartered",
-    "city stadt town",
-    "country land nation",
-    "warehouse storage stored store lager lagerhaus gelagert",
-    "room raum zimmer",
-    "film movie spielfilm",
-    "theater theatre cinema kino",
-    "screen saal leinwand",
-    "show screening vorstellung",
-    "agency agentur",
-    "warranty guarantee guaranteed garantie gewährleistung",
-    "return returns rückgabe refund rückerstattung",
-    "contract agreement vertrag vereinbarung",
-    "terminate termination cancel cancellation kündigung kündigen kündigungsfrist notice",
-    "rent miete mietzins",
-    "policy police",
-    "claim schadennummer schadensnummer",
-    "order bestellung auftrag",
-    "estimate quote quotation kostenvoranschlag angebot offer",
-    "report bericht",
-    "audit prüfung revision",
-    "buy bought acquire acquired acquisition purchase purchased kauf gekauft erworben übernahme",
-    "value worth wert",
-    "advance ahead beforehand vorher voraus",
-    "average mean durchschnitt durchschnittlich",
-    "share anteil quote",
-    "goal target objective ziel",
-    "task aufgabe todo action",
-    "meeting besprechung sitzung",
-    "decision decided beschluss beschlossen entscheidung",
-    "responsible verantwortlich zuständig owner own owns owned",
-    "recommendation recommend recommended empfehlung suggestion",
-    "result ergebnis outcome finding",
-    "risk risiko",
-    "advantage benefit vorteil",
-    "problem issue fault störung fehler",
-    "cause reason ursache grund",
-    "weight gewicht",
-    "size größe dimension maße",
-    "speed geschwindigkeit",
-    "temperature temp temperatur",
-    "population einwohner inhabitants",
-    "capital hauptstadt",
-    "hourly stundensatz rate",
-    "hour stunde std",
-    "labor labour arbeitszeit arbeit",
-    "part teil ersatzteil",
-    "occupancy auslastung",
-    "points pts punkte",
-    "cashier kassierer kassiererin",
-    "member mitglied",
-    "expected erwartet soll",
-    "actual ist tatsächlich",
-    "variance abweichung difference differenz",
-    "headcount workforce belegschaft staff people persons person employee employees",
-    "choose chose chosen select selected selection gewählt ausgewählt",
-    "sell sold seller verkauft verkaufen",
-    "send sent gesendet versandt",
-    "build built gebaut",
-    "lead led geleitet",
-    "win won gewonnen winner",
-    "meet met getroffen",
-    "give gave given gegeben",
-    "speak spoke spoken",
-    "lose lost verloren",
-    "leave left verlassen",
-    "grow grew grown growth gewachsen wachstum",
-    "fall fell fallen drop dropped decline gefallen",
-    "rise rose risen increase increased gestiegen",
-    "drive drove driven",
-    "break broke broken",
-    "teach taught",
-    "bring brought",
-    "become became",
-    "know knew known",
-    "begin began begun",
-    "open opens opened opening eröffnung eröffnet",
-    "close closes closed closing schließt geschlossen",
-    "happen occur occurred",
-    "doctor physician arzt ärztin",
-    "vacation holiday leave urlaub urlaubstage",
-    "remote home homeoffice",
-)
-"""Lines of words that mean the same in the labels of documents."""
+SAME_MEANING: Final = """
+    total sum altogether owed gesamt summe gesamtbetrag gesamtsumme endbetrag rechnungsbetrag; subtotal zwischensumme;
+    cost price charge betrag preis kosten amount; fee gebühr charge cost;
+    tax vat steuer mehrwertsteuer mwst umsatzsteuer; discount rabatt nachlass skonto rebate; invoice bill rechnung;
+    due fällig payable; paid pay payment zahlung bezahlt zahlen bezahlen; revenue turnover umsatz erlös;
+    salary wage gehalt lohn; rent miete mietzins; value worth wert;
+    customer client buyer member guest kunde kundin auftraggeber käufer insured;
+    insured versicherungsnehmer versicherte; insurer insurance versicherer versicherung;
+    supplier vendor seller lieferant verkäufer;
+    employee employees staff worker personnel mitarbeiter angestellte headcount workforce belegschaft people persons;
+    author writer verfasser autor autorin written wrote geschrieben prepared erstellt verfasst;
+    founder founded gründer gegründet established started gründung; company firm organisation unternehmen firma;
+    manager managed leiter leitung leitet; contact ansprechpartner kontakt;
+    responsible verantwortlich zuständig owner own owned prepared; name namen 名前 氏名; age alter old 年齢;
+    address adresse anschrift 住所; lives wohnt wohnen residence 住所; phone telephone tel telefon telefonnummer mobile;
+    email mail emailadresse; website url webseite homepage site;
+    present attend attended attendee participants anwesend teilnehmer; date dated issued printed published datum 日付;
+    start begin beginning beginn anfang began; expire expired end ending finish finished until till bis;
+    deadline frist stichtag due; time uhrzeit zeit showtime hour stunde; year jahr baujahr; month monat;
+    duration runtime laufzeit dauer period; valid validity gültig gültigkeit;
+    vacation holiday leave urlaub urlaubstage; advance ahead beforehand vorher voraus;
+    delivery lieferung liefertermin lieferdatum shipping shipped; meeting besprechung sitzung;
+    vehicle car auto fahrzeug wagen automobile; mileage odometer kilometerstand; plate kennzeichen;
+    manufacturer maker make hersteller marke brand; ready finished done complete completed fertig abgeschlossen;
+    repair repariert reparatur reparieren fixed; replace replaced ersetzt ausgetauscht; damage schaden damaged;
+    product item article artikel produkt position goods; quantity qty menge stück anzahl count stock bestand units;
+    number no nummer nr id; identifier id kennung; transaction txn transaktion; reference ref referenz;
+    authorization auth autorisierung; department dept abteilung; percent percentage pct prozent; share anteil quote;
+    maximum max upper high highest höchst; minimum min lower low lowest; limit allowance cap grenze;
+    category kategorie type art; note remark comment bemerkung hinweis;
+    location place ort standort site position headquarters headquartered;
+    warehouse storage stored store lager gelagert; warranty guarantee guaranteed garantie; return rückgabe refund;
+    contract agreement vertrag vereinbarung;
+    terminate termination cancel cancellation kündigung kündigen kündigungsfrist notice; order bestellung auftrag;
+    estimate quote quotation kostenvoranschlag angebot offer; temperature temp; labor labour arbeit; points pts;
+    buy bought acquire acquired acquisition purchase purchased kauf gekauft erworben übernahme;
+    update updated change changed modified revised amended geändert aktualisiert; accept accepted take;
+    tell inform talk notify informieren; signed signature unterschrieben unterschrift; go goes went gone;
+    choose chose chosen select selected selection gewählt; decision decided beschluss entscheidung;
+    sell sold seller verkauft; grow grew grown growth wachstum; open opened opening eröffnung eröffnet;
+    close closed closing geschlossen
+"""
+"""Words that mean the same in the labels of documents."""
 
-SOFT: Final = words_in("""something anything somebody someone left expected
-    planned scheduled listed given accepted accepts installed available possible needed
-    required necessary allowed permitted employed employ employs bring brings available offered supported
-    currently presently actually now today so far already still ever please
-    large big high great item items product products unit units piece
-    pieces stück article articles thing things method methods way ways form forms
-    job role function option options occur occurred stored keep kept mounted held placed sort type types kinds
-    erwartet geplant vorgesehen aktuell derzeit groß hoch artikel produkt produkte""")
-"""Words that a question adds and documents rarely repeat: they say little about which passage answers."""
+GENERIC: Final = words_in(
+    """accepted acht actually aktuell allow already amount angabe angaben anything appear apply approximately article
+    artikel ask attachment available became become befindet begin belong benutzt betragen beträgt big billion blog
+    bring business came cell charge code column come company complete concern consist contain content count cover
+    current data datei dateien deal derzeit describe detail different digit document dokument drei early eight
+    eleven employed enthalten enthält entire entry erste erwartet ever exact exist expected explain fact far field
+    figure file final firm first five folie following form four full function fünf gave gehören gehört gemacht
+    geplant go goes grand great groß half happen held high hoch hold hundred important include info information
+    informationen installed institution item job keep kept key kind kommt large last latest left letter letzte
+    level liegt line listed live locate look macht made main make mean method million mounted name necessary need
+    neun next nine number nächste occur offer oft often one option organisation organization overall page paper pdf
+    people permitted person piece placed planned possible post presentation previous product produkt provide put
+    qty quantity question raise reach reading receive recent refer relate required role row run scheduled sechs
+    second seite set seven sheet shop shown shows sieben situated six slide somebody someone something soon sort
+    spalte spreadsheet stand still stored stück supported tabelle table take taken ten text thing third thousand
+    three title today told took twelve two type units usage use value version verwendet vier vorgesehen way went
+    wert whole work workbook written years zehn zeile zwei"""
+)
+"""Words that say little in any form."""
+
+
+def language_of(text: str) -> str:
+    """The language whose small words the text uses; English where in doubt."""
+    words = [word.casefold() for word in _PART.findall(text[:MAX_TEXT])]
+    counts = {language: sum(word in small for word in words) for language, small in STOP_WORDS.items()}
+    best = max(counts, key=lambda language: counts[language])
+    return best if counts[best] > counts["en"] + 1 or (counts[best] and not counts["en"]) else "en"
+
+
+def known_language(language: str | None, text: str) -> str:
+    """The language that was said, in two letters, else the one of the text."""
+    return (language or language_of(text)).casefold()[:2]
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text as they stand; `SKU-9201`, `12/20/24` and `a@b.example` are one word each."""
+    return [token[:MAX_WORD] for token in _TOKEN.findall(_E_MAIL.sub("email", unicodedata.normalize("NFKC", text)))]
+
+
+def terms(text: str, language: str) -> list[str]:
+    """What of a text is compared: stems without the small words; a composite also by its parts."""
+    return [term for token in tokens(text) for term in token_terms(token, language)]
+
+
+@lru_cache(maxsize=100_000)
+def token_terms(token: str, language: str) -> tuple[str, ...]:
+    """A word's terms, the whole first; none for a small word."""
+    if is_small(token, language):
+        return ()
+    plain = token.casefold()
+    if moment := _MOMENT.match(plain):
+        return (plain, *moment.groups())
+    parts = _PART.findall(plain)
+    if len(parts) < 2:
+        return (stem(plain, language),) if plain else ()
+    whole = (plain,) if any(map(str.isdigit, plain)) else ()
+    kept = (part for part in parts if len(part) > 1 and not is_small(part, language))
+    return (*whole, *(stem(part, language) for part in kept))
+
+
+def is_small(token: str, language: str) -> bool:
+    """Whether a word carries no meaning of its own."""
+    word = token.casefold()
+    return word in STOP_WORDS["en"] or word in STOP_WORDS.get(language, frozenset())
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str, language: str) -> str:
+    """A word without its endings."""
+    if word in KEPT_APART:
+        return word
+    stemmed: list[str] = _analyzer(language).analyze(word)
+    return stemmed[0] if stemmed else word
+
+
+@cache
+def meanings(language: str) -> dict[str, frozenset[str]]:
+    """For a stem the stems that mean the same."""
+    groups: dict[str, set[str]] = {}
+    for group in SAME_MEANING.split(";"):
+        stems = {stem(word, language) for word in group.split()}
+        for one in stems:
+            groups.setdefault(one, set()).update(stems)
+    return {one: frozenset(same - {one}) for one, same in groups.items()}
+
+
+@cache
+def _analyzer(language: str) -> Any:
+    import tantivy  # noqa: PLC0415 - other models never need it
+
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw()).filter(tantivy.Filter.lowercase())
+    return builder.filter(tantivy.Filter.stemmer(STEMMERS.get(language, "english"))).build()

@@ -1,0 +1,43 @@
+"""The final message: the answer as it was found, or that a report is written; what failed is said plainly."""
+
+import re
+
+from poweron_services.models.builtin.phrases import say
+from poweron_services.models.builtin.planning import wanted_format, wants_summary
+from poweron_services.models.builtin.vocabulary import known_language
+from poweron_services.models.prompts import MessagePrompt, TaskResult
+
+MAX_TEXT = 10_000  # characters of an answer
+MAX_REASON = 600  # characters
+
+_READ_IN_PART = re.compile(r"^(?:Not everything was read|Nicht alles wurde gelesen)\b.*$", re.MULTILINE)
+
+
+def message(prompt: MessagePrompt) -> str:
+    """What the user reads at the end of a round."""
+    language = known_language(prompt.language, prompt.user_prompt)
+    done = [result for result in prompt.results if result.status == "success"]
+    parts = _done(prompt.user_prompt, done, language) if done else []
+    for result in prompt.results:
+        if result.status != "success":
+            reason = (result.summary or result.objective).strip()[:MAX_REASON]
+            parts.append(say("partly_failed" if done else "failed", language, reason=reason))
+    return "\n\n".join(part for part in parts if part) or say("nothing", language)
+
+
+def _done(request: str, done: list[TaskResult], language: str) -> list[str]:
+    text = done[0].text
+    if wants_summary(request):
+        return [say("report_done", language), *_READ_IN_PART.findall(text)]
+    if wanted_format(request) is not None:
+        return [say("file_done", language), _cut(text.strip())]
+    texts = dict.fromkeys(result.text.strip() for result in done if result.text.strip())
+    return [_cut(one) for one in texts] or [done[-1].summary]
+
+
+def _cut(text: str) -> str:
+    """The beginning of a long text; that not everything was read is said all the same."""
+    if len(text) <= MAX_TEXT:
+        return text
+    remarks = "\n\n".join(_READ_IN_PART.findall(text, MAX_TEXT))
+    return f"{text[:MAX_TEXT].rsplit(' ', 1)[0]} …\n\n{remarks}".rstrip()

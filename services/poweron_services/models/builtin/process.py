@@ -1,0 +1,115 @@
+"""`ai.process` without a language model: questions are answered from the text, reports are put together from it."""
+
+import re
+from typing import Final
+
+import orjson
+
+from poweron_services.decider.language_detection import detect
+from poweron_services.models.builtin.passages import Library, library
+from poweron_services.models.builtin.phrases import say
+from poweron_services.models.builtin.planning import wants_conversion, wants_summary
+from poweron_services.models.builtin.search import Finding, Search, Statement
+from poweron_services.models.builtin.summary import as_csv, converted, summary
+from poweron_services.models.builtin.vocabulary import known_language, language_of
+from poweron_services.models.prompts import ProcessPrompt
+
+MAX_NOTES = 5  # of a document
+MAX_QUESTION = 500  # characters of a question that a refusal repeats
+
+_ABOUT_IT = re.compile(r"\b(?:it|its|they|them|their|es|sie|er|ihn|ihm|ihr)\b", re.IGNORECASE)
+NOTHING: Final = Statement("", "", ())
+
+
+def process(prompt: ProcessPrompt) -> str:
+    """The answer to the prompt in the format that it asks for.
+
+    Words are compared in the language of the request; the model's own sentences are in the user's.
+    """
+    language = known_language(prompt.language, prompt.ai_prompt)
+    if not prompt.documents:
+        return _formatted(prompt, [Finding(prompt.ai_prompt)], say("no_documents", language), [])
+    spoken = language_of(prompt.ai_prompt)
+    held = library(prompt.documents, spoken)
+    remarks = _remarks(held, language)
+    if not held.passages:
+        names = ", ".join(document.name for document in prompt.documents)
+        return _formatted(prompt, [Finding(prompt.ai_prompt)], say("empty_documents", language, names=names), remarks)
+    if prompt.output_format != "markdown" and (wants_conversion(prompt.ai_prompt) or wants_summary(prompt.ai_prompt)):
+        return converted(held, prompt.output_format)
+    if wants_summary(prompt.ai_prompt):
+        return "\n\n".join([summary(held, language), *remarks])
+    findings = Search(held, spoken).findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
+    return _formatted(prompt, findings, _answer(findings, language, _refusing(prompt, held)), remarks)
+
+
+def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
+    if prompt.output_format == "json":
+        notes = {"notes": remarks} if remarks else {}
+        return orjson.dumps([_entry(finding) | notes for finding in findings], option=orjson.OPT_INDENT_2).decode()
+    if prompt.output_format == "csv":
+        rows = [
+            (finding.question, said.label, said.value, "; ".join(map(str, said.places)))
+            for finding in findings
+            for said in finding.statements or (NOTHING,)
+        ]
+        return as_csv([("question", "label", "answer", "source"), *rows, *(("", "", remark, "") for remark in remarks)])
+    return "\n\n".join([markdown, *remarks])
+
+
+def _answer(findings: list[Finding], language: str, refusing: str) -> str:
+    """The findings as markdown, each statement with its place; `refusing` is the phrase where there is none."""
+    paragraphs: list[str] = []
+    for index, finding in enumerate(findings):
+        lines = [_line(statement) for statement in finding.statements]
+        if not lines:
+            goes_on = index and findings[index - 1].statements and _ABOUT_IT.search(finding.question)
+            phrase = "stands_above" if goes_on else refusing
+            paragraphs.append(_refusal(finding, language, phrase))
+        else:
+            paragraphs.append(lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
+    return "\n\n".join(paragraphs)
+
+
+def _line(statement: Statement) -> str:
+    said = f"**{statement.text}**" if statement.label else f"“{statement.text}”"
+    return f"{said} — {'; '.join(map(str, statement.places))}"
+
+
+def _refusing(prompt: ProcessPrompt, held: Library) -> str:
+    """The phrase for what was not found: nothing is denied that was not read or may be said in other words."""
+    asked = detect(prompt.ai_prompt)
+    read = {detect(document.text) for document in prompt.documents}
+    if asked and not read & {asked, None}:
+        return "other_language"
+    return "not_said_in_part" if any(reading.in_part for reading in held.readings) else "not_said"
+
+
+def _refusal(finding: Finding, language: str, phrase: str) -> str:
+    """That the documents do not say it, and below what comes closest, told apart from an answer."""
+    refused = say(phrase, language, question=" ".join(finding.question.split())[:MAX_QUESTION])
+    if not finding.closest:
+        return refused
+    quotes = "\n".join(f"- {_line(close)}" for close in finding.closest)
+    return f"{refused}\n\n{say('closest', language)}\n\n{quotes}"
+
+
+def _remarks(held: Library, language: str) -> list[str]:
+    """What a reader must know about how the documents were read, a sentence for each."""
+    found: list[str] = []
+    for reading in held.readings:
+        notes = " ".join(reading.notes[:MAX_NOTES]) or say("cut_off", language)
+        phrase = "read_in_part" if reading.in_part else "read_with_notes"
+        found.append(say(phrase, language, name=reading.document, notes=notes))
+    return found
+
+
+def _entry(finding: Finding) -> dict[str, object]:
+    answers = [
+        {"label": said.label, "answer": said.value, "sources": [place.as_object() for place in said.places]}
+        for said in finding.statements
+    ]
+    entry: dict[str, object] = {"question": finding.question, "answered": bool(answers), "answers": answers}
+    if answers:
+        return entry
+    return entry | {"closest": [{"quote": one.value, "source": one.places[0].as_object()} for one in finding.closest]}

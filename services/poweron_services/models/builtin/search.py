@@ -1,0 +1,241 @@
+"""From passages to answers: which of them say what is asked, and whether any does.
+
+A passage answers when the words of the question stand in it or around it and when it holds a value of
+the kind that is asked for. Otherwise the documents do not say it, and a person may judge what comes closest.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from textwrap import shorten
+from typing import Final
+
+from poweron_services.models.builtin import values
+from poweron_services.models.builtin.passages import Library, Passage
+from poweron_services.models.builtin.question import Question, Term, clauses, kind_of, understand
+from poweron_services.models.builtin.sources import APPARATUS, Place
+from poweron_services.models.builtin.tables import extremes
+from poweron_services.models.builtin.values import Kind
+from poweron_services.models.builtin.vocabulary import terms
+
+ENOUGH = 0.7  # of the question's weight must be covered
+EVERY_WORD = 0.99  # coverage of what says every word of the question itself
+MARGIN = 0.07  # answers this close to the best are given as well
+MANY = 12  # answers at most
+SHORT = 80  # characters of a sentence that may need the next one
+CONTRADICTING: Final[frozenset[Kind]] = frozenset({"amount", "date", "percent", "count"})
+
+OWN, OWN_SAME = 1.0, 0.92  # what a word counts that the passage says itself, or in other words
+NEAR, TITLE, ALONE, SECTION = 0.85, 0.75, 0.7, 0.35  # … that stands beside it, in a title, in its section alone, also
+SAME = 0.85  # how much of that a word counts that only means the same
+IMPLIED = 0.8  # what a word for the kind of value counts, where such a value stands
+
+CLOSEST = 3  # passages that are quoted where nothing answers
+LONGEST = 300  # characters of a quote
+
+_COMPARED = re.compile(
+    r"\b(?:(?:less|fewer|lower|more|higher|larger|older|younger|cheaper|expensive|weniger|mehr|höher) (?:than|als)"
+    r"|(?:below|above|under|over|at least|at most|unter|über|mindestens|höchstens)(?= \W{0,2}\d)|below|above)",
+    re.IGNORECASE,
+)
+_PRIOR: Final = {"fact": 0.06, "row": 0.03, "window": -0.06, "headed": -0.16}
+_DEFINES: Final = r"\b{word}\b[^,.;]{{0,25}}?,? (?:is|are|was|were|means?|an?|the|ist|sind|war|eine?)\b"
+DEFINED = 0.3  # what a sentence has ahead that defines what is asked for, at the start of a document
+TERSE, FEW_WORDS = 0.1, 12  # what a passage has ahead that says hardly more than is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something the documents say, and where."""
+
+    label: str
+    value: str
+    places: tuple[Place, ...]
+
+    @property
+    def text(self) -> str:
+        return f"{self.label}: {self.value}" if self.label else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the documents say to one question; no statements where they say nothing."""
+
+    question: str
+    statements: tuple[Statement, ...] = ()
+    closest: tuple[Statement, ...] = ()  # where nothing is said: what comes closest, for a person to judge
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    passage: Passage
+    coverage: float
+    score: float
+
+    def says_every_word(self, question: Question) -> bool:
+        """Whether it says a question for a value in its words, so that another value there is no less an answer."""
+        is_said = self.passage.kind in ("fact", "sentence", "line") and self.passage.label_terms <= question.said
+        return is_said and question.kind in CONTRADICTING and self.coverage >= EVERY_WORD
+
+
+class Search:
+    """Answers questions from one library of passages."""
+
+    def __init__(self, library: Library, language: str) -> None:
+        self.library, self.language = library, language
+        self._frequency = Counter(term for passage in library.passages for term in passage.own)
+
+    def findings(self, request: str) -> list[Finding]:
+        """What the documents say to each question of a request."""
+        found = [self._finding(clause) for clause in clauses(request)]
+        return [one if one.statements else replace(one, closest=self._closest(one.question)) for one in found]
+
+    def _finding(self, clause: str) -> Finding:
+        """What the documents say to one question."""
+        question = understand(clause, self.language)
+        compared = _COMPARED.search(clause)
+        if not compared and (rows := extremes(self.library.tables, question)):
+            return Finding(clause, tuple(Statement(label, value, (place,)) for label, value, place in rows))
+        candidates = self._candidates(question)
+        if compared:  # only who says it may claim it
+            candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
+        chosen = _together(candidates, question)
+        return Finding(clause, self._continued(_merged(chosen, question), chosen))
+
+    def _continued(self, statements: tuple[Statement, ...], chosen: list[_Candidate]) -> tuple[Statement, ...]:
+        """A short sentence that is the whole answer, with the sentence that follows it."""
+        if len(statements) != 1 or chosen[0].passage.kind != "sentence" or len(statements[0].value) > SHORT:
+            return statements
+        only = chosen[0].passage
+        following = (only.place, only.order + 1, "sentence")
+        after = [one.value for one in self.library.passages if (one.place, one.order, one.kind) == following]
+        return (replace(statements[0], value=" ".join([only.value, *after])),)
+
+    def _candidates(self, question: Question) -> list[_Candidate]:
+        """The passages that answer, best first."""
+        found: list[_Candidate] = []
+        for passage, coverage in self._covered(question):
+            if coverage >= ENOUGH and _fits(passage, question):
+                found.append(_Candidate(passage, coverage, coverage + _credit(passage, question)))
+        return sorted(found, key=lambda one: -one.score)
+
+    def _covered(self, question: Question) -> Iterator[tuple[Passage, float]]:
+        """The passages that share a word with the question, and how much of its weight each covers, from 0 to 1."""
+        weights = {term: self._weight(term) for term in question.terms}
+        total = sum(weights.values()) or 1.0
+        for one in self.library.passages:
+            tells = question.kind in values.TELLTALE and values.holds(question.kind, one.value, question.text)
+            if tells or any(term.in_(one.own) or term.in_(one.near) for term in question.terms):
+                yield one, sum(weights[term] * self._closely(term, one, question) for term in question.terms) / total
+
+    def _weight(self, term: Term) -> float:
+        everywhere = len(self.library.passages) + 1
+        seen = max(self._frequency[one] for one in (term.stem, *term.same))
+        if not seen and term.weight < 1:
+            return 0.0
+        rarity = math.log(1 + everywhere / (1 + seen)) / math.log(1 + everywhere)
+        return term.weight * (0.5 + 0.5 * rarity)
+
+    def _closely(self, term: Term, passage: Passage, question: Question) -> float:
+        """How closely, from 0 to 1, a passage is connected with a word of the question."""
+        around = self.library.around[passage.place]
+        alone = ALONE if term.is_name and passage.kind in ("fact", "cell", "row") else 0.0
+        levels = (
+            (passage.own, OWN, OWN_SAME),
+            (passage.near, NEAR, NEAR * SAME),
+            (around.titles, TITLE, TITLE * SAME),
+            (around.alone, alone, alone),
+            (around.section, SECTION, SECTION * SAME),
+        )
+        best = max(exact if term.stem in said else same * bool(term.same & said) for said, exact, same in levels)
+        shows_itself = question.kind in values.TELLTALE and kind_of(term.word) == question.kind
+        return max(best, IMPLIED) if shows_itself else best
+
+    def _closest(self, text: str) -> tuple[Statement, ...]:
+        """The passages that cover most of a question and share a word with it that matters."""
+        question = understand(text, self.language)
+        asked = {term.stem for term in question.terms}
+        quotes: dict[str, Statement] = {}
+        for one, _ in sorted(self._covered(question), key=lambda each: -each[1]):
+            says_more = any(term.weight == 1 and term.in_(one.own) for term in question.terms) and one.own - asked
+            if says_more and one.is_whole and len(quotes) < CLOSEST:
+                quote = shorten(one.statement, LONGEST, placeholder=" …")
+                quotes.setdefault(quote, Statement("", quote, (one.place,)))
+        return tuple(quotes.values())
+
+
+def _fits(passage: Passage, question: Question) -> bool:
+    """Whether a passage says more than the question itself and holds a value of the kind that is asked for."""
+    said = passage.own
+    if passage.kind in ("fact", "cell", "headed"):
+        said = frozenset(terms(passage.value, question.language)) or frozenset({passage.value})
+    if said <= {term.stem for term in question.terms}:
+        return False
+    if question.kind == "done":
+        is_short = passage.kind in ("line", "window", "headed")
+        return not is_short and all(term.in_(said) for term in question.terms if term.weight == 1)
+    if question.asks_for_money and not _is_price(passage, question):
+        return False
+    return values.holds(question.kind, passage.value, question.text)
+
+
+def _is_price(passage: Passage, question: Question) -> bool:
+    """Whether a passage holds a sum of money, or a bare number below a word for it."""
+    priced = frozenset(one for term in question.terms if term.weight < 1 for one in (term.stem, *term.same))
+    asked = {term.stem for term in question.terms}
+    is_asked = passage.kind == "cell" and bool(passage.label_terms) and passage.label_terms <= asked
+    lines = passage.value.split(" · ") if passage.kind == "window" else [passage.value]
+    has_sum = any(values.MONEY.search(line) and (len(lines) == 1 or ":" not in line) for line in lines)
+    return (has_sum and bool(passage.own & question.said)) or is_asked or bool(passage.label_terms & priced)
+
+
+def _credit(passage: Passage, question: Question) -> float:
+    """What a passage has ahead of others that cover the question as well."""
+    credit = _PRIOR.get(passage.kind, 0.0) + TERSE * min(1.0, FEW_WORDS / (len(passage.own) + 1))
+    if passage.label_terms:
+        credit += 0.22 * len(passage.label_terms & question.said) / len(passage.label_terms)
+    if APPARATUS.search(passage.heading) or passage.value.startswith("^"):
+        credit -= 0.2
+    first = next((term for term in question.terms if term.weight == 1 and not term.is_name), None)
+    if first is not None and first.in_(passage.own):
+        credit += 0.06
+    if question.kind == "done" and any(term.word in passage.value for term in question.terms):
+        credit += 0.15  # "was repaired" rather than "Repair"
+    return credit + _defines(passage, question)
+
+
+def _defines(passage: Passage, question: Question) -> float:
+    """Credit for a sentence that says what something is: best at the beginning of a document."""
+    if question.kind != "thing" or not question.subject:
+        return 0.0
+    flags = re.NOFLAG if question.subject.isupper() else re.IGNORECASE
+    defines = re.search(_DEFINES.format(word=re.escape(question.subject)), passage.value, flags)
+    return DEFINED / (1 + passage.order / 40) if defines else 0.0
+
+
+def _together(candidates: list[_Candidate], question: Question) -> list[_Candidate]:
+    """The best candidate and those that are as good: the same fact elsewhere, other rows, values that contradict."""
+    least = candidates[0].score - MARGIN if candidates else 0.0
+    chosen = [one for one in candidates if one.score >= least or one.says_every_word(question)]
+    return sorted(chosen[:MANY], key=lambda one: -round(one.score, 1))
+
+
+def _merged(chosen: list[_Candidate], question: Question) -> tuple[Statement, ...]:
+    """Statements without repetition: the same words at two places are one statement with two places."""
+    found: dict[str, Statement] = {}
+    for candidate in chosen:
+        label, value = _shown(candidate.passage)
+        key = " ".join(terms(f"{label} {value}", question.language)) or value
+        known = found[key].places if key in found else ()
+        found[key] = Statement(label, value, tuple(dict.fromkeys([*known, candidate.passage.place])))
+    return tuple(found.values())
+
+
+def _shown(passage: Passage) -> tuple[str, str]:
+    """The label and value to show; a cell is named by its row and its column."""
+    if passage.record is None or passage.kind == "row":
+        return passage.label, passage.value
+    others = [cell for cell in passage.record.cells if cell and cell != passage.value]
+    return ", ".join(part for part in (*others[:1], passage.label) if part), passage.value

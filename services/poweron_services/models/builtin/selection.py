@@ -1,0 +1,186 @@
+"""What is done next: read what nobody has read, then answer from it; the last task writes the report.
+
+Stage 2 is shown nothing but the context that stage 1 writes: the parameters as JSON.
+"""
+
+import re
+from typing import Final
+
+import orjson
+from pydantic import JsonValue
+
+from poweron_events.fold.history import list_reference
+from poweron_events.fold.state import action_label
+from poweron_events.selection import ParametersSchema, SchemaField
+from poweron_services.decider.rules import WRITING
+from poweron_services.models.answers import ActionAnswer, ActionsAnswer, SelectionAnswer
+from poweron_services.models.builtin.phrases import say
+from poweron_services.models.builtin.vocabulary import known_language
+from poweron_services.models.prompts import ActionsPrompt, ParametersPrompt, SelectionPrompt
+
+EXTRACT, PROCESS, REPORT, SEARCH = "document.extract", "ai.process", "document.generateReport", "web.search"
+MAX_TITLE = 100  # characters
+MAX_QUERY = 400  # characters
+MAX_LEARNINGS = 5
+MAX_CONTEXT = 8_000  # characters of a parameters context
+
+_LABEL = re.compile(r"round(?P<round>\d+)_(?:request|task\d+_action\d+_(?P<action>\w+))")
+_FREE_TEXT: Final = ("aiPrompt", "query")  # parameters that any context can fill: what is asked, in words
+
+
+def select(prompt: SelectionPrompt) -> str:
+    """The selection of one action."""
+    return _choose(prompt).model_dump_json(by_alias=True)
+
+
+def fill(prompt: ParametersPrompt) -> str:
+    """The fields of the schema that the context says something about."""
+    stated = _stated(prompt.parameters_context)
+    parameters = {field.name: value for field in prompt.fields if (value := _value(field, stated, prompt)) is not None}
+    return orjson.dumps({"schema": "parameters_v1", "parameters": parameters}).decode()
+
+
+def plan_actions(prompt: ActionsPrompt) -> str:
+    """All actions of a task at once (mode Actionplan): what stage 1 would come to if every one of them succeeded."""
+    fields = prompt.shown()
+    told = {name: fields[name] for name in fields if name not in ("max_steps", "place", "first_action")}
+    shown = SelectionPrompt(template=prompt.template, **told, hint=None, steps_left=prompt.max_steps)
+    choices = [_choose(shown)]
+    if choices[0].action not in WRITING and prompt.max_steps > 1:
+        label = f"{prompt.place}_action{prompt.first_action}_{action_label(choices[0].action)}"
+        choices.append(_writing(shown, _offered(shown), (list_reference(label),)))
+    actions = tuple(
+        ActionAnswer(
+            action=choice.action,
+            action_objective=choice.action_objective,
+            learnings=choice.learnings,
+            required_input_documents=choice.required_input_documents,
+            parameters=_stated(choice.parameters_context),
+        )
+        for choice in choices
+    )
+    return ActionsAnswer(actions=actions).model_dump_json(by_alias=True)
+
+
+def _choose(prompt: SelectionPrompt) -> SelectionAnswer:
+    """The one action that is next; after a refusal another one, or the same one with documents, not lists."""
+    choice = _choice(prompt, _offered(prompt))
+    if not prompt.refusal:
+        return choice
+    lists = choice.required_input_documents
+    single = tuple(line.reference for line in prompt.documents if list_reference(line.label) in lists)
+    return choice.model_copy(update={"required_input_documents": single})
+
+
+def _offered(prompt: SelectionPrompt) -> set[str]:
+    """The actions of the catalog, without the one that was just refused."""
+    every = {line.name for line in prompt.catalog}
+    return {name for name in every if repr(name) not in (prompt.refusal or "")} or every
+
+
+def _choice(prompt: SelectionPrompt, offered: set[str]) -> SelectionAnswer:
+    now = max((message.round for message in prompt.history), default=0)
+    if prompt.task_type == "report" and REPORT in offered and (written := _lists(prompt, "process", since=now)):
+        return _report(prompt, written)
+    if EXTRACT in offered and prompt.steps_left != 1 and (unread := _unread(prompt)):
+        return _step(prompt, EXTRACT, "Read text and tables of the documents that came with the request.", unread)
+    query = prompt.user_prompt[:MAX_QUERY]
+    if SEARCH in offered and not prompt.documents and all(message.action != SEARCH for message in prompt.history):
+        return _step(prompt, SEARCH, "Search the web, since no documents were handed over.", (), query=query)
+    has_failed = any(message.action == PROCESS and message.success is False for message in prompt.history)
+    read = () if has_failed else _lists(prompt, "extract", "search", "scrape", "crawl")
+    return _writing(prompt, offered, read or _lists(prompt, None) or _lists(prompt))
+
+
+def _writing(prompt: SelectionPrompt, offered: set[str], references: tuple[str, ...]) -> SelectionAnswer:
+    """The action that writes from what was read, or whatever is allowed."""
+    if PROCESS in offered or not offered:
+        return _process(prompt, references)
+    if REPORT in offered and references:
+        return _report(prompt, references)
+    return _step(prompt, min(offered), "Do what is allowed for this request.", references)
+
+
+def _process(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
+    values: dict[str, JsonValue] = {"aiPrompt": prompt.user_prompt}
+    formats = [name for name in prompt.expected_formats if name in ("json", "csv")]
+    if formats:
+        values["expectedDocumentFormats"] = list[JsonValue](formats[:1])
+    how = "Write the result from the text" if formats else "Answer the request from the text"
+    return _step(prompt, PROCESS, f"{how} of the documents, each statement with its source.", references, **values)
+
+
+def _report(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
+    names = [line.name for line in prompt.documents if _is_of(line.label, None)]
+    language = known_language(prompt.language, prompt.user_prompt)
+    title = say("report_on", language, names=", ".join(names[:3]))[:MAX_TITLE] if names else "Report"
+    return _step(prompt, REPORT, "Write the report from what was found.", references, title=title)
+
+
+def _unread(prompt: SelectionPrompt) -> tuple[str, ...]:
+    """The lists of documents that came with a request and that nobody has tried to extract since."""
+    tried = [message.round for message in prompt.history if message.action == EXTRACT]
+    read = [_round(line.label) for line in prompt.documents if _is_of(line.label, "extract")]
+    return _lists(prompt, None, since=max((*tried, *read), default=0) + 1)
+
+
+def _lists(prompt: SelectionPrompt, *actions: str | None, since: int = 0) -> tuple[str, ...]:
+    """The lists that actions of these names left, None: that came with a request; all lists without a name."""
+    labels = dict.fromkeys(line.label for line in prompt.documents if line.label)
+    kept = (one for one in labels if not actions or (_is_of(one, *actions) and _round(one) >= since))
+    return tuple(map(list_reference, kept))
+
+
+def _is_of(label: str, *actions: str | None) -> bool:
+    found = _LABEL.fullmatch(label)
+    return found is not None and found["action"] in actions
+
+
+def _round(label: str) -> int:
+    found = _LABEL.fullmatch(label)
+    return int(found["round"]) if found else 0
+
+
+def _step(
+    prompt: SelectionPrompt, action: str, objective: str, references: tuple[str, ...], **values: JsonValue
+) -> SelectionAnswer:
+    """An action, the document lists it works on, and what stage 2 shall set."""
+    fields = [
+        SchemaField(name=name, type="object" if isinstance(value, list) else "string", required=name in _FREE_TEXT)
+        for name, value in values.items()
+    ]
+    return SelectionAnswer(
+        action=action,
+        action_objective=objective,
+        learnings=prompt.improvements[:MAX_LEARNINGS],
+        required_input_documents=references,
+        parameters_context=_context(values),
+        parameters_schema=ParametersSchema(fields=tuple(fields)),
+    )
+
+
+def _context(values: dict[str, JsonValue]) -> str:
+    """A parameters context; the longest text is cut until it fits."""
+    cut = MAX_CONTEXT
+    while True:
+        kept = {name: value[:cut] if isinstance(value, str) else value for name, value in values.items()}
+        written = orjson.dumps(kept).decode() if kept else ""
+        if len(written) <= MAX_CONTEXT:
+            return written
+        cut = cut * 3 // 4
+
+
+def _stated(context: str) -> dict[str, JsonValue]:
+    """The values that a parameters context names; none where another model wrote it in its own words."""
+    try:
+        stated = orjson.loads(context)
+    except orjson.JSONDecodeError:
+        return {}
+    return stated if isinstance(stated, dict) else {}
+
+
+def _value(wanted: SchemaField, stated: dict[str, JsonValue], prompt: ParametersPrompt) -> JsonValue:
+    if wanted.name in stated:
+        return stated[wanted.name]
+    is_free = wanted.required and wanted.type == "string"
+    return (prompt.parameters_context.strip() or prompt.action_objective) if is_free else None

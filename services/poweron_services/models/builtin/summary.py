@@ -1,0 +1,117 @@
+"""Documents put together: in short as a report, or their tables and labelled values as JSON or CSV.
+
+A short document is given whole; of a longer one every section with the beginning of its texts.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from textwrap import shorten
+from typing import Literal
+
+import orjson
+
+from poweron_services.models.builtin.passages import Library
+from poweron_services.models.builtin.phrases import say
+from poweron_services.models.builtin.sources import APPARATUS, Block, Place, Row, Section
+from poweron_services.models.builtin.tables import Table, headers_of, pairs
+
+SHORT_DOCUMENT = 8_000  # characters that are given whole
+SECTIONS, PIECES = 40, 4  # of a longer document, and of a section of it
+TEXT, LINES, ROWS = 400, 8, 12  # characters, lines and rows of a piece of a longer document
+
+_MARKUP = re.compile(r"([\\`*<\[\]])")
+_BEGINS_BLOCK = re.compile(r"^(\d*)(?=[#>+=~-]|(?<=\d)[.)] )")
+
+
+def summary(held: Library, language: str) -> str:
+    """The documents in short, every section under the place where it stands."""
+    documents = {
+        name: list(parts) for name, parts in groupby(held.sections, key=lambda section: section.place.document)
+    }
+    names = list(documents)
+    more = f" (+{len(names) - 3})" if len(names) > 3 else ""
+    written = [f"# {say('summary_of', language, names=', '.join(names[:3]) + more)}"]
+    level = "##" if len(names) == 1 else "###"
+    for name, sections in documents.items():
+        told = [one for one in sections if not APPARATUS.search(one.place.locator)][:SECTIONS]
+        is_long = sum(len(block.text) for one in told for block in one.blocks) > SHORT_DOCUMENT
+        written += [f"## {_escaped(name)}"] if len(names) > 1 else []
+        written += [piece for one in told for piece in _section(one, level, language, is_long=is_long)]
+    return "\n\n".join(written)
+
+
+def _section(section: Section, level: str, language: str, *, is_long: bool) -> Iterator[str]:
+    title = section.place.locator.removeprefix("section ") or (section.place.document if level == "##" else "")
+    if title:
+        yield f"{level} {_escaped(title)}"
+    yield f"*{say('source', language, place=_escaped(str(section.place)))}*"
+    for block in section.blocks[: PIECES if is_long else None]:
+        if block.text != title:
+            yield _written(block, level, language, is_long=is_long)
+
+
+def _written(block: Block, level: str, language: str, *, is_long: bool) -> str:
+    match block.kind:
+        case "heading":
+            return f"{level}# {_escaped(block.text)}"
+        case "lines":
+            return "\n".join(f"- {_plain(line)}" for line in block.lines[: LINES if is_long else None])
+        case "prose":
+            return _plain(shorten(block.text, TEXT, placeholder=" …") if is_long else block.text)
+        case "table":
+            headers, rows = headers_of(block.rows)
+            if any(headers):
+                return _table([headers, *rows], language, ROWS if is_long else len(rows))
+            return "\n".join(f"- **{_plain(label)}:** {_plain(value)}" for label, value in pairs(rows))
+
+
+def _table(rows: list[Row], language: str, most: int) -> str:
+    shown = [rows[0], ("---",) * len(rows[0]), *rows[1 : most + 1]]
+    escaped = ([_escaped(cell).replace("|", "\\|") for cell in row] for row in shown)
+    table = "\n".join(f"| {' | '.join(row)} |" for row in escaped)
+    left_out = len(rows) - 1 - most
+    return f"{table}\n\n{say('more_rows', language, count=left_out)}" if left_out > 0 else table
+
+
+def _escaped(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", text)
+
+
+def _plain(text: str) -> str:
+    """A text whose signs are shown, not read as markup."""
+    return _BEGINS_BLOCK.sub(r"\1\\", _escaped(text))
+
+
+def converted(held: Library, output_format: Literal["json", "csv"]) -> str:
+    """All tables and values as JSON; as CSV the largest table, or the values where there is none."""
+    if output_format == "json":
+        return orjson.dumps([*map(_as_object, held.tables), *_values(held)], option=orjson.OPT_INDENT_2).decode()
+    if held.tables:
+        largest = max(held.tables, key=lambda table: len(table.records))
+        return as_csv([largest.headers, *(record.cells for record in largest.records)])
+    facts = [(one.label, one.value, one.place.document, one.place.locator) for one in held.passages if one.label]
+    return as_csv([("label", "value", "document", "place"), *facts])
+
+
+def as_csv(rows: Iterable[Row]) -> str:
+    """Rows of the same number of cells."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    return written.getvalue()
+
+
+def _as_object(table: Table) -> dict[str, object]:
+    names = [header or f"column {number}" for number, header in enumerate(table.headers, start=1)]
+    rows = [dict(zip(names, record.cells, strict=True)) for record in table.records]
+    return table.place.as_object() | {"rows": rows}
+
+
+def _values(held: Library) -> list[dict[str, object]]:
+    found: dict[Place, dict[str, str]] = {}
+    for one in held.passages:
+        if one.kind == "fact":
+            found.setdefault(one.place, {}).setdefault(one.label, one.value)
+    return [place.as_object() | {"values": values} for place, values in found.items()]

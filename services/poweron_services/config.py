@@ -32,6 +32,23 @@ MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine
 MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
 
+KEY_VARIABLES: Final[dict[str, str]] = {
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    "mistral": "MISTRAL_API_KEY",
+    "azure": "AZURE_OPENAI_API_KEY",
+    "ollama": "OLLAMA_API_KEY",
+}
+PLACE_VARIABLES: Final[dict[str, str]] = {
+    "openai": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "mistral": "MISTRAL_BASE_URL",
+    "azure": "AZURE_OPENAI_ENDPOINT",
+    "ollama": "OLLAMA_BASE_URL",
+}
+"""Where each provider's key is set, and where its address."""
+
+
 class ProviderSettings(BaseSettings):
     """Where the providers of language models are and how we show who we are, in the variables that are usual for it."""
 

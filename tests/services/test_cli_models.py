@@ -61,7 +61,8 @@ def test_as_json_a_key_that_was_refused_is_no_part_of_the_answer(
     assert KEY not in ended.output
     told = orjson.loads(ended.stdout)
     assert (told["model"], told["works"], told["costNanoUsd"]) == ("openai:gpt-4o-mini", False, 0)
-    assert "set OPENAI_API_KEY to a key that is valid" in told["problem"]
+    assert told["code"] == "model_access_denied"
+    assert told["problem"].endswith(" Set OPENAI_API_KEY to a key that is valid and may use the model.")
 
 
 def test_a_script_that_is_not_there_is_said_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,4 +91,4 @@ def test_an_answer_that_was_cut_off_is_no_matter_of_its_form(
     Playing(httpserver, "openai", [saying("openai", PLAN, choices=cut)])
     monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
     problem = CliRunner().invoke(app, ["models", "check"]).stdout.splitlines()[1]
-    assert problem.endswith(" was cut off after 20 tokens. A larger POWERON_MODEL_MAX_TOKENS leaves more room.")
+    assert problem.endswith(" A larger POWERON_MODEL_MAX_TOKENS or a larger budget leaves more room.")

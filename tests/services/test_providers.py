@@ -122,10 +122,11 @@ async def test_the_form_of_the_answer_is_told_natively_as_a_tool_or_in_words(
     assert [name for name, where in told.items() if "additionalProperties" in where] == [output]
 
 
-async def test_a_form_that_the_model_does_not_know_is_refused_with_what_to_set(httpserver: HTTPServer) -> None:
+async def test_a_form_that_the_model_does_not_know_is_refused(httpserver: HTTPServer) -> None:
     async with aclosing(opened(httpserver, "mistral", model_output="native")) as model:
-        with pytest.raises(Refused, match=r"is not supported by this model\. POWERON_MODEL_OUTPUT says how"):
+        with pytest.raises(Refused, match=r"is not supported by this model\.$") as raised:
             await model.complete(planning())
+    assert raised.value.code == "model_misconfigured"
 
 
 @pytest.mark.req("S41")

@@ -3,9 +3,11 @@
 from typing import Final
 
 from poweron_events.codes import CODES
+from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES
 
 _WORKS: Final = "`poweron models check` says whether the model works"
 _CHECK_MODEL: Final = f"{_WORKS}; ask again once it does."
+_ENDING_WITH_V1: Final = frozenset({"openai", "ollama"})  # providers whose address usually ends so
 _LARGER: Final = "Ask again with a larger budget"
 
 _ADVICE: Final[dict[str, str]] = {
@@ -15,20 +17,15 @@ _ADVICE: Final[dict[str, str]] = {
     "answers_rejected": f"POWERON_MODEL_OUTPUT=prompted or a larger model may help. {_CHECK_MODEL}",
     "answer_unreadable": "POWERON_MODEL_OUTPUT=prompted or a larger model may help.",
     "answer_empty": "POWERON_MODEL_OUTPUT=prompted or a larger model may help.",
-    "answer_cut_off": "A larger POWERON_MODEL_MAX_TOKENS, or a larger budget, leaves more room.",
-    "model_unavailable": f"The variables of its provider say where it is. {_CHECK_MODEL}",
+    "answer_cut_off": "A larger POWERON_MODEL_MAX_TOKENS or a larger budget leaves more room.",
+    "model_unavailable": _CHECK_MODEL,
     "model_busy": _CHECK_MODEL,
     "model_timeout": f"POWERON_MODEL_TIMEOUT says how long it may take. {_CHECK_MODEL}",
-    "model_access_denied": (
-        "Set the variable of its provider (OPENAI_API_KEY, ANTHROPIC_API_KEY, MISTRAL_API_KEY, AZURE_OPENAI_API_KEY "
-        f"or OLLAMA_API_KEY) to a key that is valid. {_CHECK_MODEL}"
-    ),
+    "model_access_denied": f"Set the key of its provider to one that is valid for it. {_CHECK_MODEL}",
     "model_unknown": f"Set POWERON_MODEL to a model that its provider has. {_CHECK_MODEL}",
     "model_quota_exceeded": "Top the account up, or set POWERON_MODEL to a model elsewhere.",
     "model_refused": _CHECK_MODEL,
-    "model_misconfigured": (
-        "See that its address is right (some end with `/v1`), and that POWERON_MODEL_OUTPUT fits. " + _CHECK_MODEL
-    ),
+    "model_misconfigured": f"See that its address and POWERON_MODEL_OUTPUT are right. {_CHECK_MODEL}",
     "prompt_too_long": "Hand over less, lower POWERON_MODEL_MAX_TOKENS, or use a model that takes more.",
     "content_store_unavailable": "See that the content store (POWERON_CONTENT) can be reached; ask again once it can.",
     "stage_timeout": f"{_WORKS}; ask again once it does, or for less at once.",
@@ -41,3 +38,23 @@ def advice_for(code: str | None) -> str:
         return _ADVICE[code]
     explained = CODES.get(code or "")
     return explained.remedy if explained else "Change the request or its documents and ask again."
+
+
+def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one case per code
+    """What can be done where a model of this provider was asked and did not answer; empty where the error says it."""
+    key, place = KEY_VARIABLES.get(provider, ""), PLACE_VARIABLES.get(provider, "")
+    match code:
+        case "model_access_denied":
+            return f"Set {key} to a key that is valid and may use the model."
+        case "model_unknown":
+            return f"Set POWERON_MODEL to one that it has, and {place} to where it is."
+        case "model_unavailable":
+            return f"{place} says where it is."
+        case "model_misconfigured":
+            ending = f"Does {place} end with `/v1`?" if provider in _ENDING_WITH_V1 else f"Is {place} right?"
+            return f"{ending} POWERON_MODEL_OUTPUT says how the form of an answer is told."
+        case "model_timeout":
+            return "POWERON_MODEL_TIMEOUT says how long it may take."
+        case "model_quota_exceeded":
+            return "Top it up, or set POWERON_MODEL to a model elsewhere."
+    return _ADVICE.get(code, "")

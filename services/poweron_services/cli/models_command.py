@@ -12,7 +12,7 @@ from rich.text import Text
 from poweron_events.errors import PowerOnError
 from poweron_events.event import NANO
 from poweron_services import wiring
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.code_advice import advice_for_model
 from poweron_services.cli.error_messages import FAILED, sentences, settled
 from poweron_services.cli.output import one_line, print_json, stdout
 from poweron_services.config import MODEL_STAGES, Settings
@@ -66,7 +66,7 @@ async def _one(name: str, settings: Settings) -> Checked:
             completion = await model.complete(_prompt())
         _accept(completion)
     except PowerOnError as error:
-        problem, code = f"{error} {advice_for(error.code)}", error.code
+        problem, code = f"{error} {advice_for_model(error.code, name.partition(':')[0])}".rstrip(), error.code
     return Checked(name, stages, (time.monotonic_ns() - began) // 1_000_000, completion, problem, code)
 
 

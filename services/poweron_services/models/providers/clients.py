@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from pydantic_ai.models import Model
 
 from poweron_events.errors import Refused
-from poweron_services.config import Provider, ProviderSettings, wrong_address
+from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, ProviderSettings, wrong_address
 
 CONNECT_TIMEOUT = 10.0  # seconds
 MAX_BODY = 4_000_000  # bytes
@@ -21,21 +21,6 @@ OPENAI: Final = "https://api.openai.com/v1"
 ANTHROPIC: Final = "https://api.anthropic.com"
 MISTRAL: Final = "https://api.mistral.ai"
 OLLAMA: Final = "http://localhost:11434/v1"
-
-KEY_VARIABLES: Final[Mapping[str, str]] = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "mistral": "MISTRAL_API_KEY",
-    "azure": "AZURE_OPENAI_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
-}
-PLACE_VARIABLES: Final[Mapping[str, str]] = {
-    "openai": "OPENAI_BASE_URL",
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "mistral": "MISTRAL_BASE_URL",
-    "azure": "AZURE_OPENAI_ENDPOINT",
-    "ollama": "OLLAMA_BASE_URL",
-}
 
 
 class TooMuch(httpx2.TransportError):

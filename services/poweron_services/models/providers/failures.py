@@ -24,7 +24,6 @@ SHORT = 6  # characters; nothing that short is a secret
 LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|(?i:\bbearer)\s+\S+")
 REFUSING: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}  # statuses that another try does not change
 HIDDEN: Final = "[hidden]"
-NEXT_QUOTA: Final = "Top it up, or use a model elsewhere."
 NEXT_BUSY: Final = "Wait {}, or have the limits of the account raised."
 NEXT_TROUBLE: Final = "The provider's status page, or the log of a server of your own, may say more."
 SAYS_TOO_LONG: Final = re.compile(
@@ -96,7 +95,7 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
             return Refused(f"{provider} knows no model {name!r} (404) where it was asked.", code="model_unknown")
         case ai.ModelQuotaExceededError():
             return Refused(
-                f"The account at {provider} has used up what it may spend{_said(error, scrub)} {NEXT_QUOTA}",
+                f"The account at {provider} has used up what it may spend{_said(error, scrub)}",
                 code="model_quota_exceeded",
             )
         case ai.ModelAPIError() if isinstance(error, ai.ModelRequestRejectedError) or _status(error) in REFUSING:
@@ -124,7 +123,7 @@ def _passing(error: Exception, named: str, scrub: Scrubber) -> PowerOnError | Ag
             said = f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"
             return Again(Unavailable(said, code="model_unavailable"), error.retry_after)
     unreadable = f"The answer of {named} could not be read; it is not what this provider should send."
-    return Again(Refused(f"{unreadable} Is that its address?", code="model_misconfigured"))
+    return Again(Refused(unreadable, code="model_misconfigured"))
 
 
 def _is_too_long(error: Exception) -> bool:

@@ -172,8 +172,8 @@ class ProviderModel:
         if response.finish_reason == "length":
             after, budget = _tokens(response.usage.output_tokens), prompt.max_output_tokens
             limit = budget is None or budget >= self._settings.model_max_tokens
-            room = "limit of answers" if limit else "budget"
-            cut_off = f"The answer of {named} was cut off after {after} tokens. A larger {room} leaves more room."
+            whose = "the longest answer that is allowed" if limit else "what the budget leaves"
+            cut_off = f"The answer of {named} was cut off after {after} tokens, {whose}."
             return Refused(cut_off, code="answer_cut_off")
         return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
 

@@ -9,6 +9,7 @@ from doubles import Counting
 from builders import At, Told, planned, requested, step
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
 from poweron_events.fold.history import render
 from poweron_services.actions.action import Done, Order
 from poweron_services.decider.rules import BudgetUsedUp
@@ -22,7 +23,9 @@ from poweron_services.roles.selector import generate_react_plan_selection_prompt
 
 WORKFLOW = Told().tell(requested(), planned()).workflow
 SELECTED = Completion('{"action": "document.extract", "actionObjective": "Read it"}', "test", "narrow", 10, 5)
-REFUSED = Completion("", "test", "narrow", 10, 5, 7, refusal="The model would not answer.")
+REFUSED = Completion(
+    "", "test", "narrow", 10, 5, 7, refusal=Refused("The model would not answer.", code="answer_refused")
+)
 
 
 @dataclass
@@ -74,9 +77,14 @@ async def test_what_is_too_long_is_asked_again_with_half_of_the_history_and_ever
 
 @pytest.mark.req("S42")
 async def test_what_a_model_says_of_itself_can_always_be_written_down() -> None:
-    said = replace(REFUSED, provider="te\ud800st", model="nar\ud800row", refusal="I would \ud800 not.")
+    said = replace(
+        REFUSED,
+        provider="te\ud800st",
+        model="nar\ud800row",
+        refusal=Refused("I would \ud800 not.", code="answer_refused"),
+    )
     decided = await Caller(Narrow(said), ContentStore.at("memory:///")).decide(WORKFLOW, selection(), SelectionAnswer)
-    assert (decided.call.provider, decided.call.model, decided.refusal) == ("te?st", "nar?row", "I would ? not.")
+    assert (decided.call.provider, decided.call.model, str(decided.answer)) == ("te?st", "nar?row", "I would ? not.")
 
 
 @pytest.mark.req("S41")
@@ -117,7 +125,8 @@ async def test_a_stage_that_the_model_would_not_answer_says_so_and_counts() -> N
     decided = await Caller(Narrow(REFUSED), ContentStore.at("memory:///")).decide(
         WORKFLOW, selection(), SelectionAnswer
     )
-    assert (decided.answer, decided.refusal) == (None, "The model would not answer.")
+    assert isinstance(decided.answer, Refused)
+    assert (str(decided.answer), decided.answer.code) == ("The model would not answer.", "answer_refused")
     assert (decided.call.input_tokens, decided.call.output_tokens, decided.call.cost_nano_usd) == (10, 5, 7)
 
 
@@ -143,6 +152,7 @@ async def test_an_action_that_the_model_would_not_answer_fails_with_that_reason_
         events: Any = await executor(told.workflow, Assignment(0, lambda: True, _at_once, _at_once))
         told.tell(*events)
     assert (events[0].success, events[0].error) == (False, "The model would not answer.")
+    assert events[0].code == "answer_refused"
     assert events[0].model_calls[0].input_tokens == 10
 
 

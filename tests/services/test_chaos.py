@@ -121,6 +121,7 @@ async def test_a_scenario_goes_on_until_no_step_is_left(tmp_path: Path) -> None:
             progress=(CriterionProgress(criterion="Every step was taken.", met=False),),
             selected_action="scenario.look",
             observation=None,  # type: ignore[arg-type] # the model does not look at it
+            findings=(),
             steps_left=steps_left,
         )
         decisions.append(orjson.loads((await ScenarioModel().complete(prompt)).text)["decision"])

@@ -315,9 +315,11 @@ async def test_what_is_not_allowed_is_refused_before_it_runs_whatever_was_select
     opening = requested(denied_methods=("test",))
     told = Told().tell(opening, planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
     (completed,) = await ran(executor(action), told)
-    assert (completed.outcome, completed.error) == (
+    assert (completed.outcome, completed.code, completed.error, completed.detail) == (
         "denied",
-        "'test.pure' is not an action of this task, which may use none.\nIt is denied; denied are test.",
+        "action_not_allowed",
+        "'test.pure' is not an action of this task, which may use none.",
+        "It is denied; denied are test.",
     )
     assert action.runs == []
 

@@ -27,25 +27,37 @@ def request(**fields: Any) -> RequestApproval:
 
 @pytest.mark.req("E-15")
 @pytest.mark.parametrize(
-    ("asked", "now_ms", "reason"),
+    ("asked", "now_ms", "code", "reason"),
     [
-        (WAITS, 999, None),
-        (None, 0, f"{HERE} does not wait for an approval."),
-        (replace(WAITS, state="granted", waits=False, by="Ada"), 0, f"{HERE} was approved already by Ada."),
-        (replace(WAITS, state="denied", waits=False), 0, f"{HERE} was denied already."),
-        (replace(WAITS, waits=False), 0, f"{HERE} does not wait for an approval any more; its round was stopped."),
+        (WAITS, 999, None, None),
+        (None, 0, "nothing_to_approve", f"{HERE} does not wait for an approval."),
+        (
+            replace(WAITS, state="granted", waits=False, by="Ada"),
+            0,
+            "already_approved",
+            f"{HERE} was approved already by Ada.",
+        ),
+        (replace(WAITS, state="denied", waits=False), 0, "already_denied", f"{HERE} was denied already."),
+        (
+            replace(WAITS, waits=False),
+            0,
+            "nothing_to_approve",
+            f"{HERE} does not wait for an approval any more; its round was stopped.",
+        ),
         (
             replace(WAITS, parameters_sha256="1" * 64),
             0,
+            "other_parameters",
             f"{HERE} waits with other parameters than those that the answer is about; look at them again.",
         ),
-        (WAITS, 1_000, "The time in which step 1 of task 2 in round 1 could be approved is over."),
+        (WAITS, 1_000, "approval_overdue", "The time in which step 1 of task 2 in round 1 could be approved is over."),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_a_sentence(
-    asked: StepApproval | None, now_ms: int, reason: str | None
+    asked: StepApproval | None, now_ms: int, code: str | None, reason: str | None
 ) -> None:
-    assert why_not(request(), asked, now_ms) == reason
+    refusal = why_not(request(), asked, now_ms)
+    assert (refusal and (refusal.code, refusal.detail)) == (reason and (code, reason))
 
 
 @pytest.mark.req("E-15")

@@ -135,7 +135,7 @@ async def test_what_settings_forbid_is_told_in_the_event_and_not_in_what_the_his
     told = asked(denied_methods=("web",))
     for _ in range(2):
         event = await listed(told, denied)
-        assert event.reason.endswith("\nIt is denied; denied are web.")
+        assert (event.code, event.detail) == ("action_not_allowed", "It is denied; denied are web.")
         told.tell(event)
     with pytest.raises(Unacceptable) as raised:
         await listed(told, denied)

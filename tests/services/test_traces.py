@@ -92,7 +92,7 @@ async def test_two_processes_tell_of_one_workflow_in_one_tree() -> None:
         sorted(str(span.attributes.get("poweron.stage", span.name)) for span in spans if span.parent == where.context)
         for where in (root, task, first, second)
     ]
-    in_a_step = ["execute_tool test.pure", "parameters", "refine", "select"]
+    in_a_step = ["execute_tool test.pure", "parameterize", "refine", "select"]
     assert under == [["message", "plan", "task"], ["review", "step", "step"], in_a_step, in_a_step]
     assert {span.context.trace_id for span in spans} == {root.context.trace_id}
     assert len({span.context.span_id for span in spans}) == len(spans)

@@ -10,8 +10,10 @@ from doubles import EVENTS, ROLES, WHOLE_LOOP, Away, Clock, Counting, World, scr
 from builders import cancellation, requested
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.state import Workflow
+from poweron_events.outcome import AnswerRejected
 from poweron_events.request import workflow_id
 from poweron_services import telemetry
+from poweron_services.cli.code_advice import advice_for
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.scripted import ScriptedModel
@@ -177,30 +179,31 @@ async def test_a_stage_is_tried_once_before_its_own_deadline_counts() -> None:
 
 
 @pytest.mark.req("L-10")
-async def test_a_model_of_a_provider_that_never_fits_is_named_with_what_to_try() -> None:
+async def test_a_model_of_a_provider_that_never_fits_is_named() -> None:
     world = World([Counting()], model=_Elsewhere(script(planning=["no plan"])))
     async with world.process():
         id_ = await world.ask()
         await world.ended(id_)
-    message = world.accepted(id_)[-1].message
-    assert "The model openai:small did not answer as it must." in message
-    assert "POWERON_MODEL_OUTPUT=prompted or a larger model may help." in message
+    ending = world.accepted(id_)[-1]
+    assert "The model openai:small did not answer as it must." in ending.message
+    assert ending.code == "answers_rejected"
+    assert "POWERON_MODEL_OUTPUT=prompted or a larger model may help." in advice_for(ending.code)
 
 
 @pytest.mark.req("L-10")
-async def test_an_answer_that_was_cut_off_comes_with_its_own_remedy_only() -> None:
-    cut_off = "The answer was cut off after 100 tokens. A larger POWERON_MODEL_MAX_TOKENS leaves more room."
+async def test_an_answer_that_was_cut_off_says_so() -> None:
+    cut_off = Refused("The answer was cut off after 100 tokens.", code="answer_cut_off")
     world = World([Counting()], model=_Elsewhere(script(planning=["no plan"]), text="", refusal=cut_off))
     async with world.process():
         id_ = await world.ask()
         await world.ended(id_)
-    message = world.accepted(id_)[-1].message
-    assert cut_off in message
-    assert "POWERON_MODEL_OUTPUT" not in message
+    rejected = [event for event in world.accepted(id_) if isinstance(event, AnswerRejected)]
+    assert [(event.reason, event.code) for event in rejected] == [(str(cut_off), "answer_cut_off")] * 2
+    assert str(cut_off) in world.accepted(id_)[-1].message
 
 
 class _Elsewhere(ScriptedModel):
-    """A script that a provider plays."""
+    """A model of a provider."""
 
     def __init__(self, lines: Any, **changes: Any) -> None:
         super().__init__(lines)
@@ -212,15 +215,19 @@ class _Elsewhere(ScriptedModel):
 
 @pytest.mark.req("L-10")
 async def test_a_stage_whose_time_is_over_says_how_often_it_was_tried_and_what_kept_it() -> None:
-    world = World([Counting()], script(planning=[Unavailable("openai:test has trouble of its own (500).")]))
+    world = World(
+        [Counting()],
+        script(planning=[Unavailable("openai:test has trouble of its own (500).", code="model_unavailable")]),
+    )
     async with world.process():
         id_ = await world.ask(stage_timeout_ms=1_000)
         await world.ended(id_)
     failed = next(event for event in world.accepted(id_) if type(event).__name__ == "StageFailed")
     assert failed.error == (
-        f"It was tried {failed.tries} times within 1 s, the time limit of a stage (`stageTimeoutMs` of the "
-        "request). The last trouble: openai:test has trouble of its own (500)."
+        f"It was tried {failed.tries} times within 1 s, the time limit of a stage. "
+        "The last trouble: openai:test has trouble of its own (500)."
     )
+    assert failed.code == "model_unavailable"
     assert failed.tries > 1
     assert "openai:test has trouble of its own (500)." in world.accepted(id_)[-1].message
 
@@ -231,9 +238,9 @@ async def test_a_model_slower_than_a_stage_is_told_with_the_limit_that_it_met() 
     async with world.process():
         id_ = await world.ask(stage_timeout_ms=1_000)
         await world.ended(id_)
-    assert world.accepted(id_)[1].error == (
-        "The model has not answered within 1 s, the time limit of a stage (`stageTimeoutMs` of the request)."
-    )
+    failed = world.accepted(id_)[1]
+    assert failed.error == "The model has not answered within 1 s, the time limit of a stage."
+    assert failed.code == "stage_timeout"
 
 
 class _Silent(ScriptedModel):
@@ -261,9 +268,7 @@ async def test_an_answer_that_cannot_be_kept_is_waited_with_counted_and_not_take
     assert [(call.input_tokens, call.prompt_ref, call.answer_ref) for call in failed.model_calls] == [(10, None, None)]
     assert ending.totals.input_tokens == 10
     assert len(world.model.asked) == 1
-    assert ending.message.endswith(
-        "See that the content store (POWERON_CONTENT) can be reached; ask again once it can."
-    )
+    assert failed.code == ending.code == "content_store_unavailable"
     waits = [(line["workflow_id"], line["stage"], line["error"]) for line in logged if line["event"] == telemetry.WAITS]
     assert set(waits) == {(id_, "plan", "The content store did not answer: away")}
 

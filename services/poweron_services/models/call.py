@@ -91,7 +91,7 @@ class Caller:
         return Called(
             answer,
             await self._kept(workflow_id, prompt.stage, [shown, answer.encode()], call),
-            completion.refusal,
+            _writable(completion.refusal),
         )
 
     async def _kept(
@@ -140,6 +140,11 @@ class Caller:
             return Decided(parse(called.text, answer, forbidden=forbidden), called.call)
         except Unacceptable as error:
             return Decided(error, called.call)
+
+
+def _writable(refusal: Refused | None) -> Refused | None:
+    """The refusal in a sentence that can be written down, whatever the model said."""
+    return None if refusal is None else Refused(writable(str(refusal)), code=refusal.code)
 
 
 def _within_budget(workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:

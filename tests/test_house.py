@@ -13,7 +13,14 @@ from packaging.utils import canonicalize_name
 
 HOUSE = Path(__file__).parent.parent
 MAX_FUNCTION = 60  # lines
+USUAL_FUNCTION = 20  # lines that nine of ten functions have at most
 MAX_FILE = 500
+MAX_MODULE = 400  # a file of the three packages
+PACKAGES = ("events/poweron_events", "projections/poweron_projections", "services/poweron_services")
+SHARED_NAMES = {
+    "client": "asking from outside: `poweron_events.client` over the log alone, `poweron_services.client` for our doors"
+}
+REWRITTEN = "services/poweron_services/models/builtin/"  # its modules get other names
 TABLES = {"tests/examples/questions.py"}  # one row after the other, to be looked up rather than read
 REQUIREMENT = re.compile(r"[MLAPDCRHBXE]-\d{2}|S\d{1,2}")
 REGISTRIES = [
@@ -98,6 +105,48 @@ def test_no_function_is_longer_than_a_screen() -> None:
 def test_no_module_is_too_long_to_be_read_at_once() -> None:
     lines = {named(path): len(path.read_text().splitlines()) for path in files("*.py")}
     assert {name: count for name, count in lines.items() if count > MAX_FILE and name not in TABLES} == {}
+
+
+def packaged() -> list[Path]:
+    return [path for path in files("*.py") if named(path).startswith(tuple(f"{package}/" for package in PACKAGES))]
+
+
+def test_nine_functions_of_ten_are_a_handful_of_lines() -> None:
+    lengths = sorted(
+        (function.end_lineno or 0) - function.lineno + 1
+        for path in packaged()
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    assert lengths[len(lengths) * 9 // 10] <= USUAL_FUNCTION
+
+
+def test_no_file_of_the_packages_is_longer_than_400_lines() -> None:
+    lines = {named(path): len(path.read_text().splitlines()) for path in packaged()}
+    assert lines
+    assert {name: count for name, count in lines.items() if count > MAX_MODULE} == {}
+
+
+def namesakes(paths: list[str]) -> dict[str, list[str]]:
+    """Modules and packages that bear the same name; the three distributions and `__main__` have theirs by rule."""
+    bearers: dict[str, list[str]] = {}
+    for path in paths:
+        place = path.removesuffix("/__init__.py").removesuffix(".py")
+        if place not in PACKAGES and not place.endswith("/__main__"):
+            bearers.setdefault(place.rpartition("/")[2], []).append(place)
+    return {name: places for name, places in bearers.items() if len(places) > 1}
+
+
+def test_no_two_modules_bear_the_same_name() -> None:
+    paths = [named(path) for path in packaged() if not named(path).startswith(REWRITTEN)]
+    assert namesakes(paths).keys() == SHARED_NAMES.keys()
+
+
+def test_namesakes_are_found_across_distributions_and_between_a_package_and_a_module() -> None:
+    own = ["services/poweron_services/intake/__init__.py", "services/poweron_services/intake/intake.py"]
+    below = ["services/poweron_services/roles/execution.py", "events/poweron_events/execution.py"]
+    ends = ["services/poweron_services/__init__.py", "services/poweron_services/intake/__main__.py"]
+    assert namesakes([*own, *below, *ends]).keys() == {"intake", "execution"}
 
 
 def test_nothing_is_left_for_later() -> None:

@@ -1,4 +1,4 @@
-"""What intake and the workers ask of Postgres, asked of the projections' rows (`intake.ports`, `runtime.ports`)."""
+"""What intake and the workers ask of Postgres, asked of the rows (`intake.intake_ports`, `runtime.worker_ports`)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence

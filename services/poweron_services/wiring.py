@@ -24,7 +24,7 @@ from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import extract
 from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.decider.approval import Approval
-from poweron_services.intake.intake import Intake
+from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import PromptStage

@@ -23,7 +23,7 @@ from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
 from poweron_projections.request_answers import StepApproval
-from poweron_services.intake.intake import GROUP, URGENT_GROUP, Intake
+from poweron_services.intake.request_intake import GROUP, URGENT_GROUP, Intake
 
 SOURCE = "/tests"
 TIME = "2026-11-22T00:00:00.000Z"

@@ -21,7 +21,8 @@ from poweron_services.bench.figures import FIGURE_LINES, Figures, lines, percent
 from poweron_services.bench.processes import CpuMeter
 from poweron_services.bench.run_directories import run_directories
 from poweron_services.cli import bench_command
-from poweron_services.cli.main import Measured, app
+from poweron_services.cli.choices import Measured
+from poweron_services.cli.main import app
 from poweron_services.models.answers import (
     Answer,
     ParametersAnswer,

@@ -18,9 +18,9 @@ from poweron_services.embedded import down, folders, jars, kafka_server, ports, 
 from poweron_services.embedded.folders import Folders, aside, expect_space, prepare
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import State, load, save
-from poweron_services.embedded.ports import free_port, is_free, living_brokers
 from poweron_services.embedded.server_process import Program, comes_up, start_apart, true_within, working_in
 from poweron_services.embedded.start_cache import StartCache
+from poweron_services.embedded.tcp_ports import free_port, is_free, living_brokers
 from poweron_services.embedded.users import join, living, locked
 
 HOLD_LOCK = (

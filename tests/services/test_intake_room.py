@@ -22,7 +22,7 @@ from poweron_events.fold.partial import Stub
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
 from poweron_projections.request_answers import StepApproval
-from poweron_services.intake.intake import GROUP
+from poweron_services.intake.request_intake import GROUP
 from poweron_services.intake.request_queue import PendingOffsets
 
 

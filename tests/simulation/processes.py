@@ -14,7 +14,7 @@ from simulation.wire import Cable, SimulatedLog
 from poweron_events.content import ContentStore
 from poweron_projections import projector
 from poweron_services.decider.approval import Approval
-from poweron_services.intake.intake import Intake
+from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor

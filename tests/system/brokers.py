@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from poweron_services.embedded.kafka_server import Kafka
-from poweron_services.embedded.ports import free_port
 from poweron_services.embedded.server_process import run
+from poweron_services.embedded.tcp_ports import free_port
 
 SECRET = "a-long-random-word"
 USERS = ("admin", "intake", "deciders", "executor", "client", "auditor")

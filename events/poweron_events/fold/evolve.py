@@ -5,7 +5,7 @@ in the projector and in an auditor's hands the verdict is the same, because noth
 These are the transition rules number 1 (`request.LAWS`): they never change under that number.
 """
 
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from poweron_events.codes import Code
 from poweron_events.envelope import Recorded
@@ -19,6 +19,7 @@ from poweron_events.execution import (
 )
 from poweron_events.fold.costs import charges
 from poweron_events.fold.history import message
+from poweron_events.fold.start_times import start_times
 from poweron_events.fold.state import (
     Ending,
     Phase,
@@ -87,7 +88,7 @@ def _unknown(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]
 def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after: Workflow) -> Workflow:
     """What every accepted event of a round leaves behind: the new head, its costs, its message, its count."""
     round_ = after.current
-    changes = {**charges(round_, event), **_timed(before.round, round_, recorded.time_ms)}
+    changes = {**charges(round_, event), **start_times(before.round, round_, recorded.time_ms)}
     said = message(before, recorded, after)
     if said is not None:
         changes["messages"] = (*round_.messages, said)
@@ -98,24 +99,6 @@ def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after:
         seq=before.seq + 1,
         last=recorded.offset,
     )
-
-
-def _timed(before: Round | None, after: Round, time_ms: int) -> dict[str, Any]:
-    """When the attempt and the step at hand began, where they just did."""
-    attempt, step = _attempt_and_step(after)
-    if before is None:
-        return {"attempt_ms": time_ms, "step_ms": time_ms}
-    attempt_before, step_before = _attempt_and_step(before)
-    if attempt != attempt_before:
-        return {"attempt_ms": time_ms, "step_ms": time_ms}
-    return {} if step == step_before else {"step_ms": time_ms}
-
-
-def _attempt_and_step(round_: Round) -> tuple[tuple[int, int, int], int]:
-    task = round_.task
-    if task is None:
-        return (round_.number, 0, 0), 0
-    return (round_.number, task.number, task.attempt), task.step.number
 
 
 def _judge(workflow: Workflow, recorded: Recorded, event: WorkflowEvent) -> Workflow | None:

@@ -23,7 +23,7 @@ from poweron_services.chaos.recovery import RecoveryMonitor
 from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
-from poweron_services.intake.intake import GROUP as INTAKE_GROUP
+from poweron_services.intake.request_intake import GROUP as INTAKE_GROUP
 from poweron_services.sandbox.polling import stopped
 from poweron_services.sandbox.servers import Sandbox
 from poweron_services.wiring import ROLES, now_ms

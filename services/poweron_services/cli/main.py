@@ -1,13 +1,13 @@
 """The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 from typer.core import TyperGroup
 
+from poweron_services.cli.choices import Measured, Mode, PlayedRole
 from poweron_services.cli.context import AS_JSON, NOTHING_YET
 
 
@@ -65,38 +65,6 @@ AsJson = Annotated[bool, typer.Option("--json", is_eager=True, callback=_remembe
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
 Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
-
-
-class Measured(StrEnum):
-    """What can be measured by itself."""
-
-    ask = "ask"
-    latency = "latency"
-    throughput = "throughput"
-    growth = "growth"
-    history = "history"
-    rebuild = "rebuild"
-
-
-class Mode(StrEnum):
-    """How a task's actions are chosen: one at a time, or all at once (deprecated)."""
-
-    React = "React"
-    Actionplan = "Actionplan"
-
-
-class PlayedRole(StrEnum):
-    """What a process can be told to do."""
-
-    intake = "intake"
-    planner = "planner"
-    selector = "selector"
-    parameterizer = "parameterizer"
-    executor = "executor"
-    observer = "observer"
-    refiner = "refiner"
-    reviewer = "reviewer"
-    projector = "projector"
 
 
 @app.command()

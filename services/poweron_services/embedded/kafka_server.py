@@ -17,7 +17,6 @@ from uuid import uuid4
 from poweron_events.errors import Refused
 from poweron_services.embedded import jars, wheels
 from poweron_services.embedded.folders import Folders, aside
-from poweron_services.embedded.ports import free_port, is_free, living_brokers
 from poweron_services.embedded.server_process import (
     Program,
     Running,
@@ -31,6 +30,7 @@ from poweron_services.embedded.server_process import (
     written_pid,
 )
 from poweron_services.embedded.start_cache import StartCache
+from poweron_services.embedded.tcp_ports import free_port, is_free, living_brokers
 
 START_TRIES = 3  # somebody else may take a port between our look and the broker's
 START_DEADLINE = 90.0  # seconds

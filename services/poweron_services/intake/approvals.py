@@ -2,8 +2,8 @@
 
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.request import RequestApproval, RequestIdentity
+from poweron_services.intake.intake_ports import StepApproval
 from poweron_services.intake.judgement import Refusal
-from poweron_services.intake.ports import StepApproval
 
 
 def why_not(request: RequestApproval, approval: StepApproval | None, now_ms: int) -> Refusal | None:

@@ -4,7 +4,7 @@ from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.log import EventLog
-from poweron_services.intake.ports import IntakeQueries
+from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.shared_query import SharedQuery
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from poweron_services.intake.ports import IntakeQueries
+from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.shared_query import SharedQuery
 
 

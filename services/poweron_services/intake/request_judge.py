@@ -28,9 +28,9 @@ from poweron_services.intake.approvals import answer, why_not
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.earlier_rounds import summarise_rounds
 from poweron_services.intake.given_documents import store_documents
+from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
 from poweron_services.intake.open_limit import OpenLimit
-from poweron_services.intake.ports import IntakeQueries
 
 
 @dataclass(frozen=True, slots=True)

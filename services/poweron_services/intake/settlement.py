@@ -13,8 +13,8 @@ from poweron_events.log import EventLog, Message
 from poweron_events.request import RequestIdentity, RequestRefused
 from poweron_services import telemetry
 from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent
-from poweron_services.intake.ports import IntakeQueries
 
 Judge = Callable[[], Awaitable[IntakeEvent]]
 """Judges a request by how its workflow stands when it is called."""

@@ -10,9 +10,9 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services.actions.action import Action
 from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.models.call import Caller
+from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
 from poweron_services.roles.claims import Assignment, Claim, Claims
-from poweron_services.roles.execution import Execution
 
 
 class Executor:

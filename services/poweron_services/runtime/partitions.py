@@ -20,7 +20,7 @@ from poweron_events.fold.partial import PartialFold, Stub
 from poweron_events.log import EventLog, Follower, Polled, Record
 from poweron_events.retry import Failure, retry_while
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.runtime.ports import Listener, Snapshot, Snapshots
+from poweron_services.runtime.worker_ports import Listener, Snapshot, Snapshots
 
 log = structlog.get_logger()
 

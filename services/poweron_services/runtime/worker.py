@@ -27,9 +27,9 @@ from poweron_services.roles.executor import Executor
 from poweron_services.runtime.append import Appender
 from poweron_services.runtime.deadlines import RoundDeadlines
 from poweron_services.runtime.partitions import HeldPartitions, Partition
-from poweron_services.runtime.ports import Snapshots
 from poweron_services.runtime.stages import StageFunction, stage_events
 from poweron_services.runtime.work import Work, in_flight_already, retire
+from poweron_services.runtime.worker_ports import Snapshots
 
 log = structlog.get_logger()
 

@@ -20,9 +20,9 @@ from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestCancellation
 from poweron_services import telemetry
 from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
 from poweron_services.intake.open_limit import OpenLimit
-from poweron_services.intake.ports import IntakeQueries
 from poweron_services.intake.priority import cancellation, is_approval, is_urgent, waits_its_turn
 from poweron_services.intake.request_judge import RequestJudge
 from poweron_services.intake.request_queue import RequestQueue

@@ -1,0 +1,23 @@
+"""When the attempt and the step at hand began, in broker time."""
+
+from typing import Any
+
+from poweron_events.fold.state import Round
+
+
+def start_times(before: Round | None, after: Round, time_ms: int) -> dict[str, Any]:
+    """The changes of a round where an attempt or a step of it just began."""
+    attempt, step = _attempt_and_step(after)
+    if before is None:
+        return {"attempt_ms": time_ms, "step_ms": time_ms}
+    attempt_before, step_before = _attempt_and_step(before)
+    if attempt != attempt_before:
+        return {"attempt_ms": time_ms, "step_ms": time_ms}
+    return {} if step == step_before else {"step_ms": time_ms}
+
+
+def _attempt_and_step(round_: Round) -> tuple[tuple[int, int, int], int]:
+    task = round_.task
+    if task is None:
+        return (round_.number, 0, 0), 0
+    return (round_.number, task.number, task.attempt), task.step.number

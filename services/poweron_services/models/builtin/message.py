@@ -3,7 +3,7 @@
 import re
 
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.planning import wanted_format, wants_summary
+from poweron_services.models.builtin.task_plan import wanted_format, wants_summary
 from poweron_services.models.builtin.vocabulary import known_language
 from poweron_services.models.prompts import MessagePrompt, TaskResult
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from poweron_events.errors import Refused
-from poweron_services.models.builtin import message, planning, process, refinement, selection
+from poweron_services.models.builtin import message, process, refinement, selection, task_plan
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
@@ -51,7 +51,7 @@ def answer(prompt: Prompt) -> str:
 
 
 _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
-    PlanningPrompt: planning.plan,
+    PlanningPrompt: task_plan.plan,
     ActionsPrompt: selection.plan_actions,
     SelectionPrompt: selection.select,
     ParametersPrompt: selection.fill,

@@ -14,7 +14,7 @@ from typing import Literal
 
 from poweron_services.models.builtin import sources, values
 from poweron_services.models.builtin.sources import Block, Place, Reading, Section
-from poweron_services.models.builtin.tables import Record, Table, headers_of, pairs, records
+from poweron_services.models.builtin.table_cells import Record, Table, headers_of, pairs, records
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.prompts import SourceText
 

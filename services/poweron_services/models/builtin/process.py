@@ -8,9 +8,9 @@ import orjson
 from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.planning import wants_conversion, wants_summary
 from poweron_services.models.builtin.search import Finding, Search, Statement
 from poweron_services.models.builtin.summary import as_csv, converted, summary
+from poweron_services.models.builtin.task_plan import wants_conversion, wants_summary
 from poweron_services.models.builtin.vocabulary import known_language, language_of
 from poweron_services.models.prompts import ProcessPrompt
 

@@ -16,7 +16,7 @@ from poweron_services.models.builtin import values
 from poweron_services.models.builtin.passages import Library, Passage
 from poweron_services.models.builtin.question import Question, Term, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, Place
-from poweron_services.models.builtin.tables import extremes
+from poweron_services.models.builtin.table_cells import extremes
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 

@@ -16,7 +16,7 @@ import orjson
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.sources import APPARATUS, Block, Place, Row, Section
-from poweron_services.models.builtin.tables import Table, headers_of, pairs
+from poweron_services.models.builtin.table_cells import Table, headers_of, pairs
 
 SHORT_DOCUMENT = 8_000  # characters that are given whole
 SECTIONS, PIECES = 40, 4  # of a longer document, and of a section of it

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from poweron_events.errors import Refused
-from poweron_services.models.builtin import message, process, refinement, selection, task_plan
+from poweron_services.models.builtin import action_choice, message, process, task_judgement, task_plan
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import (
     ActionsPrompt,
@@ -52,11 +52,11 @@ def answer(prompt: Prompt) -> str:
 
 _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
     PlanningPrompt: task_plan.plan,
-    ActionsPrompt: selection.plan_actions,
-    SelectionPrompt: selection.select,
-    ParametersPrompt: selection.fill,
-    RefinementPrompt: refinement.refine,
-    ReviewPrompt: refinement.review,
+    ActionsPrompt: action_choice.plan_actions,
+    SelectionPrompt: action_choice.select,
+    ParametersPrompt: action_choice.fill,
+    RefinementPrompt: task_judgement.refine,
+    ReviewPrompt: task_judgement.review,
     ProcessPrompt: process.process,
     MessagePrompt: message.message,
 }

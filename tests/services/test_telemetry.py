@@ -80,8 +80,8 @@ def test_a_stage_that_waits_is_told_once_per_trouble_however_many_lines_say_so(t
         "warning", telemetry.LogFile(tmp_path / "log"), telemetry.Waiting(lambda *line: told.append(line))
     )
     log = structlog.get_logger()
-    for trouble in ["busy", "busy", "away for 1.5 s", "away for 20.4 s", *["busy"] * 20]:
-        log.warning(telemetry.WAITS, workflow_id="w", stage="plan", error=trouble)
+    for code, trouble in [("b", "busy"), ("a", "away for 1.5 s"), ("a", "away for 20.4 s"), *[("b", "busy")] * 20]:
+        log.warning(telemetry.WAITS, workflow_id="w", stage="plan", code=code, error=trouble)
     log.warning("an append is repeated", workflow_id="w", error="away")
-    log.warning(telemetry.WAITS, workflow_id="w", stage="select", error="busy")
+    log.warning(telemetry.WAITS, workflow_id="w", stage="select", code="b", error="busy")
     assert told == [("w", "plan", "busy"), ("w", "plan", "away for 1.5 s"), ("w", "select", "busy")]

@@ -106,7 +106,8 @@ class Caller:
         def failed(failure: Failure) -> None:
             nonlocal trouble
             trouble = str(failure.error)
-            log.warning(telemetry.WAITS, workflow_id=workflow_id, stage=stage, error=trouble)
+            code = getattr(failure.error, "code", None)
+            log.warning(telemetry.WAITS, workflow_id=workflow_id, stage=stage, code=code, error=trouble)
 
         try:
             prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=failed)

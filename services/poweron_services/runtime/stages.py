@@ -100,7 +100,13 @@ class _Stage:
     def failed(self, failure: Failure) -> None:
         assert isinstance(failure.error, PowerOnError)
         self.trouble = failure.error
-        log.warning(telemetry.WAITS, workflow_id=self.workflow.id, stage=self.workflow.phase, error=str(self.trouble))
+        log.warning(
+            telemetry.WAITS,
+            workflow_id=self.workflow.id,
+            stage=self.workflow.phase,
+            code=self.trouble.code,
+            error=str(self.trouble),
+        )
         if self.now_ms() >= self.workflow.head_ms + self.timeout_ms:
             raise _TimeIsOver(self.trouble) from failure.error
 

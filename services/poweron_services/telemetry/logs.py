@@ -1,7 +1,6 @@
 """Structured log lines: a constant message, the varying parts as fields."""
 
 import logging
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -77,19 +76,19 @@ class Thinned:
         if level not in ("debug", "info", "warning"):
             return line
         most = A_SECOND if level == "warning" else FACTS_A_SECOND
-        message, now = str(line.get("event")), int(time.monotonic())
-        if len(self._told) >= MESSAGES and message not in self._told:
+        event, now = str(line.get("event")), int(time.monotonic())
+        if len(self._told) >= MESSAGES and event not in self._told:
             self._told.clear()
-        second, told = self._told.get(message, (now, 0))
+        second, told = self._told.get(event, (now, 0))
         if second == now and told >= most:
-            self._told[message] = (now, told + 1)
+            self._told[event] = (now, told + 1)
             raise structlog.DropEvent
-        self._told[message] = (now, told + 1 if second == now else 1)
+        self._told[event] = (now, told + 1 if second == now else 1)
         return {**line, "left_out": told - most} if second != now and told > most else line
 
 
 class Waiting:
-    """Tells of the stages that wait, once per stage and trouble, whatever figures that has; lines pass on."""
+    """Tells of the stages that wait, once per stage and code of the trouble; lines pass on."""
 
     def __init__(self, tell: Callable[[str, str, str], None]) -> None:
         """`tell` is given the workflow's id, the stage and the trouble."""
@@ -98,12 +97,12 @@ class Waiting:
 
     def __call__(self, _: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
         if line.get("event") == WAITS:
-            id_, stage, trouble = (str(line.get(name, "")) for name in ("workflow_id", "stage", "error"))
+            id_, stage, trouble, code = (str(line.get(name, "")) for name in ("workflow_id", "stage", "error", "code"))
             before, told = self._told.get(id_, ("", set()))
             if before != stage:
                 _, told = self._told[id_] = (stage, set[str]())
-            if (kind := re.sub(r"\d+", "", trouble)) not in told:
-                told.add(kind)
+            if code not in told:
+                told.add(code)
                 self._tell(id_, stage, trouble)
         return line
 

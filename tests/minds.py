@@ -69,8 +69,8 @@ class Honest:
                     "classification": "success",
                     "criteriaProgress": [{"criterion": CRITERION, "met": done, "progress": 1000 if done else 300}],
                 }
-            case ReviewPrompt(stopped_because=why, stop_code=code):
-                done = code in ("criteria_met", "no_improvement", "plan_done")
+            case ReviewPrompt(stopped_because=why, last_observation=last):
+                done = last is not None and last.success
                 return {"status": "success" if done else "failed", "reason": "It is found." if done else why}
             case _:
                 return "It opens on the third of May."

@@ -111,7 +111,7 @@ def test_a_round_ends_only_as_it_came_to_end(end: WorkflowEvent) -> None:
 
 @pytest.mark.req("L-02")
 def test_a_refused_selection_is_tried_once_more_and_shows_why() -> None:
-    given(*PLANNED).when(AT.selection_rejected()).then(phase="select", try_=2, rejected=(AT.selection_rejected(),))
+    given(*PLANNED).when(AT.selection_rejected()).then(phase="select", try_=2, refusals=(AT.selection_rejected(),))
 
 
 @pytest.mark.req("L-02")
@@ -128,7 +128,7 @@ def test_a_refusal_with_another_try_than_the_one_awaited_has_no_effect() -> None
 
 @pytest.mark.req("L-02")
 def test_a_good_selection_forgets_the_refusals_of_the_bad_one() -> None:
-    given(*PLANNED, AT.selection_rejected()).when(AT.selected()).then(try_=1, rejected=())
+    given(*PLANNED, AT.selection_rejected()).when(AT.selected()).then(try_=1, refusals=())
 
 
 @pytest.mark.req("P-04")

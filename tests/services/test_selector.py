@@ -93,7 +93,7 @@ async def test_the_retry_shows_why_the_first_answer_was_refused_and_the_second_r
     assert f"Your last answer was refused:\n<<< F\n{prompt.refusal}\n>>> F\n" in str(prompt.render(fence="F"))
     told.tell(await selected("nonsense", told))
     assert told.verdicts[-2:] == ["accepted", "accepted"]
-    assert (told.workflow.phase, told.workflow.task.refused) == ("review", told.workflow.step.rejected[-1])
+    assert (told.workflow.phase, told.workflow.task.refused) == ("review", told.workflow.step.refusals[-1])
 
 
 @pytest.mark.req("P-01")

@@ -268,7 +268,7 @@ def _actions_planned(workflow: Workflow, event: ActionsPlanned) -> Workflow:
 
 
 def _selected(workflow: Workflow, event: ActionSelected) -> Workflow:
-    step = workflow.step._replace(selection=event, try_=1, rejected=())
+    step = workflow.step._replace(selection=event, try_=1, refusals=())
     return change_task(workflow, "parameterize", step=step, actions=workflow.task.actions + 1, announced=True)
 
 
@@ -276,7 +276,7 @@ def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) 
     step = workflow.step
     if event.try_ != step.try_:
         return None
-    refused = change_step(workflow, try_=step.try_ + 1, rejected=(*step.rejected, event))
+    refused = change_step(workflow, try_=step.try_ + 1, refusals=(*step.refusals, event))
     if event.try_ < MAX_REFUSALS:
         return change_task(refused, announced=True)
     return change_task(refused, "review", announced=True, refused=event)

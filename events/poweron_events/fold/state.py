@@ -121,7 +121,7 @@ class Step(NamedTuple):
 
     number: int
     try_: int = 1
-    rejected: tuple[SelectionRejected | ParametersRejected, ...] = ()
+    refusals: tuple[SelectionRejected | ParametersRejected, ...] = ()
     selection: ActionSelected | None = None
     parameters: ParametersSet | None = None
     approval: Literal["asked", "granted", "denied"] | None = None
@@ -282,7 +282,7 @@ def max_steps(workflow: Workflow) -> int:
 def rejections(workflow: Workflow) -> tuple[Rejection, ...]:
     """The answers to the stage at hand that could not be used so far."""
     if workflow.phase in ("select", "parameterize"):
-        return workflow.step.rejected
+        return workflow.step.refusals
     here = (workflow.phase, *workflow.place)
     return tuple(
         event

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from poweron_events.errors import PowerOnError, Refused, Unavailable
-from poweron_services.embedded import down, folders, jars, kafka_server, ports, postgres_server, status
+from poweron_services.embedded import down, folders, jars, kafka_server, postgres_server, status, tcp_ports
 from poweron_services.embedded.folders import Folders, aside, expect_space, prepare
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import State, load, save
@@ -196,7 +196,7 @@ def test_a_port_is_free_until_somebody_listens() -> None:
 
 def test_two_ports_chosen_together_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     one = free_port()
-    monkeypatch.setattr(ports, "PORTS", [one, free_port(apart_from=one)])
+    monkeypatch.setattr(tcp_ports, "PORTS", [one, free_port(apart_from=one)])
     assert {free_port(apart_from=one) for _ in range(20)} == {ports.PORTS[1]}
 
 

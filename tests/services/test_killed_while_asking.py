@@ -23,9 +23,9 @@ LETTER = b"The exhibition opens on 3 May."
 CALLS = {
     "React": [
         "plan",
-        *("select", "parameters", "refine"),
-        *("select", "parameters", "refine"),
-        *("select", "parameters", "process", "refine"),
+        *("select", "parameterize", "refine"),
+        *("select", "parameterize", "refine"),
+        *("select", "parameterize", "process", "refine"),
         "review",
         "message",
     ],

@@ -103,7 +103,7 @@ class From(Honest):
         ("plan", "React", "No plan could be made. "),
         ("plan_actions", "Actionplan", "No actions could be planned. "),
         ("select", "React", "The model's proposals were refused twice: "),
-        ("parameters", "React", "The model's proposals were refused twice: "),
+        ("parameterize", "React", "The model's proposals were refused twice: "),
         ("review", "React", None),
         ("review", "Actionplan", "The model's review could not be used. "),
         ("refine", "React", None),

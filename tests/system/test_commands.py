@@ -51,7 +51,7 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
     assert asked.code == 0, asked.err
     (answer,) = asked.lines
     assert set(answer) == {"workflowId", "round", "status", "message", "documents"} | {
-        *("steps", "tokens", "costUsd", "durationMs", "models")
+        *("steps", "tokens", "code", "costUsd", "durationMs", "models")
     }
     assert answer["models"] == ["builtin/extractive-1"]
     assert (answer["status"], TOTAL in answer["message"], answer["steps"]) == ("completed", True, 2)

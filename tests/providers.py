@@ -109,7 +109,7 @@ def playing_stages(criterion: str, text: str, **changes: dict[str, Any]) -> Repl
     """
     stages: dict[str, Any] = {
         "answer_plan": {"tasks": [{"objective": "Find it", "successCriteria": [criterion], "taskType": "lookup"}]},
-        "answer_parameters": {"schema": "parameters_v1", "parameters": {}},
+        "answer_parameterize": {"schema": "parameters_v1", "parameters": {}},
         "answer_refine": {
             "decision": "stop",
             "reason": "It is found.",

@@ -197,7 +197,7 @@ def test_a_port_is_free_until_somebody_listens() -> None:
 def test_two_ports_chosen_together_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     one = free_port()
     monkeypatch.setattr(tcp_ports, "PORTS", [one, free_port(apart_from=one)])
-    assert {free_port(apart_from=one) for _ in range(20)} == {ports.PORTS[1]}
+    assert {free_port(apart_from=one) for _ in range(20)} == {tcp_ports.PORTS[1]}
 
 
 def test_something_else_on_the_port_is_no_broker() -> None:

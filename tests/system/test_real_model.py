@@ -17,7 +17,7 @@ SELECTED = {
     "parametersSchema": {"fields": [{"name": "aiPrompt", "type": "string", "required": True}]},
 }
 PARAMETERS = {"schema": "parameters_v1", "parameters": {"aiPrompt": "When does the exhibition open?"}}
-REPLY = playing_stages(CRITERION, SAID, answer_select=SELECTED, answer_parameters=PARAMETERS)
+REPLY = playing_stages(CRITERION, SAID, answer_select=SELECTED, answer_parameterize=PARAMETERS)
 
 
 @pytest.mark.req("L-01")

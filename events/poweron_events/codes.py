@@ -21,23 +21,6 @@ GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_imp
 StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done", "plan_failed", "no_step"]
 """Why an attempt stopped, or why its review came to its status."""
 
-RejectionCode = Literal[
-    "action_not_allowed",
-    "answer_cut_off",
-    "answer_empty",
-    "answer_refused",
-    "answer_too_large",
-    "answer_unreadable",
-    "documents_missing",
-    "field_not_allowed",
-    "parameter_invalid",
-    "parameter_missing",
-    "plan_too_long",
-    "unknown_connection",
-    "unknown_reference",
-]
-"""Why an answer of a model cannot be used."""
-
 RefusalCode = Literal[
     "already_approved",
     "already_denied",

@@ -110,6 +110,6 @@ class _Following:
     def _later(self, error: PowerOnError) -> None:
         pause = self._backoff.next()
         if not isinstance(error, Conflict):
-            log.warning("projecting is tried again later", extra={"error": str(error), "pause": pause})
+            log.warning("projection_retried", extra={"error": str(error), "pause": pause})
         self._in_place = False
         self._not_before = asyncio.get_running_loop().time() + pause

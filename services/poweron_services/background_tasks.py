@@ -24,7 +24,7 @@ class BackgroundTasks:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("work ended with an error", exc_info=task.exception())
+            log.error("background_task_error", exc_info=task.exception())
 
     async def cancel(self, timeout: float) -> None:
         for task in self._tasks:

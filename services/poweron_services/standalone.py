@@ -163,7 +163,7 @@ async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Conne
         nonlocal said
         if str(failure.error) != said:
             said = str(failure.error)
-            log.warning("a server is waited for", error=said)
+            log.warning("server_unavailable", error=said)
 
     return await retry(connecting, failed=failed, backoff=Backoff(RETRY_PERIOD, RETRY_PERIOD))
 

@@ -114,7 +114,7 @@ async def test_a_prompt_too_large_for_an_event_is_refused_and_intake_goes_on(log
     refused = next(event for event in await events(log) if isinstance(event, RequestRefused))
     assert (refused.request.id, refused.reason) == ("large", "invalid")
     assert "shorten the prompt" in refused.detail
-    told = {line["answer"] for line in lines if line["event"] == "request answered"}
+    told = {line["answer"] for line in lines if line["event"] == "request_answered"}
     assert told == {RequestRefused.TYPE, WorkflowRequested.TYPE}
 
 

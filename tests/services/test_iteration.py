@@ -115,7 +115,7 @@ async def test_answers_that_were_refused_count_for_their_iteration_in_its_event_
     steps = [[event for event in told if getattr(event, "step", 0) == number] for number in (1, 2)]
     assert [used(step) for step in steps] == [(60, 30), (30, 15)]
     assert [(one.iteration.input_tokens, one.iteration.output_tokens) for one in decided] == [(60, 30), (30, 15)]
-    iterations = [line for line in lines_of(tmp_path / "log") if line["event"] == "iteration ended"]
+    iterations = [line for line in lines_of(tmp_path / "log") if line["event"] == "iteration_ended"]
     assert [(line["input_tokens"], line["output_tokens"]) for line in iterations] == [(60, 30), (30, 15)]
     assert all(line["duration_ms"] >= 0 for line in iterations)
 
@@ -129,7 +129,7 @@ async def test_an_iteration_that_ends_by_a_refusal_tells_of_both_answers(
     with logging_as_before():
         telemetry.configure("info", telemetry.LogFile(tmp_path / "log"))
         workflow, told = await worked(world)
-    (line,) = [line for line in lines_of(tmp_path / "log") if line["event"] == "iteration ended"]
+    (line,) = [line for line in lines_of(tmp_path / "log") if line["event"] == "iteration_ended"]
     assert (line["input_tokens"], line["output_tokens"]) == tokens
     assert "nonsense" not in line["reason"]
     assert used([event for event in told if hasattr(event, "step")]) == tokens

@@ -54,16 +54,16 @@ def told(thinned: Thinned, message: str, times: int, level: str = "warning") -> 
 @pytest.mark.req("E-09")
 def test_a_message_is_told_a_few_times_a_second_and_then_how_often_it_was_left_out(clock: list[float]) -> None:
     thinned = Thinned()
-    assert len(told(thinned, "a stage waits", 1_000)) == A_SECOND
-    assert len(told(thinned, "an append is repeated", 3)) == 3
+    assert len(told(thinned, "stage_waits", 1_000)) == A_SECOND
+    assert len(told(thinned, "append_retried", 3)) == 3
     clock[0] += 1
-    first, second = told(thinned, "a stage waits", 2)
-    assert first == {"event": "a stage waits", "left_out": 990}
-    assert second == {"event": "a stage waits"}
+    first, second = told(thinned, "stage_waits", 2)
+    assert first == {"event": "stage_waits", "left_out": 990}
+    assert second == {"event": "stage_waits"}
 
 
 def test_every_error_is_told(clock: list[float]) -> None:
-    assert len(told(Thinned(), "work is tried again", 1_000, "error")) == 1_000
+    assert len(told(Thinned(), "work_retried", 1_000, "error")) == 1_000
 
 
 def test_messages_that_are_all_different_are_not_remembered_for_ever(clock: list[float]) -> None:
@@ -81,7 +81,7 @@ def test_a_stage_that_waits_is_told_once_per_trouble_however_many_lines_say_so(t
     )
     log = structlog.get_logger()
     for code, trouble in [("b", "busy"), ("a", "away for 1.5 s"), ("a", "away for 20.4 s"), *[("b", "busy")] * 20]:
-        log.warning(telemetry.WAITS, workflow_id="w", stage="plan", code=code, error=trouble)
-    log.warning("an append is repeated", workflow_id="w", error="away")
-    log.warning(telemetry.WAITS, workflow_id="w", stage="select", code="b", error="busy")
+        log.warning(telemetry.STAGE_WAITS, workflow_id="w", stage="plan", code=code, error=trouble)
+    log.warning("append_retried", workflow_id="w", error="away")
+    log.warning(telemetry.STAGE_WAITS, workflow_id="w", stage="select", code="b", error="busy")
     assert told == [("w", "plan", "busy"), ("w", "plan", "away for 1.5 s"), ("w", "select", "busy")]

@@ -274,13 +274,13 @@ async def test_each_iteration_has_a_line_with_its_place_its_decision_and_its_rea
     lines = lines_of(tmp_path / "log")
     decided = [recorded for recorded, _ in world.records(id_) if "refinement" in recorded.envelope.type]
     told = ["event", "round", "task", "attempt", "step", "action", "decision", "reason", "input_tokens", "event_id"]
-    assert [[line[name] for name in told] for line in lines if line["event"] == "iteration ended"] == [
-        ["iteration ended", 1, 1, 1, number, "test.pure", decision, "The total is there.", 30, recorded.envelope.id]
+    assert [[line[name] for name in told] for line in lines if line["event"] == "iteration_ended"] == [
+        ["iteration_ended", 1, 1, 1, number, "test.pure", decision, "The total is there.", 30, recorded.envelope.id]
         for number, decision, recorded in zip((1, 2), ("continue", "stop"), decided, strict=True)
     ]
     assert [line["event"] for line in lines] == [
-        *["iteration ended"] * 2,
-        *["task ended", "round ended"],
+        *["iteration_ended"] * 2,
+        *["task_ended", "round_ended"],
     ]
     assert {line["workflow_id"] for line in lines} == {id_}
     assert lines[-1]["steps"] == 2
@@ -304,9 +304,9 @@ async def test_a_line_from_inside_an_action_or_a_model_call_names_where_it_happe
     head = {type(recorded.envelope.event).__name__: recorded.envelope.id for recorded, _ in world.records(id_)}
     place = {"workflow_id": id_, "round": 1, "task": 1, "attempt": 1, "step": 1}
     said, planned, *_, ended = (
-        line for line in lines_of(tmp_path / "log") if line["event"] in ("an action says something", "a model answered")
+        line for line in lines_of(tmp_path / "log") if line["event"] in ("an action says something", "model_answered")
     )
-    if said["event"] == "a model answered":
+    if said["event"] == "model_answered":
         said, planned = planned, said
     (said,) = (line for line in lines_of(tmp_path / "log") if line["event"] == "an action says something")
     assert said.items() >= (place | {"event_id": head["ActionStarted"]}).items()

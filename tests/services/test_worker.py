@@ -269,7 +269,9 @@ async def test_an_answer_that_cannot_be_kept_is_waited_with_counted_and_not_take
     assert ending.totals.input_tokens == 10
     assert len(world.model.asked) == 1
     assert failed.code == ending.code == "content_store_unavailable"
-    waits = [(line["workflow_id"], line["stage"], line["error"]) for line in logged if line["event"] == telemetry.WAITS]
+    waits = [
+        (line["workflow_id"], line["stage"], line["error"]) for line in logged if line["event"] == telemetry.STAGE_WAITS
+    ]
     assert set(waits) == {(id_, "plan", "The content store did not answer: away")}
 
 

@@ -28,7 +28,7 @@ HURRY: Mapping[Any, Mapping[str, float]] = {
 }
 """Waits that are shortened, so that in the little time of a world many of them end."""
 
-FORESEEN = ("action raised",)
+FORESEEN = ("action_error",)
 CHUNK = 5
 COLLECTED = 8  # worlds
 

@@ -91,7 +91,10 @@ async def test_a_service_that_starts_while_a_server_is_away_waits_for_it(
 ) -> None:
     (own.kafka() if which == "kafka" else own.postgres()).kill()
     with witnesses(own.environment(tmp_path / "home"), tmp_path, ["one"]) as processes:
-        await until(lambda: "waits" in processes.log() or "is waited for" in processes.log(), "it waits")
+        await until(
+            lambda: any(f'"{event}"' in processes.log() for event in ("server_unavailable", "loading_retried")),
+            "it waits",
+        )
         await own.mend()
         asked = await survival.request("pure")
         await until(lambda: survival.ended(asked), "the workflow ends")

@@ -1,4 +1,4 @@
-"""Closing a client of a broker that may be away: it ends in time and leaves nothing running."""
+"""Closing a client of a broker that may be unavailable: it ends in time and leaves nothing running."""
 
 import asyncio
 from contextlib import suppress

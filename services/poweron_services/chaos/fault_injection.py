@@ -240,4 +240,4 @@ async def _commit_the_beginning(follower: Follower) -> None:
 
 
 def _is_struck_too(failure: Failure) -> None:
-    log.debug("a fault waits for others", error=str(failure.error))
+    log.debug("fault_retried", error=str(failure.error))

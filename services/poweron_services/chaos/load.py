@@ -126,4 +126,4 @@ class LoadGenerator:
 
 
 def _appends_again(failure: Failure) -> None:
-    log.warning("a request is appended again", error=str(failure.error))
+    log.warning("append_retried", error=str(failure.error))

@@ -118,4 +118,4 @@ class RecoveryMonitor:
 
 
 def _polls_again(failure: Failure) -> None:
-    log.warning("the log is polled again", error=str(failure.error))
+    log.warning("kafka_unavailable", error=str(failure.error))

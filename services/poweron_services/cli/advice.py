@@ -25,7 +25,7 @@ WHERE: Final = (
     "POWERON_KAFKA and POWERON_POSTGRES say where they are; without these settings PowerOn starts both on this machine."
 )
 UNAVAILABLE: Final = f"`poweron status` tells which server answers. {WHERE}"
-"""Where a server is away, or may be."""
+"""Where a server is unavailable, or may be."""
 
 
 def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code

@@ -130,7 +130,7 @@ def _stop_with(error: BaseException) -> NoReturn:
             f"{str(error.filename)!r} cannot be used: {error.strerror}. POWERON_HOME says where PowerOn keeps its data."
         )
     if structlog.is_configured():
-        log.error("a command met an unexpected error", exc_info=error)
+        log.error("command_error", exc_info=error)
     stop(
         f"PowerOn met an error that it did not expect ({type(error).__name__}). {LOG} in the data directory says more."
     )

@@ -35,12 +35,12 @@ def serve(roles: Sequence[str]) -> None:
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
     async with opened(settings, _tell_log, patient=True) as connections, wiring.open_model(settings) as model:
         wiring.settle()
-        log.info("serving", roles=",".join(sorted(roles)), approve=",".join(sorted(settings.approve_patterns)))
+        log.info("service_started", roles=",".join(sorted(roles)), approve=",".join(sorted(settings.approve_patterns)))
         await wiring.serve(connections, roles, model)
 
 
 def _tell_log(said: str) -> None:
-    log.info("servers of this machine", said=said)
+    log.info("embedded_servers", said=said)
 
 
 @sentences()

@@ -173,7 +173,7 @@ async def wait_for_rows(connections: Connections, partition: int, workflow: Work
     """Wait until the rows hold the workflow's last event, for `PROJECTED_WITHIN`.
 
     Raises:
-        RowsBehind: they do not; also where Postgres is away.
+        RowsBehind: they do not; also where Postgres is unavailable.
     """
     try:
         async with asyncio.timeout(PROJECTED_WITHIN):

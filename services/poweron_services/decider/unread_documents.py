@@ -33,8 +33,10 @@ def unread_documents(workflow: Workflow) -> str:
     items = [f"- {document.reason}" for document in told[:MAX_TOLD]]
     if len(told) > MAX_TOLD:
         items.append(f"- {more.format(count=len(told) - MAX_TOLD)}")
-    given = {document.document_name for document in workflow.current.opening.documents}
-    count = str(len(told)) + (f"{of}{len(given)}" if given.issuperset(each.document_name for each in told) else "")
+    handed_over = [document.document_name for document in workflow.current.opening.documents]
+    count = str(len(told))
+    if {document.document_name for document in told} <= {*handed_over}:
+        count += f"{of}{len(handed_over)}"
     if any(step.unread_left_out for step in steps):
         count = at_least + count
     return f"{heading.format(count=count)}\n\n" + "\n".join(items)

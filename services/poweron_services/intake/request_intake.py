@@ -118,12 +118,12 @@ class Intake:
 
     async def _dead_letter(self, record: Record, reason: str) -> None:
         await self._log.append(topics.DEAD_LETTERS.name, [DeadLetter.of(record, reason).message()])
-        log.warning("a request became a dead letter", partition=record.partition, offset=record.offset, reason=reason)
+        log.warning("request_dead_lettered", partition=record.partition, offset=record.offset, reason=reason)
 
 
 async def _leave_to_its_turn(record: Record, reason: str) -> None:
     """A request that cannot be answered out of its turn is answered in it."""
-    log.warning("a cancellation waits for its turn", partition=record.partition, offset=record.offset, reason=reason)
+    log.warning("cancellation_postponed", partition=record.partition, offset=record.offset, reason=reason)
 
 
 def _refusing(invalid: InvalidRequest) -> Judge:

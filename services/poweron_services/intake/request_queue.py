@@ -82,7 +82,7 @@ class RequestQueue:
 
     async def _follow(self, follower: Follower) -> None:
         def failed(failure: Failure) -> None:
-            log.warning("requests are away", error=str(failure.error))
+            log.warning("kafka_unavailable", error=str(failure.error))
 
         while True:
             await retry(partial(self._go_on, follower), failed=failed)
@@ -146,10 +146,10 @@ class RequestQueue:
 
         def failed(failure: Failure) -> None:
             if isinstance(failure.error, Unavailable | Conflict):
-                log.warning("a request waits", error=str(failure.error))
+                log.warning("request_waits", error=str(failure.error))
             else:
                 error = failure.error
-                log.error("a request raised", exc_info=error, partition=record.partition, offset=record.offset)
+                log.error("request_error", exc_info=error, partition=record.partition, offset=record.offset)
                 raised.append(repr(error))
 
         await retry(attempt, failed=failed, on=Exception)

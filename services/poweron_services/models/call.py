@@ -107,7 +107,7 @@ class Caller:
             nonlocal trouble
             trouble = str(failure.error)
             code = getattr(failure.error, "code", None)
-            log.warning(telemetry.WAITS, workflow_id=workflow_id, stage=stage, code=code, error=trouble)
+            log.warning(telemetry.STAGE_WAITS, workflow_id=workflow_id, stage=stage, code=code, error=trouble)
 
         try:
             prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=failed)

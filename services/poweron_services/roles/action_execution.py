@@ -39,6 +39,7 @@ class Execution:
     """Runs actions. Where the process is observer too, result and observation travel in one append."""
 
     actions: Mapping[str, Action]
+    specs: Mapping[str, ActionSpec]
     caller: Caller
     content: ContentStore
     observes: bool
@@ -57,7 +58,7 @@ class Execution:
         try:
             documents, notes = await store_result(self.content, workflow, done)
         except Exception as error:
-            log.exception("a result could not be stored", workflow_id=workflow.id)
+            log.exception("result_not_stored", workflow_id=workflow.id)
             not_stored = f"The action ended, but its result could not be stored: {error}"
             outcome, done = "failed", failed(not_stored, "result_not_stored")
             documents, notes = (), ()
@@ -72,21 +73,17 @@ class Execution:
         )
         return [result, self._observed(workflow, result, done)] if self.observes else [result]
 
-    @property
-    def _specs(self) -> Mapping[str, ActionSpec]:
-        return {name: action.spec for name, action in self.actions.items()}
-
     def _observed(self, workflow: Workflow, result: ActionCompleted, done: Done) -> ObservationRecorded:
         documents = done.result.documents[:MAX_PREVIEWS]
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
-        return observe_build(change_step(workflow, completed=result), result, texts, self._specs)
+        return observe_build(change_step(workflow, completed=result), result, texts, self.specs)
 
     async def _outcome(self, workflow: Workflow, calls: list[ModelCall]) -> tuple[Outcome, Done]:
         """What the action came to; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
         try:
-            spec = check_action(selection.action, workflow, self._specs)
+            spec = check_action(selection.action, workflow, self.specs)
             if (why_not := self.approval.why_not(workflow)) is not None:
                 return "denied", failed(str(why_not), why_not.code)
             order = await self._order(workflow, calls)
@@ -118,7 +115,7 @@ class Execution:
             calls.extend(error.calls if isinstance(error, Unkept) else ())
             return interrupted, failed(str(error), error.code)
         except Exception:
-            log.exception("action raised", workflow_id=workflow.id, action=spec.name)
+            log.exception("action_error", workflow_id=workflow.id, action=spec.name)
             unexpected = f"{spec.name} met an unexpected error; the service's log has it."
             return interrupted, failed(unexpected, "unexpected_error")
         return ("done" if done.result.success else "failed"), done

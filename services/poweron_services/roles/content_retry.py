@@ -21,7 +21,7 @@ async def retry_content(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) 
     """What the content store answers, asked until it does."""
 
     def failed(failure: Failure) -> None:
-        log.warning("an action waits for the content store", error=str(failure.error), workflow_id=workflow_id)
+        log.warning("content_store_unavailable", error=str(failure.error), workflow_id=workflow_id)
 
     return await retry(ask, failed=failed)
 

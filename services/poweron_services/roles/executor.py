@@ -33,7 +33,8 @@ class Executor:
         self._approval = approval
         self._now_ms = now_ms
         self._claims = Claims(actions, worker, concurrency)
-        self._execution = Execution(actions, caller, content, observes, now_ms, approval)
+        specs = {name: action.spec for name, action in actions.items()}
+        self._execution = Execution(actions, specs, caller, content, observes, now_ms, approval)
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)

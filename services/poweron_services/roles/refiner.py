@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from poweron_events.codes import StopCode
 from poweron_events.errors import Refused
-from poweron_events.event import ModelCall
+from poweron_events.event import CriterionProgress, ModelCall
 from poweron_events.fold.history import findings
 from poweron_events.fold.state import Used, Workflow, max_steps, step_place
 from poweron_events.observation import Observation
@@ -14,6 +14,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.rules import (
     BudgetUsedUp,
     Review,
+    Stop,
     all_met,
     retries_used_up,
     should_continue,
@@ -81,11 +82,11 @@ def refine_decide(
     observation: Observation,
     answer: RefinementAnswer,
     call: ModelCall | None,
-    code: StopCode | None = None,
+    unasked: StopCode | None = None,
 ) -> RefinementDecided:
     """The decision: the model's, unless a rule stops the loop or there is no model to ask (L-05, L-06).
 
-    `code` says why there is none; else the rules say why the loop stops.
+    `unasked` says why there is none.
     """
     after = updated_progress(workflow, answer.criteria_progress)
     ending = workflow.current.ending
@@ -100,22 +101,28 @@ def refine_decide(
     )
     place = (observation, review, workflow.step.number, max_steps(workflow))
     stop = None if should_continue(*place) else why_stop(*place)
-    overruled = answer.decision == "continue" and stop is not None
-    if stop is not None and not overruled and code is None:
-        code = "criteria_met" if observation.success and all_met(after) else "no_improvement"
+    guard = stop if answer.decision == "continue" else None
     return RefinementDecided(
         **step_place(workflow),
         decision="continue" if stop is None else "stop",
-        reason=stop.sentence if overruled and stop else answer.reason,
-        code=code or (stop.code if stop else None),
+        reason=guard.sentence if guard else answer.reason,
+        code=unasked or (guard.code if guard else _why_the_model_stops(stop, observation, after)),
         hint=None if stop else answer.hint,
         classification=answer.classification,
         improvements=fitting_improvements(answer.improvements),
         criteria_progress=after,
-        decided_by="guard" if overruled or call is None else "model",
+        decided_by="guard" if guard or call is None else "model",
         iteration=_iteration(workflow, calls),
         model_call=call,
     )
+
+
+def _why_the_model_stops(
+    stop: Stop | None, observation: Observation, after: tuple[CriterionProgress, ...]
+) -> StopCode | None:
+    if stop is None:
+        return None
+    return "criteria_met" if observation.success and all_met(after) else "no_improvement"
 
 
 def _iteration(workflow: Workflow, calls: Sequence[ModelCall]) -> IterationTelemetry:

@@ -6,7 +6,7 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.evolve import MAX_REFUSALS
-from poweron_events.fold.state import Rejection, Workflow, rejections
+from poweron_events.fold.state import Rejection, Workflow, rejections, step_place
 from poweron_events.outcome import AnswerRejected
 from poweron_services.decider.validation import told
 
@@ -28,12 +28,8 @@ def reasons(refusal: Refused) -> Reasons:
 
 def answer_rejected(workflow: Workflow, refusal: Refused, call: ModelCall) -> AnswerRejected:
     """The rejection of the answer to the stage at hand."""
-    round_number, task, attempt, step = workflow.place
     return AnswerRejected(
-        round=round_number,
-        task=task,
-        attempt=attempt,
-        step=step,
+        **step_place(workflow),
         try_=len(rejections(workflow)) + 1,
         stage=workflow.phase,  # type: ignore[arg-type] # the stages that ask are those of this event
         **reasons(refusal),

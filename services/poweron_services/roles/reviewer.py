@@ -120,11 +120,11 @@ class Reviewer:
             async with TimeLimit(seconds):
                 called = await self.caller.call(workflow, prompt)
         except (PowerOnError, TimeoutError) as error:
-            log.warning("the model wrote no final message", workflow_id=workflow.id, error=str(error))
+            log.warning("no_final_message", workflow_id=workflow.id, error=str(error))
             why = writable(str(error)) or f"It has not answered within {seconds:g} s."
             return _plain_message(prompt, why), error.calls if isinstance(error, Unkept) else ()
         except Exception:
-            log.exception("the model wrote no final message", workflow_id=workflow.id)
+            log.exception("no_final_message", workflow_id=workflow.id)
             return _plain_message(prompt, "An unexpected error; the log of the service has it."), ()
         return called.text.strip() or _plain_message(prompt, "Its answer was empty."), (called.call,)
 
@@ -217,14 +217,15 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
     """What the review shows to the model."""
     task, step = workflow.task, workflow.step
     steps = tuple(message for message in history(workflow) if message.task == task.number and message.kind == "step")
+    stop_code, stopped_because = _why_stopped(workflow)
     return ReviewPrompt(
         template=REVIEW_TEMPLATE,
         objective=task.plan.objective,
         progress=progress(workflow),
         history=steps,
         last_observation=step.observation.observation if step.observation else None,
-        stopped_because=_why_stopped(workflow)[1],
-        stop_code=_why_stopped(workflow)[0],
+        stopped_because=stopped_because,
+        stop_code=stop_code,
         retries_left=max(0, workflow.current.opening.max_retries - task.retries),
         refusal=refusal(workflow),
     )

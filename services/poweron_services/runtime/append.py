@@ -54,7 +54,7 @@ class Appender:
         """Append them one after the other in one go; an unknown outcome repeats the same bytes."""
 
         def failed(failure: Failure) -> None:
-            log.warning("an append is repeated", workflow_id=workflow.id, error=str(failure.error))
+            log.warning("append_retried", workflow_id=workflow.id, error=str(failure.error))
 
         await retry(partial(self._log.append, topics.EVENTS.name, messages), failed=failed)
 

@@ -5,6 +5,7 @@ while it is, only that workflow waits (E-07).
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
@@ -123,7 +124,7 @@ class HeldPartitions:
         loaded = await retry_while(
             lambda: bool(ours()),
             lambda: self._load(numbers),
-            failed=_waits("an assignment waits", partitions=sorted(numbers)),
+            failed=_not_loaded(partitions=sorted(numbers)),
             on=Exception,
         )
         for partition in (loaded or {}).values():
@@ -180,7 +181,7 @@ class HeldPartitions:
             answer = await retry_while(
                 lambda: partition.ours,
                 lambda: self._answer(partition, list(partition.parked)),
-                failed=_waits("openings wait for Postgres", partition=partition.number),
+                failed=_not_loaded(partitions=[partition.number]),
                 on=Exception,
             )
             if answer is not None and partition.ours:
@@ -214,9 +215,9 @@ class HeldPartitions:
                     {partition.number: partition.position for partition in self.partitions.values()}
                 )
             except PowerOnError as error:
-                log.info("tidying waits", error=str(error))
+                log.info("tidying_postponed", error=str(error))
             except Exception:
-                log.exception("tidying waits")
+                log.exception("tidying_error")
 
     def _forget(self, projected: Mapping[int, int]) -> None:
         for partition in self.partitions.values():
@@ -232,14 +233,14 @@ def _partition(number: int, snapshot: Snapshot, end: int) -> Partition:
     return Partition(number, fold, snapshot.offset, end, floor=snapshot.offset, pending=set(fold.workflows))
 
 
-def _waits(waiting: str, **fields: object) -> Callable[[Failure], None]:
-    """Logs why something waits for Postgres."""
+def _not_loaded(partitions: list[int]) -> Callable[[Failure], None]:
+    """Logs why workflows of these partitions wait for Postgres."""
 
     def failed(failure: Failure) -> None:
         if isinstance(failure.error, Unavailable):
-            tell = log.warning if failure.lasts else log.info  # at a start, others may be starting too
-            tell(waiting, error=str(failure.error), **fields)
+            level = logging.WARNING if failure.lasts else logging.INFO  # at a start, others may be starting too
+            log.log(level, "loading_retried", error=str(failure.error), partitions=partitions)
         else:
-            log.error(waiting, exc_info=failure.error, **fields)
+            log.error("loading_error", exc_info=failure.error, partitions=partitions)
 
     return failed

@@ -10,7 +10,7 @@ import structlog
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import ModelCall
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Workflow, step_place
 from poweron_events.fold.turn import STAGES
 from poweron_events.outcome import Stage, StageFailed
 from poweron_events.retry import Backoff, Failure, retry
@@ -48,12 +48,8 @@ async def stage_events(
 
 def stage_failed(workflow: Workflow, error: PowerOnError, tries: int, calls: Sequence[ModelCall] = ()) -> StageFailed:
     """That the stage at hand could not be done, after so many tries; `calls` are those that no other event tells of."""
-    round_number, task, attempt, step = workflow.place
     return StageFailed(
-        round=round_number,
-        task=task,
-        attempt=attempt,
-        step=step,
+        **step_place(workflow),
         stage=cast("Stage", workflow.phase),
         error=writable(str(error))[:MAX_ERROR],
         code=error.code,
@@ -93,7 +89,7 @@ class _Stage:
         except PowerOnError as refused:
             return [stage_failed(self.workflow, refused, self.tries)]
         except Exception:
-            log.exception("a stage raised", workflow_id=self.workflow.id, stage=self.workflow.phase)
+            log.exception("stage_error", workflow_id=self.workflow.id, stage=self.workflow.phase)
             error = PowerOnError("An unexpected error; the log of the service has it.")
             return [stage_failed(self.workflow, error, self.tries)]
 
@@ -101,7 +97,7 @@ class _Stage:
         assert isinstance(failure.error, PowerOnError)
         self.trouble = failure.error
         log.warning(
-            telemetry.WAITS,
+            telemetry.STAGE_WAITS,
             workflow_id=self.workflow.id,
             stage=self.workflow.phase,
             code=self.trouble.code,
@@ -115,7 +111,7 @@ async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[Workf
     """The end of a round is written whatever happens: only what is unavailable is waited for."""
 
     def failed(failure: Failure) -> None:
-        log.warning("an ending waits", workflow_id=workflow.id, error=str(failure.error))
+        log.warning("ending_waits", workflow_id=workflow.id, error=str(failure.error))
 
     return await retry(partial(function, workflow), failed=failed)
 

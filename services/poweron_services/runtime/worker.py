@@ -87,7 +87,7 @@ class Worker:
 
     async def _follow(self, follower: Follower, held: HeldPartitions) -> None:
         def failed(failure: Failure) -> None:
-            log.warning("the log is away", error=str(failure.error))
+            log.warning("kafka_unavailable", error=str(failure.error))
 
         while True:
             held.take(await retry(partial(follower.poll, POLL_TIMEOUT), failed=failed))
@@ -124,11 +124,7 @@ class Worker:
         if ours and workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head):
             self._stopped.add(workflow.id)
             self._forget_claim(workflow.id)
-            log.critical(
-                "stopped on a workflow: an event of ours was not what it waited for",
-                workflow_id=workflow.id,
-                event_id=recorded.envelope.id,
-            )
+            log.critical("workflow_halted", workflow_id=workflow.id, event_id=recorded.envelope.id)
 
     def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
         """Tell what an event of ours ended; for intake, which folds nothing, the reviewer tells it."""
@@ -181,7 +177,7 @@ class Worker:
         """Do what it is the role's turn to do; what nobody foresaw is logged and tried again."""
 
         def failed(failure: Failure) -> None:
-            log.error("work is tried again", exc_info=failure.error, workflow_id=workflow.id, role=role)
+            log.error("work_retried", exc_info=failure.error, workflow_id=workflow.id, role=role)
             work.appending = False
 
         telemetry.begin(workflow, self._spans)

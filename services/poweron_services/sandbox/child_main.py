@@ -28,7 +28,7 @@ async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, open
     """Play these roles with this model and these actions."""
     async with opened(settings, lambda _: None, patient=True) as connections:
         wiring.settle()
-        log.info("serving", roles=",".join(roles))
+        log.info("service_started", roles=",".join(roles))
         await wiring.serve(connections, roles, model, open_actions)
 
 

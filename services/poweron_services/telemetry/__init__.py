@@ -9,12 +9,13 @@ from poweron_services.telemetry.instrumentation import (
     running,
     tell_ended,
 )
-from poweron_services.telemetry.logs import WAITS, LogFile, Thinned, Waiting, configure, configure_for_library
+from poweron_services.telemetry.log_events import STAGE_WAITS
+from poweron_services.telemetry.logs import LogFile, Thinned, Waiting, configure, configure_for_library
 from poweron_services.telemetry.otlp import exporting
 from poweron_services.telemetry.spans import Context, Sink, Span, context_of, traceparent
 
 __all__ = [
-    "WAITS",
+    "STAGE_WAITS",
     "Answering",
     "Context",
     "LogFile",

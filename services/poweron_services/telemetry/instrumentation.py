@@ -72,7 +72,7 @@ def answering(
     yield answer
     event = answer.event
     log.info(
-        "request answered",
+        "request_answered",
         workflow_id=workflow_id,
         event_id=event_id(workflow_id, event),
         answer=event.TYPE,
@@ -98,7 +98,7 @@ def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink
     """A log line, and a span, for each thing that an accepted event ended."""
     for told in ended(before, after, recorded):
         log.info(
-            told.message,
+            told.log_event,
             workflow_id=after.id,
             event_id=recorded.envelope.id,
             reason=told.reason,
@@ -123,7 +123,7 @@ class Telling:
         """The model has answered."""
         self.call = call
         log.debug(
-            "a model answered",
+            "model_answered",
             template=call.template,
             provider=call.provider,
             model=call.model,

@@ -1,4 +1,4 @@
-"""Structured log lines: a constant message, the varying parts as fields."""
+"""Structured log lines: a code of `log_events` as `event`, the varying parts as fields."""
 
 import logging
 import sys
@@ -12,13 +12,11 @@ import structlog
 from structlog.typing import Processor
 
 from poweron_services.telemetry.instrumentation import placed
-
-WAITS = "a stage waits"
-"""What is logged each time that a stage cannot be done now; `workflow_id`, `stage` and `error` say more."""
+from poweron_services.telemetry.log_events import STAGE_WAITS
 
 MAX_FIELD = 2_000  # characters
 A_SECOND = 10  # lines of the same warning
-FACTS_A_SECOND = 100  # lines of the same message at a lower level
+FACTS_A_SECOND = 100  # lines of the same event at a lower level
 MESSAGES = 1_000  # that are told apart
 
 
@@ -63,10 +61,10 @@ class _Structured(logging.Handler):
 
 
 class Thinned:
-    """Lets each message pass a few times a second: when a server is away, a thousand workflows say the same.
+    """Lets each event pass a few times a second: when a server is unavailable, a thousand workflows say the same.
 
     What tells of work that goes on passes more often, but not without end either: the events have it all.
-    The next line of a message that was held back says how many were, in `left_out`. Errors always pass.
+    The next line of an event that was held back says how many were, in `left_out`. Errors always pass.
     """
 
     def __init__(self) -> None:
@@ -96,7 +94,7 @@ class Waiting:
         self._told: dict[str, tuple[str, set[str]]] = {}
 
     def __call__(self, _: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        if line.get("event") == WAITS:
+        if line.get("event") == STAGE_WAITS:
             id_, stage, trouble, code = (str(line.get(name, "")) for name in ("workflow_id", "stage", "error", "code"))
             before, told = self._told.get(id_, ("", set()))
             if before != stage:

@@ -14,6 +14,7 @@ from poweron_events.fold.state import Phase, Place, Used, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
 from poweron_events.refinement import RefinementDecided
+from poweron_services.telemetry.log_events import Milestone
 from poweron_services.telemetry.spans import Context, Span, Value, context_of
 
 IN_A_TASK: Final[frozenset[Phase]] = frozenset({"plan_actions", "review"})
@@ -22,6 +23,11 @@ IN_A_STEP: Final[frozenset[Phase]] = frozenset(
 )
 
 What = Literal["step", "task", "workflow"]
+_MILESTONES: Final[Mapping[What, Milestone]] = {
+    "step": "iteration_ended",
+    "task": "task_ended",
+    "workflow": "round_ended",
+}
 MILLISECOND = 1_000_000  # nanoseconds
 
 
@@ -38,8 +44,8 @@ class Ended:
     failed: str | None = None
 
     @property
-    def message(self) -> str:
-        return {"step": "iteration ended", "task": "task ended", "workflow": "round ended"}[self.what]
+    def log_event(self) -> Milestone:
+        return _MILESTONES[self.what]
 
 
 def place_of_work(workflow: Workflow) -> Place:

@@ -27,7 +27,7 @@ SCOPE: Final = "poweron"
 async def exporting(endpoint: str | None, *, resource: Mapping[str, str]) -> AsyncGenerator[Sink | None, None]:
     """Where spans go to, if a collector is named; afterwards those in hand have been sent, or given up.
 
-    A collector that is away costs spans and log lines, nothing else: sending is another thread's work.
+    A collector that is unavailable costs spans and log lines, nothing else: sending is another thread's work.
 
     Raises:
         Refused: the libraries are not installed.
@@ -62,7 +62,7 @@ async def _flushed(shutdown: Callable[[], None]) -> None:
         async with asyncio.timeout(FLUSH_TIMEOUT):
             await sent.wait()
     except TimeoutError:
-        log.warning("spans were left behind: the collector did not take them in time")
+        log.warning("spans_dropped")
 
 
 def _exporter(endpoint: str, resource: Mapping[str, str]) -> tuple[Sink, Callable[[], None]]:

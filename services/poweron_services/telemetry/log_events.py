@@ -1,0 +1,97 @@
+"""The events of the log lines: what an operator counts and alerts on, where the words around them may change.
+
+Each line of PowerOn's own names one of these in `event`; a library's line has that library's words there.
+A test compares this table with every place that logs.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+STAGE_WAITS: Final = "stage_waits"
+"""What is logged each time that a stage cannot be done now; `workflow_id`, `stage`, `code` and `error` say more."""
+
+Milestone = Literal["iteration_ended", "task_ended", "round_ended"]
+
+
+class LogEvent(NamedTuple):
+    """What a line of this event means to an operator."""
+
+    levels: str
+    """The levels at which it is logged, in alphabetical order, separated by commas."""
+    meaning: str
+    remedy: str
+    """What to do about it."""
+
+
+_NOTHING: Final = "Nothing."
+_MENDED: Final = "Nothing where it is rare: it is tried again by itself. Where it goes on, mend what `error` says."
+_REPORT: Final = "Report it, with the line: its `exception` shows where."
+
+LOG_EVENTS: Final[dict[str, LogEvent]] = {
+    "action_error": LogEvent("error", "An action met an unexpected error; the step goes on without a result.", _REPORT),
+    "append_retried": LogEvent("warning", "Kafka did not take an event; it is appended again.", _MENDED),
+    "background_task_error": LogEvent("error", "Work beside the main work ended with an unexpected error.", _REPORT),
+    "cancellation_postponed": LogEvent(
+        "warning", "A cancellation could not be answered ahead of its turn; it is answered in it.", _NOTHING
+    ),
+    "command_error": LogEvent("error", "A command met an unexpected error.", _REPORT),
+    "content_store_unavailable": LogEvent(
+        "warning", "An action waits for the content store.", "See that the content store can be reached."
+    ),
+    "embedded_servers": LogEvent("info", "What the servers of this machine do: start, stop.", _NOTHING),
+    "ending_waits": LogEvent("warning", "The end of a round could not be written yet.", _MENDED),
+    "fault_retried": LogEvent("debug", "`poweron chaos` injects a fault again that another fault met.", _NOTHING),
+    "iteration_ended": LogEvent("info", "A step of a task ended, with decision, tokens, cost and duration.", _NOTHING),
+    "kafka_unavailable": LogEvent(
+        "warning", "Kafka does not answer; it is polled again, and nothing is lost.", "See that Kafka can be reached."
+    ),
+    "loading_error": LogEvent("error", "Open workflows could not be loaded, for an unexpected error.", _REPORT),
+    "loading_retried": LogEvent(
+        "info, warning",
+        "Open workflows of `partitions` wait for Postgres or its projector; at a start that is usual.",
+        "See that Postgres can be reached and that a process plays the projector.",
+    ),
+    "model_answered": LogEvent("debug", "A model answered, with tokens, cost and duration.", _NOTHING),
+    "no_final_message": LogEvent(
+        "error, warning",
+        "The model wrote no final message; the results stand in its place.",
+        "See `error`; with `exception` it was unexpected: report it.",
+    ),
+    "projection_retried": LogEvent(
+        "warning", "Events could not be written as rows yet.", "See that Postgres can be reached."
+    ),
+    "request_answered": LogEvent("info", "Intake accepted or refused a request; `answer` is the event.", _NOTHING),
+    "request_dead_lettered": LogEvent(
+        "warning", "A request could not be read and was kept aside.", "`poweron deadletters` says what was wrong."
+    ),
+    "request_error": LogEvent(
+        "error", "A request met an unexpected error; it is tried a few times, then kept as a dead letter.", _REPORT
+    ),
+    "request_waits": LogEvent("warning", "A request could not be answered yet.", _MENDED),
+    "result_not_stored": LogEvent(
+        "error", "An action ended, but its result could not be stored.", "See that the content store can be reached."
+    ),
+    "round_ended": LogEvent("info", "A round of a workflow ended; `ending` says how.", _NOTHING),
+    "server_unavailable": LogEvent(
+        "warning", "A process starts and waits for Kafka or Postgres.", "See that the server in `error` can be reached."
+    ),
+    "service_started": LogEvent("info", "A process plays `roles` and asks people for what `approve` marks.", _NOTHING),
+    "setting_deprecated": LogEvent("warning", "A setting has another name now.", "Rename it as `advice` says."),
+    "spans_dropped": LogEvent(
+        "warning", "The collector of traces did not take the last spans in time.", "See that it can be reached."
+    ),
+    "stage_error": LogEvent("error", "A stage met an unexpected error; it fails, with an event.", _REPORT),
+    STAGE_WAITS: LogEvent(
+        "warning",
+        "A stage cannot be done now: its model, the content store or a server does not answer.",
+        "Mend what `error` says; `code` is one of the codes of the events.",
+    ),
+    "task_ended": LogEvent("info", "An attempt at a task ended; `status` says how.", _NOTHING),
+    "tidying_error": LogEvent("error", "Ended workflows could not be forgotten, for an unexpected error.", _REPORT),
+    "tidying_postponed": LogEvent("info", "Ended workflows could not be forgotten yet.", _NOTHING),
+    "work_retried": LogEvent("error", "Work on a workflow met an unexpected error and is tried again.", _REPORT),
+    "workflow_halted": LogEvent(
+        "critical",
+        "This process stopped its work on a workflow: an event of its own was superseded where that cannot be.",
+        "Report it; another process, or a restart, goes on with the workflow.",
+    ),
+}

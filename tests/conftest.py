@@ -29,10 +29,15 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs servers runs in one of the two processes, in order; the rest runs beside it, wherever there is time."""
+    """What shares the servers runs in one of the two processes, in order, and what has its own in the other one.
+
+    All the rest runs wherever there is time.
+    """
     for item in items:
-        if item.get_closest_marker("system") or "pair" in getattr(item, "fixturenames", ()):
+        if "pair" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("servers"))
+        elif item.get_closest_marker("system"):
+            item.add_marker(pytest.mark.xdist_group("apart"))
 
 
 @pytest.fixture(scope="session")

@@ -39,13 +39,19 @@ def outcomes(seeds: Iterable[int], *, bug: str | None = None, traced: bool = Fal
     os.environ["PYTHONHASHSEED"] = "0"
     try:
         context = multiprocessing.get_context("spawn")
-        with context.Pool(initializer=_prepare, initargs=(bug, traced)) as pool:
+        with context.Pool(_processes(), initializer=_prepare, initargs=(bug, traced)) as pool:
             yield from pool.imap(_outcome, seeds, chunksize=CHUNK)
     finally:
         if before is None:
             del os.environ["PYTHONHASHSEED"]
         else:
             os.environ["PYTHONHASHSEED"] = before
+
+
+def _processes() -> int:
+    """One for each processor, less those that other tests use meanwhile."""
+    beside = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - 1
+    return max(1, (os.cpu_count() or 1) - beside)
 
 
 def table(struck: Counter[str]) -> str:

@@ -118,6 +118,7 @@ async def test_the_process_whose_turn_it_is_is_killed_at_every_turn(
     assert {"planner", "selector", "parameterizer", "executor", "refiner", "reviewer"} <= killed
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-06")
 async def test_the_processes_of_all_roles_are_killed_at_every_turn(
     connections: Connections, environment: dict[str, str], tmp_path: Path
@@ -139,18 +140,19 @@ async def test_the_processes_of_all_roles_are_killed_at_every_turn(
 
 @pytest.mark.req("E-06")
 @pytest.mark.req("B-01")
-async def test_a_process_killed_at_each_question_repeats_that_call_only_and_each_answer_counts_once(
-    connections: Connections, environment: dict[str, str], tmp_path: Path, httpserver: HTTPServer
+@pytest.mark.parametrize("killed_at", [{1, 5, 9}, pytest.param({*range(1, 14, 2)}, marks=pytest.mark.soak)])
+async def test_a_process_killed_at_a_question_repeats_that_call_only_and_each_answer_counts_once(
+    connections: Connections, environment: dict[str, str], tmp_path: Path, httpserver: HTTPServer, killed_at: set[int]
 ) -> None:
-    """The calls of a round are plan, select, parameters, process (inside the action), refine, review and message."""
+    """Killed when it asks for a plan, inside an action and for the message; in the long run at all seven questions."""
     started: list[Processes] = []
 
-    def kill_at_first_and_reply(asked: dict[str, Any]) -> Response:
-        if len(playing.asked) % 2:
+    def kill_and_reply(asked: dict[str, Any]) -> Response:
+        if len(playing.asked) in killed_at:
             started[0].replace(["all"])
         return REPLY(asked)
 
-    playing = Playing(httpserver, "openai", [kill_at_first_and_reply])
+    playing = Playing(httpserver, "openai", [kill_and_reply])
     environment |= {
         "POWERON_MODEL": "openai:test",
         "OPENAI_BASE_URL": httpserver.url_for("/v1"),
@@ -163,7 +165,7 @@ async def test_a_process_killed_at_each_question_repeats_that_call_only_and_each
         workflow_id = await _request(connections, request)
         seen = await _followed(connections, workflow_id, lambda _: None)
         assert await _completed_once(connections, workflow_id, seen) == SAID
-    assert len(playing.asked) == 7 * 2
+    assert len(playing.asked) == 7 + len(killed_at)
     calls = [call for _, event in seen if event is not None for call in model_calls(event)]
     assert [(call.input_tokens, call.output_tokens) for call in calls] == [(100, 20)] * 7
     row = await reader.workflow(connections.pool, workflow_id)

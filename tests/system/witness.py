@@ -32,7 +32,7 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
-from poweron_services.roles import content_retry
+from poweron_services.roles import claims, content_retry
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import opened
 from poweron_services.wiring import serve
@@ -40,6 +40,7 @@ from poweron_services.wiring import serve
 CRITERION = "The effect was had."
 PERIOD = 0.02  # seconds between looks at a gate
 STORE_TIMEOUT = 3.0  # seconds that an action's result waits for the content store: tests have less time than users
+GRACE_MS = 6_000  # what a claim holds beyond the action's time limit: a claim whose partition moves waits for it (E-08)
 CLASSES: dict[str, tuple[EffectClass, int]] = {
     "pure": ("pure", 120_000),
     "brief": ("pure", 10_000),
@@ -162,6 +163,7 @@ def _tell() -> None:
 
 def main() -> None:
     content_retry.STORE_TIMEOUT = STORE_TIMEOUT
+    claims.GRACE_MS = GRACE_MS
     settings = Settings()
     telemetry.configure(settings.log_level)
     roles, trace = sys.argv[1].split(","), Trace(Path(os.environ["WITNESS_FOLDER"]))

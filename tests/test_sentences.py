@@ -33,10 +33,6 @@ ALLOWED = {
     ("documents_child/webpage.py", "read"): "the parser of web pages tells nesting in words only",
     ("embedded/kafka_server.py", "start"): "Kafka tells a taken port in words only",
     ("embedded/server_process.py", "failure"): "servers tell a full disk in words only",
-    (
-        "models/builtin/action_choice.py",
-        "_offered",
-    ): "the built-in model is told of a refusal as every model is: in words",
 }
 """Where it is done on purpose, and why."""
 

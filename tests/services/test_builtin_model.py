@@ -181,9 +181,9 @@ async def test_when_extraction_failed_the_documents_themselves_are_handed_on():
     assert (selection.action, selection.required_input_documents) == ("ai.process", ("docList:round1_request",))
 
 
-async def test_a_refused_action_is_not_chosen_again():
-    selection = await select(REQUESTED, refusal="'document.extract' is not allowed for lookup")
-    assert (selection.action, selection.required_input_documents) == ("ai.process", ("docItem:d1:letter.pdf",))
+async def test_after_a_refusal_each_document_is_named_and_no_list():
+    selection = await select(REQUESTED, refusal="There are no documents of 'docList:round1_request'.")
+    assert (selection.action, selection.required_input_documents) == ("document.extract", ("docItem:d1:letter.pdf",))
 
 
 async def test_reading_documents_needs_no_prompt():

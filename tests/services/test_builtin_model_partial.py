@@ -25,31 +25,31 @@ SAID = "Not everything was read of long.pdf: Reading took too long and ended aft
     "question", ["What is the due date?", "Who won the lottery?", "Summarise the document", "Write a report"]
 )
 async def test_every_answer_to_a_document_read_in_part_says_so(question):
-    assert (await process(question, PARTLY)).endswith(f"\n\n{SAID}")
+    assert (await process(question, PARTLY)).endswith(f"\n\n> {SAID}")
 
 
 async def test_it_is_said_in_german_with_the_words_of_the_note():
     answer = await process("Wer hat die Lotterie gewonnen?", PARTLY)
     assert answer.startswith("Was von den Dokumenten gelesen wurde, sagt dazu nichts: ")
     assert answer.endswith(
-        "\n\nNicht alles wurde gelesen von long.pdf: Reading took too long and ended after page 122."
+        "\n\n> Nicht alles wurde gelesen von long.pdf: Reading took too long and ended after page 122."
     )
 
 
 async def test_the_mark_alone_is_enough():
     answer = await process("What is the due date?", PARTLY.partition("## notes")[0])
-    assert answer.endswith("\n\nNot everything was read of long.pdf: its text was cut off.")
+    assert answer.endswith("\n\n> Not everything was read of long.pdf: its text was cut off.")
 
 
 async def test_a_note_that_nothing_is_missing_is_told_as_what_it_is():
     noted = PARTLY.replace(" truncated", "").replace("Reading took too long and ended after page 122", "It is old")
     answer = await process("What is the due date?", noted)
-    assert answer.endswith("\n\nAbout the reading of long.pdf: It is old.")
+    assert answer.endswith("\n\n> About the reading of long.pdf: It is old.")
 
 
 async def test_notes_are_no_passage_to_answer_from():
     answer = await process("After which page did reading end?", PARTLY)
-    assert answer == f'What was read of the documents does not say: "After which page did reading end"\n\n{SAID}'
+    assert answer == f'What was read of the documents does not say: "After which page did reading end"\n\n> {SAID}'
 
 
 async def test_json_says_it_beside_the_answer():
@@ -62,13 +62,13 @@ async def test_the_message_to_a_report_says_it_too():
     prompt = MessagePrompt(
         template=TEMPLATE, user_prompt="Write a report", language=None, results=(found,), documents=()
     )
-    assert (await ask(prompt)).endswith(f"\n\n{SAID}")
+    assert (await ask(prompt)).endswith(f"\n\n> {SAID}")
 
 
 async def test_a_message_that_is_cut_still_says_it():
-    found = TaskResult("Find out", "success", "Done", f"{'word ' * 5_000}\n\n{SAID}")
+    found = TaskResult("Find out", "success", "Done", f"{'word ' * 5_000}\n\n> {SAID}")
     prompt = MessagePrompt(template=TEMPLATE, user_prompt="What?", language=None, results=(found,), documents=())
-    assert (await ask(prompt)).endswith(f"…\n\n{SAID}")
+    assert (await ask(prompt)).endswith(f"…\n\n> {SAID}")
 
 
 @pytest.mark.parametrize("left_out", [False, True])

@@ -210,6 +210,7 @@ async def test_a_page_that_is_only_an_image_is_noted() -> None:
 
     assert document.sections == (Section("page 1", "Hello"),)
     assert document.notes == ("Page 2 holds only an image; its text could not be read.",)
+    assert document.truncated
 
 
 async def test_a_pdf_locked_only_against_printing_is_read() -> None:

@@ -45,7 +45,7 @@ def _page(page: Any, number: int) -> Iterator[Part]:
     if text:
         yield Section(f"page {number}", text)
     elif is_image:
-        yield Note(f"Page {number} holds only an image; its text could not be read.")
+        yield Note(f"Page {number} holds only an image; its text could not be read.", truncated=True)
 
 
 def _opened(data: bytes) -> Any:

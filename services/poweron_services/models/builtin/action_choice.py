@@ -48,7 +48,7 @@ def plan_actions(prompt: ActionsPrompt) -> str:
     choices = [_choose(shown)]
     if choices[0].action not in WRITING and prompt.max_steps > 1:
         label = f"{prompt.place}_action{prompt.first_action}_{action_label(choices[0].action)}"
-        choices.append(_writing(shown, _offered(shown), (list_reference(label),)))
+        choices.append(_writing(shown, (list_reference(label),)))
     actions = tuple(
         ActionAnswer(
             action=choice.action,
@@ -63,8 +63,8 @@ def plan_actions(prompt: ActionsPrompt) -> str:
 
 
 def _choose(prompt: SelectionPrompt) -> SelectionAnswer:
-    """The one action that is next; after a refusal another one, or the same one with documents, not lists."""
-    choice = _choice(prompt, _offered(prompt))
+    """The one action that is next; after a refusal with documents, not lists."""
+    choice = _choice(prompt)
     if not prompt.refusal:
         return choice
     lists = choice.required_input_documents
@@ -72,13 +72,8 @@ def _choose(prompt: SelectionPrompt) -> SelectionAnswer:
     return choice.model_copy(update={"required_input_documents": single})
 
 
-def _offered(prompt: SelectionPrompt) -> set[str]:
-    """The actions of the catalog, without the one that was just refused."""
-    every = {line.name for line in prompt.catalog}
-    return {name for name in every if repr(name) not in (prompt.refusal or "")} or every
-
-
-def _choice(prompt: SelectionPrompt, offered: set[str]) -> SelectionAnswer:
+def _choice(prompt: SelectionPrompt) -> SelectionAnswer:
+    offered = {line.name for line in prompt.catalog}
     now = max((message.round for message in prompt.history), default=0)
     if prompt.task_type == "report" and REPORT in offered and (written := _lists(prompt, "process", since=now)):
         return _report(prompt, written)
@@ -89,11 +84,12 @@ def _choice(prompt: SelectionPrompt, offered: set[str]) -> SelectionAnswer:
         return _step(prompt, SEARCH, "Search the web, since no documents were handed over.", (), query=query)
     has_failed = any(message.action == PROCESS and message.success is False for message in prompt.history)
     read = () if has_failed else _lists(prompt, "extract", "search", "scrape", "crawl")
-    return _writing(prompt, offered, read or _lists(prompt, None) or _lists(prompt))
+    return _writing(prompt, read or _lists(prompt, None) or _lists(prompt))
 
 
-def _writing(prompt: SelectionPrompt, offered: set[str], references: tuple[str, ...]) -> SelectionAnswer:
+def _writing(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
     """The action that writes from what was read, or whatever is allowed."""
+    offered = {line.name for line in prompt.catalog}
     if PROCESS in offered or not offered:
         return _process(prompt, references)
     if REPORT in offered and references:

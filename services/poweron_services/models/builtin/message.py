@@ -10,7 +10,7 @@ from poweron_services.models.prompts import MessagePrompt, TaskResult
 MAX_TEXT = 10_000  # characters of an answer
 MAX_REASON = 600  # characters
 
-_READ_IN_PART = re.compile(r"^(?:Not everything was read|Nicht alles wurde gelesen)\b.*$", re.MULTILINE)
+_REMARK = re.compile(r"^> .*$", re.MULTILINE)  # as `process` marks how the documents were read
 
 
 def message(prompt: MessagePrompt) -> str:
@@ -28,7 +28,7 @@ def message(prompt: MessagePrompt) -> str:
 def _done(request: str, done: list[TaskResult], language: str) -> list[str]:
     text = done[0].text
     if wants_summary(request):
-        return [say("report_done", language), *_READ_IN_PART.findall(text)]
+        return [say("report_done", language), *_REMARK.findall(text)]
     if wanted_format(request) is not None:
         return [say("file_done", language), _cut(text.strip())]
     texts = dict.fromkeys(result.text.strip() for result in done if result.text.strip())
@@ -36,8 +36,8 @@ def _done(request: str, done: list[TaskResult], language: str) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    """The beginning of a long text; that not everything was read is said all the same."""
+    """The beginning of a long text; how the documents were read is said all the same."""
     if len(text) <= MAX_TEXT:
         return text
-    remarks = "\n\n".join(_READ_IN_PART.findall(text, MAX_TEXT))
+    remarks = "\n\n".join(_REMARK.findall(text, MAX_TEXT))
     return f"{text[:MAX_TEXT].rsplit(' ', 1)[0]} …\n\n{remarks}".rstrip()

@@ -38,7 +38,7 @@ def process(prompt: ProcessPrompt) -> str:
     if prompt.output_format != "markdown" and (wants_conversion(prompt.ai_prompt) or wants_summary(prompt.ai_prompt)):
         return converted(held, prompt.output_format)
     if wants_summary(prompt.ai_prompt):
-        return "\n\n".join([summary(held, language), *remarks])
+        return _with_remarks(summary(held, language), remarks)
     findings = Search(held, spoken).findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
     return _formatted(prompt, findings, _answer(findings, language, _refusing(prompt, held)), remarks)
 
@@ -54,7 +54,12 @@ def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, re
             for said in finding.statements or (NOTHING,)
         ]
         return as_csv([("question", "label", "answer", "source"), *rows, *(("", "", remark, "") for remark in remarks)])
-    return "\n\n".join([markdown, *remarks])
+    return _with_remarks(markdown, remarks)
+
+
+def _with_remarks(markdown: str, remarks: list[str]) -> str:
+    """A text and below it the remarks as block quotes, a mark that nothing else in it begins with."""
+    return "\n\n".join([markdown, *(f"> {remark}" for remark in remarks)])
 
 
 def _answer(findings: list[Finding], language: str, refusing: str) -> str:

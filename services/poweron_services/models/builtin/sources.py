@@ -20,7 +20,6 @@ APPARATUS = re.compile(r"\b(?:references|footnotes|bibliography|see also|externa
 """Headings of what a document lists, but does not say."""
 _EXTRACTED = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- (?P<about>[^\n]*)-->\n?")
 _NOTES = re.compile(r"^## notes$\n(?P<notes>(?:(?!^## ).*\n?)*)", re.MULTILINE)
-_UNREAD = re.compile(r"could not be read|were read\b|cut off|took too long")
 _SECTION = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,6} +(.+?)#*$", re.MULTILINE)
 _HEADING = re.compile(r"#{3,6} +(.+?)#*|\*\*(.+?)\*\*:?")
@@ -94,7 +93,7 @@ def reading(source: SourceText) -> Reading | None:
     truncated = head["about"].split()[-1:] == ["truncated"]
     if not notes and not truncated:
         return None
-    return Reading(head["name"].strip() or source.name, notes, truncated or any(map(_UNREAD.search, notes)))
+    return Reading(head["name"].strip() or source.name, notes, in_part=truncated)
 
 
 def sections(source: SourceText) -> list[Section]:

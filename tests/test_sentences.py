@@ -48,7 +48,7 @@ def _said(node: ast.expr) -> bool:
     match node:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name in TEXTS
-        case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]):
+        case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name) | ast.Attribute(attr=name)]):
             return name in TEXTS or name.endswith("error")
         case ast.Subscript(value=value, slice=place):
             return _said(value) and not (isinstance(place, ast.Constant) and isinstance(place.value, str))
@@ -128,6 +128,7 @@ PLANTED = [
     "def is_denied(observation): return any(note.startswith(DENIED) for note in observation.notes)",
     'def asks(text): return text == "Nothing may be used."',
     'def first(rejected): return rejected.reason.split("\\n")[0] if rejected.reason.count("x y") else ""',
+    "def is_new(failure, before): return str(failure.error) != before",
     'def shown(error): return re.search(r"time", str(error))',
 ]
 HARMLESS = [

@@ -156,14 +156,11 @@ async def opened(
 
 
 async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
-    """What is open once the servers answer; why they do not is said once."""
-    said = ""
+    """What is open once the servers answer; why they do not is said at the 1st try, the 2nd, the 4th and so on."""
 
     def failed(failure: Failure) -> None:
-        nonlocal said
-        if str(failure.error) != said:
-            said = str(failure.error)
-            log.warning("server_unavailable", error=said)
+        if failure.tries.bit_count() == 1:
+            log.warning("server_unavailable", error=str(failure.error), tries=failure.tries)
 
     return await retry(connecting, failed=failed, backoff=Backoff(RETRY_PERIOD, RETRY_PERIOD))
 

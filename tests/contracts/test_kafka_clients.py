@@ -92,7 +92,7 @@ class _Silent:
 
 
 @pytest.mark.req("E-09")
-async def test_closing_while_the_broker_is_away_ends_and_leaves_nothing_running(
+async def test_closing_while_the_broker_is_unavailable_ends_and_leaves_nothing_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kafka_shutdown, "STOP_TIMEOUT", 0.01)

@@ -247,7 +247,7 @@ async def test_calls_of_superseded_events_are_used_up_too(log: MemoryLog, pool: 
     assert (await reader.workflow(pool, name)).tokens == 120
 
 
-async def test_a_database_that_is_away_is_unavailable() -> None:
+async def test_a_database_that_is_unavailable_is_unavailable() -> None:
     async with connect("postgresql://nobody@127.0.0.1:1/none") as pool:
         with pytest.raises(Unavailable):
             await reader.workflows(pool)

@@ -433,7 +433,7 @@ def flaky(failures: int) -> Flaky:
 
 
 @pytest.mark.req("E-10")
-async def test_a_content_store_that_is_away_for_a_moment_costs_no_result() -> None:
+async def test_a_content_store_that_is_unavailable_for_a_moment_costs_no_result() -> None:
     with capture_logs():
         (completed,) = await ran(executor(Counting(effect_class="at_most_once"), content=flaky(2)), ready())
     assert completed.outcome == "done"
@@ -461,7 +461,7 @@ async def reads(action: Counting, *, failures: int) -> Any:
 
 
 @pytest.mark.req("L-10")
-async def test_an_action_waits_for_its_documents_while_the_content_store_is_away_for_a_moment() -> None:
+async def test_an_action_waits_for_its_documents_while_the_content_store_is_unavailable_for_a_moment() -> None:
     action = Counting()
     completed = await reads(action, failures=2)
     assert (completed.outcome, len(action.runs)) == ("done", 1)

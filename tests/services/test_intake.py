@@ -57,7 +57,7 @@ async def test_a_request_is_committed_only_when_the_rows_hold_its_answer(log: Me
 
 
 @pytest.mark.req("E-15")
-async def test_a_request_waits_while_postgres_is_away(log: MemoryLog, rows: Rows) -> None:
+async def test_a_request_waits_while_postgres_is_unavailable(log: MemoryLog, rows: Rows) -> None:
     rows.away = True
     async with running(log, rows):
         await request(log, "1")

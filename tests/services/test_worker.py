@@ -154,7 +154,7 @@ async def test_a_stage_that_raises_ends_in_an_event(error: Exception) -> None:
 
 
 @pytest.mark.req("L-10")
-async def test_a_model_that_is_away_for_a_while_is_waited_for() -> None:
+async def test_a_model_that_is_unavailable_for_a_while_is_waited_for() -> None:
     world = World([Counting()], script(selection=[Unavailable("busy"), Unavailable("busy"), script()[_selection()][0]]))
     async with world.process():
         id_ = await world.ask()

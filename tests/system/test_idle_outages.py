@@ -101,7 +101,7 @@ async def _open(connections: Connections) -> int:
 @pytest.mark.req("E-09")
 @pytest.mark.parametrize("which", ["kafka", "postgres"])
 @pytest.mark.parametrize("away", [frozen, killed], ids=lambda each: each.__name__)
-async def test_a_process_waits_quietly_while_a_server_is_away(
+async def test_a_process_waits_quietly_while_a_server_is_unavailable(
     own: OwnServers, which: str, away: Callable[[psutil.Process], Callable[[], None]], tmp_path: Path
 ) -> None:
     environment = {**own.environment(tmp_path), "POWERON_MODEL": script(tmp_path, ONE_STEP)}

@@ -86,7 +86,7 @@ async def test_kafka_and_postgres_go_and_come_back(survival: Survival, own: OwnS
 
 @pytest.mark.req("E-06")
 @pytest.mark.parametrize("which", ["kafka", "postgres"])
-async def test_a_service_that_starts_while_a_server_is_away_waits_for_it(
+async def test_a_service_that_starts_while_a_server_is_unavailable_waits_for_it(
     survival: Survival, own: OwnServers, tmp_path: Path, which: str
 ) -> None:
     (own.kafka() if which == "kafka" else own.postgres()).kill()
@@ -106,7 +106,7 @@ async def test_a_service_that_starts_while_a_server_is_away_waits_for_it(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("outage", [kill, freeze])
 @pytest.mark.parametrize("which", ["kafka", "postgres"])
-async def test_a_server_is_away_for_60_s(
+async def test_a_server_is_unavailable_for_60_s(
     survival: Survival, own: OwnServers, tmp_path: Path, outage: Outage, which: str
 ) -> None:
     with witnesses(own.environment(tmp_path / "home"), tmp_path, ["one", "two"]) as processes:

@@ -3,15 +3,18 @@
 One pair of servers serves the whole run; each test has topics and rows of its own.
 """
 
+import asyncio
 import os
 import signal
 import uuid
 from collections.abc import AsyncGenerator, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
-from servers import CHOICES, Pair, chosen_servers
+from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
@@ -29,22 +32,43 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares the servers runs in one of the two processes, in order, and what has its own in the other one.
+    """What shares the servers runs in one of the processes, in order; what has its own, a module at a time.
 
     All the rest runs wherever there is time.
     """
     for item in items:
         if "pair" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("servers"))
-        elif item.get_closest_marker("system"):
-            item.add_marker(pytest.mark.xdist_group("apart"))
+        elif item.get_closest_marker("system") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair, None, None]:
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> FirstRun:
+    """The first of all runs of embedded servers, for all processes of these tests."""
+    base = tmp_path_factory.getbasetemp()
+    run = FirstRun((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "first")
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as outside:
+        patch.setenv("HOME", str(run.user))
+        for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "M2_REPO", "JGO_CACHE_DIR"):
+            patch.delenv(name, raising=False)
+        outside.submit(asyncio.run, run.happen()).result()  # a loop may already be running in this thread
+    return run
+
+
+@pytest.fixture(scope="session")
+def software(first_run: FirstRun) -> Path:
+    """What embedded servers are made of, for all data directories."""
+    return first_run.software
+
+
+@pytest.fixture(scope="session")
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair, None, None]:
     """A Kafka and a Postgres for the whole run."""
-    choice = CHOICES[chosen_servers(dict(os.environ))]
-    with choice(tmp_path_factory.mktemp("servers")) as servers:
+    choice, home = chosen_servers(dict(os.environ)), tmp_path_factory.mktemp("servers")
+    if choice == "embedded":
+        furnished(home, request.getfixturevalue("software"))
+    with CHOICES[choice](home) as servers:
         yield servers
 
 

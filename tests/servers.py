@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+CACHE_DEADLINE = 120.0  # seconds: it is made with low priority
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -69,6 +71,57 @@ def docker_complaint() -> str:
         finally:
             gc.collect()
     return ""
+
+
+@dataclass(frozen=True)
+class FirstRun:
+    """The servers started and stopped by a user who has nothing: an empty home, no caches, no settings.
+
+    Below a folder that processes may share, this happens once.
+    """
+
+    folder: Path
+
+    @property
+    def user(self) -> Path:
+        return self.folder / "user"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def software(self) -> Path:
+        """The broker's jars, and the start-up cache that was made of this run."""
+        return self.home / "servers" / "software"
+
+    @property
+    def said(self) -> list[str]:
+        return (self.folder / "said").read_text().splitlines()
+
+    async def happen(self) -> None:
+        from poweron_services.embedded import lease
+        from poweron_services.embedded.server_process import true_within
+        from poweron_services.embedded.start_cache import StartCache
+        from poweron_services.embedded.users import locked
+
+        self.user.mkdir(parents=True, exist_ok=True)
+        said: list[str] = []
+        async with locked(self.folder / "lock", print):
+            cache = StartCache.of(self.software).path
+            if cache.exists():
+                return
+            async with lease(self.home, said.append):
+                pass
+            (self.folder / "said").write_text("\n".join(said))
+            assert await true_within(CACHE_DEADLINE, cache.exists)
+
+
+def furnished(home: Path, software: Path) -> Path:
+    """A data directory with nothing but software that was fetched before."""
+    (home / "servers").mkdir(mode=0o700, parents=True)
+    (home / "servers" / "software").symlink_to(software)
+    return home
 
 
 @contextmanager

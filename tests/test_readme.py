@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 import typer.main
-from servers import Pair
+from servers import Pair, furnished
 from typer import Typer
 
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -50,14 +50,9 @@ def lasting(text: str) -> list[str]:
 
 
 @pytest.fixture
-def home(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty data directory; what was fetched for the tests' own servers is not fetched again."""
-    fresh = tmp_path_factory.mktemp("ada")
-    fetched = next(tmp_path_factory.getbasetemp().glob("servers*/servers/software"), None)
-    if fetched is not None:
-        (fresh / "servers").mkdir(mode=0o700)
-        (fresh / "servers" / "software").symlink_to(fetched)
-    return fresh
+def home(software: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty data directory but for the software."""
+    return furnished(tmp_path_factory.mktemp("ada"), software)
 
 
 @pytest.mark.system

@@ -15,7 +15,10 @@ TOPIC = "poweron.events"
 DEADLINE = 20.0  # seconds
 
 
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.system)])
+ON_KAFKA = [pytest.mark.system, pytest.mark.xdist_group("servers")]
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=ON_KAFKA)])
 async def log(request: pytest.FixtureRequest) -> AsyncGenerator[EventLog, None]:
     if request.param == "memory":
         yield MemoryLog()

@@ -52,15 +52,7 @@ def free_ports(*names: str) -> dict[str, int]:
     return {name: free_port() for name in names}
 
 
-class PlainStart(Kafka):
-    """Leaves alone the start-up cache that the ordinary broker makes for itself."""
-
-    def _broker_command(self) -> list[str]:
-        return [*self._java(), "kafka.Kafka", str(self._properties)]
-
-
-@dataclass(frozen=True)
-class SecuredKafka(PlainStart):
+class SecuredKafka(Kafka):
     """A broker that lets in only who proves who he is, in every way that our settings know."""
 
     ports: dict[str, int] = field(default_factory=lambda: free_ports("SASL_SSL", "SASL_PLAINTEXT", "SSL"))
@@ -91,7 +83,7 @@ class SecuredKafka(PlainStart):
 
 
 @dataclass(frozen=True)
-class ComposedKafka(PlainStart):
+class ComposedKafka(Kafka):
     """The broker of deploy/compose.yaml, but for its addresses and its folder."""
 
     environment: dict[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 from processes import SESSION_TIMEOUT_MS
 from pydantic import SecretStr
-from servers import Pair, embedded_servers
+from servers import Pair, embedded_servers, furnished
 from surviving import Survival
 
 from poweron_services.config import Settings
@@ -61,13 +61,9 @@ class OwnServers:
 
 
 @contextmanager
-def own_servers(home: Path, base: Path) -> Generator[OwnServers, None, None]:
-    """A fresh pair in `home`; what was fetched for other tests, below `base`, is not fetched again."""
-    fetched = next(base.glob("servers*/servers/software"), None)
-    if fetched is not None:
-        (home / "servers").mkdir(mode=0o700, parents=True)
-        (home / "servers" / "software").symlink_to(fetched)
-    with embedded_servers(home) as servers:
+def own_servers(home: Path, software: Path) -> Generator[OwnServers, None, None]:
+    """A fresh pair in `home`."""
+    with embedded_servers(furnished(home, software)) as servers:
         yield OwnServers(home, servers)
 
 

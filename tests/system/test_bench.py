@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from servers import Pair
+from servers import furnished
 
 from poweron_services.bench.benchmark import BenchmarkPlan, measure
 from poweron_services.bench.figures import Figures
@@ -20,16 +20,10 @@ def names(folder: Path) -> set[str]:
 
 @pytest.mark.system
 @pytest.mark.timeout(600)
-async def test_a_run_measures_everything_and_leaves_nothing_behind(
-    pair: Pair, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    fetched = next(tmp_path_factory.getbasetemp().glob("servers*/servers/software"), None)
-    if fetched is not None:
-        (tmp_path / "servers").mkdir(mode=0o700)
-        (tmp_path / "servers" / "software").symlink_to(fetched)
+async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Path, software: Path) -> None:
     said: list[str] = []
 
-    figures = await measure(tmp_path, said.append, plan=LITTLE)
+    figures = await measure(furnished(tmp_path, software), said.append, plan=LITTLE)
 
     assert [name for name in Figures.model_fields if getattr(figures, name) is None] == []
     assert figures.bytes_ratio_step_40_to_4 == pytest.approx(1, abs=0.2)

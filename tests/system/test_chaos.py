@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 from commands import POWERON, told
-from servers import Pair
+from servers import furnished
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 
@@ -17,13 +17,9 @@ DEADLINE = 360.0  # seconds
 
 
 @pytest.fixture
-def environment(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(software: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A user with nothing but fetched software; settings that name other servers must not matter."""
-    home, temporary = tmp_path_factory.mktemp("ada"), tmp_path_factory.mktemp("t")
-    fetched = next(tmp_path_factory.getbasetemp().glob("servers*/servers/software"), None)
-    if fetched is not None:
-        (home / "servers").mkdir(mode=0o700)
-        (home / "servers" / "software").symlink_to(fetched)
+    home, temporary = furnished(tmp_path_factory.mktemp("ada"), software), tmp_path_factory.mktemp("t")
     own = {"POWERON_HOME": str(home), "POWERON_KAFKA": "127.0.0.1:1", "TMPDIR": str(temporary)}
     return {**os.environ, **own}
 

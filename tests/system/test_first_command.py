@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from servers import Pair
 
 HOUSE = Path(__file__).parents[2]
 DEADLINE = 150.0  # seconds
 ANSWER = "**GRAND TOTAL: $1,980.84** — estimate.pdf, page 1\n"
 SERVERS = ".local/share/poweron/servers"  # below a home
-IN_THE_MAKING = shutil.ignore_patterns("*.recorded", "*.used", "*.new")  # Java's start-up cache, maybe at this moment
 
 START_WITHOUT_SETPCAP = """
 import asyncio, ctypes, sys
@@ -77,33 +75,25 @@ class Newcomer:
 
 
 @pytest.fixture(scope="module")
-def fetched(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-    """The broker's jars, where some were fetched for the tests' own servers."""
-    return next(tmp_path_factory.getbasetemp().glob("servers*/servers/software"), None)
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory, fetched: Path | None) -> Generator[Newcomer, None, None]:
+def root(tmp_path_factory: pytest.TempPathFactory, software: Path) -> Generator[Newcomer, None, None]:
     """Root, whose clone, virtual environment and home lie where nobody else may enter."""
     folder = tmp_path_factory.mktemp("closed")
     folder.chmod(0o700)
     fresh_clone(folder / "clone")
     (folder / "home" / SERVERS).mkdir(parents=True, mode=0o700)
-    if fetched is not None:
-        (folder / "home" / SERVERS / "software").symlink_to(fetched)
+    (folder / "home" / SERVERS / "software").symlink_to(software)
     yield Newcomer(folder, environment(PATH=f"{uv().parent}:{os.environ['PATH']}"))
     shutil.rmtree(folder, ignore_errors=True)  # half a gigabyte, which pytest would keep
 
 
 @pytest.fixture
-def ordinary(fetched: Path | None) -> Generator[Newcomer, None, None]:
+def ordinary(software: Path) -> Generator[Newcomer, None, None]:
     """An ordinary user: whoever runs the tests, or 'nobody' where that is root, with all that he needs in his folder."""
     folder = Path(tempfile.mkdtemp(prefix="poweron-ordinary-"))  # not below the folders of pytest, which are closed
     try:
         fresh_clone(folder / "clone")
         (folder / "home" / SERVERS).mkdir(parents=True, mode=0o700)
-        if fetched is not None:
-            shutil.copytree(fetched, folder / "home" / SERVERS / "software", ignore=IN_THE_MAKING)
+        shutil.copytree(software, folder / "home" / SERVERS / "software")
         yield with_own_environment(folder) if os.geteuid() == 0 else Newcomer(folder, environment())
     finally:
         shutil.rmtree(folder, ignore_errors=True)

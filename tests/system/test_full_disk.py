@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from own import OwnServers, own_servers
-from servers import Pair
 from surviving import Survival, Witnesses, until, witnesses
 
 from poweron_services.wiring import Connections
@@ -70,8 +69,8 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Disk, None, None
 
 
 @pytest.fixture
-def own(pair: Pair, disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnServers, None, None]:
-    with own_servers(disk.folder / "servers", tmp_path_factory.getbasetemp()) as own:
+def own(software: Path, disk: Disk) -> Generator[OwnServers, None, None]:
+    with own_servers(disk.folder / "servers", software) as own:
         yield own
 
 

@@ -10,7 +10,6 @@ import psutil
 import pytest
 from own import OwnServers, frozen, own_servers
 from processes import ONE_STEP, script, serving
-from servers import Pair
 
 from poweron_events import RequestWorkflow, encode_request, topics
 from poweron_events.errors import Unavailable
@@ -29,8 +28,8 @@ REQUESTS = 2_000
 
 
 @pytest.fixture(scope="module")
-def own(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnServers, None, None]:
-    with own_servers(tmp_path_factory.mktemp("own"), tmp_path_factory.getbasetemp()) as own:
+def own(software: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnServers, None, None]:
+    with own_servers(tmp_path_factory.mktemp("own"), software) as own:
         yield own
 
 

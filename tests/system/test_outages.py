@@ -8,7 +8,6 @@ from pathlib import Path
 import psutil
 import pytest
 from own import OwnServers, frozen, own_servers
-from servers import Pair
 from surviving import Survival, all_at_work, until, witnesses
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -17,8 +16,8 @@ RESUMED_WITHIN = 12.0  # seconds from the server's return
 
 
 @pytest.fixture
-def own(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnServers, None, None]:
-    with own_servers(tmp_path_factory.mktemp("own"), tmp_path_factory.getbasetemp()) as own:
+def own(software: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[OwnServers, None, None]:
+    with own_servers(tmp_path_factory.mktemp("own"), software) as own:
         yield own
 
 

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from aiokafka.admin import AIOKafkaAdminClient
 from brokers import SECRET, Authority, ComposedKafka, SecuredKafka, grant
+from servers import furnished
 
 from poweron_events import topics
 from poweron_events.errors import PowerOnError, Refused, Unavailable
@@ -48,19 +49,9 @@ def running(kafka: Kafka) -> Generator[None, None, None]:
             outside.submit(asyncio.run, process.stop(signal.SIGTERM, 30)).result()
 
 
-def software(factory: pytest.TempPathFactory, home: Path) -> None:
-    """What was fetched for other tests is not fetched again."""
-    fetched = next(factory.getbasetemp().glob("servers*/servers/software"), None)
-    if fetched is not None:
-        (home / "servers").mkdir(mode=0o700, parents=True)
-        (home / "servers" / "software").symlink_to(fetched)
-
-
 @pytest.fixture(scope="module")
-def broker(pair: object, tmp_path_factory: pytest.TempPathFactory) -> Generator[SecuredKafka, None, None]:
-    home = tmp_path_factory.mktemp("secured")
-    software(tmp_path_factory, home)
-    kafka = SecuredKafka(prepare(home))
+def broker(software: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[SecuredKafka, None, None]:
+    kafka = SecuredKafka(prepare(furnished(tmp_path_factory.mktemp("secured"), software)))
     Authority(kafka.tls).issue_all()
     with running(kafka):
         with ThreadPoolExecutor(1) as outside:
@@ -238,10 +229,9 @@ async def test_the_services_of_compose_do_the_work_with_the_rights_of_the_runboo
 
 
 async def test_the_broker_of_compose_is_as_the_log_needs_it(
-    pair: object, tmp_path_factory: pytest.TempPathFactory
+    software: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    home = tmp_path_factory.mktemp("composed")
-    software(tmp_path_factory, home)
-    kafka = ComposedKafka(prepare(home), environment=COMPOSE["kafka"]["environment"])
+    home = prepare(furnished(tmp_path_factory.mktemp("composed"), software))
+    kafka = ComposedKafka(home, environment=COMPOSE["kafka"]["environment"])
     with running(kafka):
         await use_every_client(KafkaSettings(f"127.0.0.1:{kafka.port}"))

@@ -125,8 +125,8 @@ class At:
         given = {"action": "document.extract", "action_objective": "Read the estimate", "model_call": CALL}
         return ActionSelected(**self.place, **{**given, **fields})
 
-    def selection_rejected(self, try_: int = 1) -> SelectionRejected:
-        return SelectionRejected(**self.place, try_=try_, reason="No such action.", model_call=CALL)
+    def selection_rejected(self, try_: int = 1, code: str | None = None) -> SelectionRejected:
+        return SelectionRejected(**self.place, try_=try_, reason="No such action.", code=code, model_call=CALL)
 
     def parameters(self, **fields: Any) -> ParametersSet:
         given = {"given": {}, "parameters": {"documentList": ["docList:round1_request"]}, "model_call": CALL}

@@ -15,7 +15,7 @@ from poweron_events.execution import EffectClass
 from poweron_events.json_schema import JsonSchema, UnusableSchema, self_contained
 
 REFERENCES: Final = frozenset({"documentList", "connectionReference"})
-"""Parameters that come from stage 1 and are never asked for in stage 2 (P-02, P-05)."""
+"""Parameters that are filled from the references of stage 1 and are never asked for in stage 2 (P-02, P-05)."""
 
 Reference = Annotated[FreeText, Field(pattern=r"^(docList:\w+|docItem:[^:/\\\s]+:[\s\S]+)$", max_length=400)]
 """`docList:<label>` or `docItem:<documentId>:<fileName>`: a name within the workflow, never a path (X-03)."""

@@ -18,7 +18,7 @@ BudgetCode = Literal["token_budget", "cost_budget", "time_budget", "step_budget"
 GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_improvement", "step_limit", "retry_limit"]
 """What the rules in code stop the loop for."""
 
-StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done", "plan_failed", "no_step"]
+StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done", "plan_failed"]
 """Why an attempt stopped, or why its review came to its status."""
 
 RefusalCode = Literal[
@@ -72,7 +72,6 @@ CODES: Final[dict[str, Explained]] = {
     "judged_by_model": Explained("The model's review decided it.", "Read the reason beside the code."),
     "plan_done": Explained("All planned actions are done (mode Actionplan).", _AS_IT_SHOULD),
     "plan_failed": Explained("A planned action failed; those after it were not tried (mode Actionplan).", _CHANGE),
-    "no_step": Explained("The attempt was judged before it took a step.", "Read the reason beside the code."),
     "step_limit": Explained("The attempt took all its steps.", "Ask again with more steps (`maxSteps`)."),
     "retry_limit": Explained("The task was tried again as often as it may be (`maxRetries`).", _CHANGE),
     "token_budget": Explained("A budget of tokens is used up, or does not hold the next prompt.", _LARGER_BUDGET),
@@ -97,6 +96,7 @@ CODES: Final[dict[str, Explained]] = {
     "field_not_allowed": Explained("The schema of the parameters holds a field that it must not hold.", _MODEL_TRIES),
     "documents_missing": Explained("The action works on documents, and none was named.", _MODEL_TRIES),
     "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
+    "connection_missing": Explained("The action works on a connection, and none was named.", _MODEL_TRIES),
     "unknown_connection": Explained("The connection did not come with the request.", "Name it in `connections`."),
     "plan_too_long": Explained("The plan has more actions than the task may take steps.", _MODEL_TRIES),
     "parameter_missing": Explained("A required parameter was not given.", _MODEL_TRIES),

@@ -33,6 +33,8 @@ _PROCESS, _NUMBERS = secrets.token_hex(8), count()  # together no two files that
 class MissingContent(Refused):
     """Nothing is stored under that name: it was never stored, or it was erased."""
 
+    code = "document_missing"
+
 
 def commitment(key: bytes, content: bytes) -> str:
     """HMAC-SHA256(workflow key, bytes) in lower-case hex."""
@@ -45,6 +47,7 @@ class ContentStore:
     def __init__(self, store: ObjectStore, folder: Path | None = None) -> None:
         self._store = store
         self._folder = folder  # where the store is a local one
+        self._is_remote = not isinstance(store, LocalStore | MemoryStore)
         self._keys: dict[str, bytes] = {}
 
     @classmethod
@@ -104,14 +107,12 @@ class ContentStore:
             Unavailable: the store cannot be reached.
         """
         with _translated(f"Workflow {workflow_id} has no content {name!r}"):
-            found = await self._store.get_async(_path(workflow_id, name))
-            return bytes(await found.bytes_async())
+            return await self._read(_path(workflow_id, name))
 
     async def size(self, workflow_id: str, name: str) -> int:
         """How many bytes a commitment stands for; raises like `get`."""
         with _translated(f"Workflow {workflow_id} has no content {name!r}"):
-            meta: Any = await self._store.head_async(_path(workflow_id, name))
-            return int(meta["size"])
+            return await self._size(_path(workflow_id, name))
 
     async def _key(self, workflow_id: str) -> bytes:
         """The workflow's key; whoever comes first makes it, and nobody who used it goes on once it was erased."""
@@ -122,8 +123,7 @@ class ContentStore:
         path, key = f"{workflow_id}/key", secrets.token_bytes(KEY_BYTES)
         if not await self._create(path, key):
             with _erased(workflow_id):
-                found = await self._store.get_async(path)
-                key = bytes(await found.bytes_async())
+                key = await self._read(path)
         if len(self._keys) > MAX_KEYS:
             self._keys.clear()
         self._keys[workflow_id] = key
@@ -134,14 +134,33 @@ class ContentStore:
             if self._folder is not None:
                 os.stat(f"{self._folder}/{workflow_id}/key")
             else:
-                await self._store.head_async(f"{workflow_id}/key")
+                await self._size(f"{workflow_id}/key")
 
     async def _create(self, path: str, content: bytes) -> bool:
         """Store what is not there yet; whether it was not."""
         with _translated(path), suppress(AlreadyExistsError, FileExistsError):
-            await self._store.put_async(path, content, mode="create")
+            await self._call("put", path, content, mode="create")
             return True
         return False
+
+    async def _read(self, path: str) -> bytes:
+        if not self._is_remote:
+            return await asyncio.to_thread(lambda: bytes(self._store.get(path).bytes()))
+        found = await self._store.get_async(path)
+        return bytes(await found.bytes_async())
+
+    async def _size(self, path: str) -> int:
+        return int((await self._call("head", path))["size"])
+
+    async def _call(self, method: str, *arguments: object, **options: object) -> Any:
+        """Ask the store, one on this machine in a thread of Python's.
+
+        An asynchronous call of obstore can abort an interpreter that ends right after it; but it can be cancelled,
+        as what goes over a network must be.
+        """
+        if self._is_remote:
+            return await getattr(self._store, f"{method}_async")(*arguments, **options)
+        return await asyncio.to_thread(getattr(self._store, method), *arguments, **options)
 
 
 def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:

@@ -13,7 +13,7 @@ from poweron_events.codes import Code
 class PowerOnError(Exception):
     """Every error that PowerOn raises on purpose: a sentence for people, and a code (`codes`) for programs.
 
-    `detail` says more for the log, such as which setting is in the way: no model is shown it.
+    `detail` says more for the log, such as which rule is in the way: no model is shown it.
     """
 
     code: Code = "unexpected_error"

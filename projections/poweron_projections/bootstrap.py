@@ -15,7 +15,7 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Phase, Workflow
 from poweron_events.log import Record
 from poweron_projections import offsets
-from poweron_projections.connection import Connection, Found, Pool, acquire, snapshot
+from poweron_projections.connection import Connection, Found, Pool, acquire, cells, snapshot
 from poweron_projections.projection import Batch, View, project
 from poweron_projections.workflows import WorkflowRow
 
@@ -145,7 +145,7 @@ def _stub(found: Found) -> Stub:
 
 def _view(found: Found) -> View:
     """A workflow as its stub knows it: all there is to know of one that is not open."""
-    row = WorkflowRow(**{name: found[name] for name in WorkflowRow._fields})
+    row = WorkflowRow(**cells(found, WorkflowRow._fields))
     row = row._replace(workflow_id=str(row.workflow_id))
     openings = tuple(found["openings"])
     workflow = Workflow(

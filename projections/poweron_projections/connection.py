@@ -5,7 +5,7 @@ is being filled are told apart by `search_path` alone.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeAlias
 
@@ -141,6 +141,18 @@ async def snapshot(pool: Pool, *, readonly: bool = True) -> AsyncGenerator[Conne
         yield connection
 
 
+def cells(row: Found, columns: Iterable[str]) -> dict[str, Any]:
+    """The cells of a row by their columns.
+
+    Raises:
+        Unavailable: the rows are still those of another release, until a projector has made them anew.
+    """
+    try:
+        return {column: row[column] for column in columns}
+    except KeyError as error:
+        raise Unavailable(f"The rows in Postgres are those of another release: they have no {error}") from error
+
+
 async def schema_of(connection: Connection) -> str:
     """The schema that the connection looks into."""
     schema: str = await connection.fetchval("SELECT current_setting('search_path')")
@@ -153,6 +165,7 @@ _LATER = (
     exceptions.OperatorInterventionError,
     exceptions.InsufficientResourcesError,
     exceptions.UndefinedTableError,
+    exceptions.UndefinedColumnError,  # the rows are still those of another release
     exceptions.InvalidSchemaNameError,
     exceptions.InvalidCachedStatementError,
     exceptions.IdleInTransactionSessionTimeoutError,

@@ -107,7 +107,7 @@ def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch
     step = (*view.step, recorded) if _is_of_the_step(view, recorded) else view.step
     status = step_status(step, after)
     if status != "running":
-        batch.put(STEPS, [step_row(step, status)])
+        batch.put(STEPS, [step_row(step, status, after.current.code)])
         step = ()
     return View(after, view.row, view.settled, recorded, task, step)
 

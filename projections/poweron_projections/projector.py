@@ -50,6 +50,7 @@ class _Following:
         self._follower, self._writer = follower, writer
         self._assigned: frozenset[int] = frozenset()
         self._in_place = True
+        self._failed_polls = 0
         self._backoff = Backoff()
         self._not_before = self._idle_since = 0.0
 
@@ -71,9 +72,13 @@ class _Following:
     async def _poll(self, timeout: float) -> Polled:
         try:
             polled = await self._follower.poll(timeout)
-        except Unavailable:
+        except Unavailable as error:
+            self._failed_polls += 1
+            if self._failed_polls.bit_count() == 1:  # the 1st, the 2nd, the 4th and so on
+                log.warning("kafka_unavailable", extra={"error": str(error)})
             await asyncio.sleep(timeout)
             return Polled(frozenset(), frozenset(), ())
+        self._failed_polls = 0
         if polled.revoked or polled.assigned:
             self._assigned = (self._assigned - polled.revoked) | polled.assigned
             self._in_place = False
@@ -110,6 +115,6 @@ class _Following:
     def _later(self, error: PowerOnError) -> None:
         pause = self._backoff.next()
         if not isinstance(error, Conflict):
-            log.warning("projection_retried", extra={"error": str(error), "pause": pause})
+            log.warning("projection_retried", extra={"code": error.code, "error": str(error), "pause": pause})
         self._in_place = False
         self._not_before = asyncio.get_running_loop().time() + pause

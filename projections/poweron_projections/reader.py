@@ -15,7 +15,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import Model
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import Spent
-from poweron_projections.connection import Found, Pool, acquire
+from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import (
     ApprovalEntry,
     DeadLetterEntry,
@@ -209,7 +209,7 @@ async def _fetch(pool: Pool, query: str, *arguments: object) -> Sequence[Found]:
 
 def _entry(kind: type[Entry], row: Found, **changed: Any) -> Entry:
     """The fields of an entry that the row has under the same name, and those that it names or writes differently."""
-    given = {name: row[name] for name in kind.model_fields if name not in changed}
+    given = cells(row, (name for name in kind.model_fields if name not in changed))
     return kind.model_validate({**given, **changed})
 
 

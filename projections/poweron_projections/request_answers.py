@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from poweron_events.codes import Code
 from poweron_events.request import RefusalReason
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.table_spec import text
@@ -12,7 +13,7 @@ SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open AND phase <> '
 """
 
 _ANSWER: Final = """
-SELECT answer, workflow_id, seq, round, reason, detail
+SELECT answer, workflow_id, seq, round, reason, code, detail
   FROM requests
  WHERE source = $1 AND id = $2
  ORDER BY answer = 'accepted' DESC, workflow_id, seq
@@ -39,6 +40,7 @@ class RequestAnswer:
     seq: int
     round: int | None
     reason: RefusalReason | None
+    code: Code | None
     detail: str
 
 

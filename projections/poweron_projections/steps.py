@@ -15,7 +15,6 @@ from poweron_events.execution import (
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import StageFailed
 from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected, SelectionRejected
@@ -73,8 +72,8 @@ def step_status(told: Sequence[Recorded], after: Workflow) -> str:
     return "stopped" if after.phase == "closing" else "running"
 
 
-def step_row(told: Sequence[Recorded], status: str) -> StepRow:
-    """The step that was told these accepted events."""
+def step_row(told: Sequence[Recorded], status: str, stopped_by: str | None = None) -> StepRow:
+    """The step that was told these accepted events; `stopped_by` is why its round was stopped beside it."""
     cells: dict[str, Any] = {"status": status, "started_ms": told[0].time_ms}
     for recorded in told:
         cells |= _cells(recorded)
@@ -82,6 +81,8 @@ def step_row(told: Sequence[Recorded], status: str) -> StepRow:
     rejected = [event for event in events if isinstance(event, SelectionRejected | ParametersRejected)]
     if status == "refused":
         cells["stopped_by"] = rejected[-1].code
+    elif status == "stopped":
+        cells["stopped_by"] = stopped_by
     calls = [call for event in events if event is not None for call in model_calls(event)]
     return StepRow(
         told[0].envelope.workflow_id,
@@ -129,8 +130,6 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "hint": optional_text(event.hint),
                 "stopped_by": event.code,
             }
-        case StageFailed() as event:
-            return {"stopped_by": event.code}
         case ApprovalRequested() as event:
             return {
                 "approval": "asked",

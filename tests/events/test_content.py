@@ -4,8 +4,10 @@ import asyncio
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from obstore.store import MemoryStore
 
 from poweron_events.content import AT_ONCE, ContentStore, MissingContent, commitment
 from poweron_events.errors import Refused, Unavailable
@@ -54,6 +56,20 @@ async def test_a_system_that_takes_a_part_at_a_time_gets_all_of_it(
     monkeypatch.setattr("os.write", lambda descriptor, content: write(descriptor, content[:5]))
     store = ContentStore.at(str(tmp_path))
     assert await store.get(WORKFLOW, await store.put(WORKFLOW, b"the estimate")) == b"the estimate"
+
+
+async def test_a_store_on_this_machine_is_not_asked_by_threads_of_its_own() -> None:
+    """They end after an answer, and may abort an interpreter that ends meanwhile."""
+
+    class Near(MemoryStore):
+        def get_async(self, *_: object, **__: object) -> NoReturn:
+            raise AssertionError
+
+        put_async = head_async = get_async
+
+    store = ContentStore(Near())
+    name = await store.put(WORKFLOW, b"the estimate")
+    assert (await store.get(WORKFLOW, name), await store.size(WORKFLOW, name)) == (b"the estimate", 12)
 
 
 @pytest.mark.req("E-10")

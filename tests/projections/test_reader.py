@@ -1,5 +1,6 @@
 """What is read of a workflow: the names on the wire, and pages that hold while rows come in."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import orjson
@@ -27,9 +28,10 @@ from poweron_events.fold.state import ChatMessage
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCancelled, Totals
 from poweron_events.request import Spent
-from poweron_projections import reader, request_answers
+from poweron_events.stream import WorkflowEvent
+from poweron_projections import bootstrap, reader, request_answers
 from poweron_projections.catch_up import catch_up
-from poweron_projections.connection import Pool, connect
+from poweron_projections.connection import Pool, acquire, connect
 
 EVENTS = topics.EVENTS.name
 RECORDED = {
@@ -212,6 +214,33 @@ async def test_tasks_tell_how_they_ended(log: MemoryLog, pool: Pool) -> None:
     assert (round_.status, round_.reason, round_.message) == ("cancelled", "No longer needed.", "Cancelled.")
 
 
+async def test_rows_say_by_a_code_why_steps_tasks_rounds_and_workflows_stopped(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned(3), *step(1, code="criteria_met"), reviewed(code="criteria_met"))
+    told.tell(At(task=2).selected(), cancellation())
+    told.tell(RoundCancelled(round=1, message="Cancelled.", totals=Totals()))
+    name = await given(log, pool, told)
+    assert [found.stopped_by for found in await reader.steps(pool, name)] == ["criteria_met", "cancelled"]
+    assert [found.stopped_by for found in await reader.tasks(pool, name)] == ["criteria_met", "cancelled", None]
+    assert [found.stopped_by for found in await reader.rounds(pool, name)] == ["cancelled"]
+    found = await reader.workflow(pool, name)
+    assert found is not None
+    assert found.stopped_by == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        ((At().selected(), At().failed("parameterize", code="model_busy")), "model_busy"),
+        ((At().selection_rejected(1), At().selection_rejected(2, code="unknown_reference")), "unknown_reference"),
+    ],
+)
+async def test_a_step_that_met_its_end_before_a_decision_says_why(
+    log: MemoryLog, pool: Pool, told: tuple[WorkflowEvent, ...], code: str
+) -> None:
+    (found,) = await reader.steps(pool, await given(log, pool, Told().tell(requested(), planned(), *told)))
+    assert found.stopped_by == code
+
+
 async def test_a_step_refused_twice_tells_both_reasons(log: MemoryLog, pool: Pool) -> None:
     told = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
     (found,) = await reader.steps(pool, await given(log, pool, told))
@@ -251,6 +280,26 @@ async def test_a_database_that_is_unavailable_is_unavailable() -> None:
     async with connect("postgresql://nobody@127.0.0.1:1/none") as pool:
         with pytest.raises(Unavailable):
             await reader.workflows(pool)
+
+
+@pytest.mark.req("E-13")
+@pytest.mark.parametrize(
+    ("table", "column"), [("messages", "unread"), ("tasks", "stopped_by"), ("workflows", "stopped_by")]
+)
+async def test_rows_of_another_release_are_unavailable_until_they_are_made_anew(
+    log: MemoryLog, pool: Pool, table: str, column: str
+) -> None:
+    told = Told().tell(requested(), planned(), *step(1))
+    name = await given(log, pool, told)
+    async with acquire(pool) as connection:
+        await connection.execute(f"ALTER TABLE {table} DROP COLUMN {column} CASCADE")
+    ask: dict[str, Callable[[], Awaitable[object]]] = {
+        "messages": lambda: reader.messages(pool, name),
+        "tasks": lambda: reader.tasks(pool, name),
+        "workflows": lambda: bootstrap.load(pool, range(12)),
+    }
+    with pytest.raises(Unavailable, match=column):
+        await ask[table]()
 
 
 async def test_a_database_without_tables_is_unavailable(pool: Pool) -> None:

@@ -42,9 +42,17 @@ def test_what_cannot_be_used_says_why(text: str, reason: str) -> None:
 
 
 @pytest.mark.req("P-02")
-def test_a_forbidden_key_is_named() -> None:
-    with pytest.raises(Unacceptable, match="must not hold 'parameters'"):
-        parse('{"parameters": {}}', SelectionAnswer, forbidden=frozenset({"parameters"}))
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"parameters": {}}',
+        '{"action": "ai.process", "actionObjective": "Answer", "parametersSchema": {"documentList": "string"}}',
+    ],
+)
+def test_a_forbidden_key_is_named(text: str) -> None:
+    with pytest.raises(Unacceptable, match=r"must not hold '(parameters|documentList)'") as refused:
+        parse(text, SelectionAnswer, forbidden=frozenset({"parameters"}))
+    assert refused.value.code == "field_not_allowed"
 
 
 SELECTED = '{"action": "ai.process", "actionObjective": "Answer"}'

@@ -169,6 +169,11 @@ def test_the_summary_names_the_models_that_answered_whichever_are_set_here() -> 
     assert summary(outcome, ["a/a/b", "b/c", "d/e\x1b"]) == f"{said}, with a/b, c and e\\x1b."
 
 
+def test_a_request_that_was_refused_began_nothing() -> None:
+    outcome = Outcome("w", "failed", "It was refused.", (), Totals(), 40, refusal="invalid", code="pattern_meaningless")
+    assert summary(outcome, []) == "Nothing was begun for workflow w."
+
+
 def asking(model: str) -> TasksPlanned:
     return planned().model_copy(update={"model_call": CALL.model_copy(update={"model": model})})
 

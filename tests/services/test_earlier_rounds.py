@@ -109,7 +109,8 @@ async def test_the_history_of_the_rounds_before_is_what_prompts_showed_of_them(c
 @pytest.mark.parametrize("said", ["Read it.", 'Größe "42"\n' * 500, "合計" * 2_000, "\N{GRINNING FACE}" * 9_000])
 async def test_the_history_takes_at_most_8_kb_and_says_what_it_left_out(content: ContentStore, said: str) -> None:
     messages = [each.model_copy(update={"message": said}) for each in writing(200)]
-    told = compact(messages)
+    told, is_whole = compact(messages)
+    assert not is_whole
     assert 5_500 < len(dumps(told)) <= 8_000
     assert told.startswith(f"[round 1, task 1, step 200] {said.splitlines()[0][:100]}")
     assert told.endswith(" older entries are left out.)")

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from extracted_markdown import parse_markdown
 
-from poweron_services.connectors.document_reader import extract, parse_markdown
+from poweron_services.connectors.document_reader import extract
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 NAMES = [

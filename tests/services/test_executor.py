@@ -334,6 +334,7 @@ async def test_what_is_not_allowed_is_refused_before_it_runs_whatever_was_select
         (Unavailable("no answer"), "pure", "failed"),
         (Refused("not that"), "at_most_once", "failed"),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "no"), "pure", "failed"),
+        (TimeoutError("of a socket"), "pure", "failed"),
     ],
 )
 async def test_an_action_that_raises_is_told_as_its_result(error: Exception, effect_class: Any, outcome: str) -> None:
@@ -344,6 +345,7 @@ async def test_an_action_that_raises_is_told_as_its_result(error: Exception, eff
         (completed,) = await ran(executor(Counting(effect_class=effect_class, result=fails)), ready())
     assert (completed.outcome, completed.success) == (outcome, False)
     assert completed.error
+    assert completed.code != "action_timeout"
 
 
 @pytest.mark.req("L-10")

@@ -9,12 +9,20 @@ from hypothesis import given as supposing
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from builders import Told, planned, requested
 from poweron_events.catalog import ActionSpec
 from poweron_events.json_schema import UnusableSchema
 from poweron_events.selection import ParametersSchema, SchemaField
 from poweron_services.decider.pattern_cost import ENDLESS, pattern_cost
 from poweron_services.decider.schema_check import Unfit, check_description, check_values
-from poweron_services.decider.validation import Completed, NotAllowed, check_schema, complete_parameters, fields_of
+from poweron_services.decider.validation import (
+    Completed,
+    NotAllowed,
+    check_connection,
+    check_schema,
+    complete_parameters,
+    fields_of,
+)
 
 TEXT = {"type": "string"}
 
@@ -127,6 +135,20 @@ def test_a_default_of_ours_that_another_schema_does_not_take_is_left_out(depths:
         {}, fields=(), spec=spec, documents=(), defaults={"searchDepth": "advanced", "timeRange": "day"}
     )
     assert (found.parameters, found.defaulted) == ({"searchDepth": filled}, ("searchDepth",))
+
+
+@pytest.mark.req("P-02")
+def test_a_connection_that_a_foreign_schema_asks_for_is_that_of_stage_one() -> None:
+    spec = described({"properties": {"connectionReference": TEXT, "title": TEXT}, "required": ["connectionReference"]})
+    asked = fields_of(None, spec)
+    found = complete_parameters({"title": "A"}, fields=asked, spec=spec, documents=(), connection="crm", defaults={})
+    assert [field.name for field in asked] == ["title"]
+    assert (found.parameters, found.defaulted) == ({"title": "A", "connectionReference": "crm"}, ())
+    workflow = Told().tell(requested(connections=("crm",)), planned()).workflow
+    check_connection("crm", workflow, spec)
+    with pytest.raises(NotAllowed, match="needs a connection, known are crm") as refused:
+        check_connection(None, workflow, spec)
+    assert refused.value.code == "connection_missing"
 
 
 @pytest.mark.req("P-02")

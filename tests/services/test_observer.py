@@ -111,6 +111,11 @@ def unread(*names: str, code: str = "document_empty") -> tuple[UnreadDocument, .
             "gave 1 document (2 documents could not be read): text.md",
         ),
         (unread(*(f"{n}.pdf" for n in range(20))), 3, "gave 1 document (23 documents could not be read): "),
+        (
+            (*unread("a.pdf"), *unread(*(f"{n}.pdf" for n in range(8)), code="partly_read")),
+            2,
+            "gave 1 document (1 document could not be read): text.md",
+        ),
         ((), 0, "gave 1 document: text.md"),
     ],
 )

@@ -301,6 +301,13 @@ async def test_the_final_message_names_every_document_that_could_not_be_read_onc
 
 
 @pytest.mark.req("L-10")
+async def test_documents_read_in_part_that_were_left_out_are_none_that_could_not_be_read() -> None:
+    partly = unread("'1.md' was not read as a whole.", code="partly_read")
+    event = await said(read((*unread(BROKEN), *partly), left_out=1), message=["The total is 42."])
+    assert event.message == f"The total is 42.\n\nDocuments that could not be read (1 of 6):\n\n- {BROKEN}"
+
+
+@pytest.mark.req("L-10")
 async def test_documents_that_could_not_be_read_are_told_in_german_and_bounded() -> None:
     many = [unread(*(f"'{step}-{number}.pdf' is empty." for number in range(8))) for step in range(2)]
     event = await said(read(*many, left_out=1, user_language="de-CH"), message=["x" * 9_000])

@@ -11,6 +11,7 @@ from pytest_httpserver import HTTPServer
 
 from poweron_events.content import ContentStore
 from poweron_services import telemetry
+from poweron_services.cli.server_commands import masked
 
 SELECTED = {"action": "test.pure", "actionObjective": "Do it", "requiredConnection": "crm"}
 
@@ -57,3 +58,16 @@ async def test_a_key_that_a_provider_repeats_reaches_no_event_no_prompt_and_no_l
     everything = written(await worked(httpserver, tmp_path), tmp_path)
     assert any(b"poweron.stage.failed.v1" in one for one in everything)
     assert not any(b"canary" in one for one in everything)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        ("postgresql://ada@db/poweron", "postgresql://ada@db/poweron"),
+        ("postgresql://ada:s3cret@db/poweron", "postgresql://ada:***@db/poweron"),
+        ("postgresql://db/x?user=u&password=s3cret&ssl=1", "postgresql://db/x?user=u&password=***&ssl=1"),
+        ("postgresql://db/x?sslpassword=s3cret", "postgresql://db/x?sslpassword=***"),
+    ],
+)
+def test_no_password_is_shown(dsn: str, shown: str) -> None:
+    assert masked(dsn) == shown

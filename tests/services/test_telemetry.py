@@ -1,5 +1,6 @@
 """Log lines tell of the work, and never stop it."""
 
+import json
 import logging
 from collections.abc import Generator
 from pathlib import Path
@@ -60,6 +61,14 @@ def test_a_message_is_told_a_few_times_a_second_and_then_how_often_it_was_left_o
     first, second = told(thinned, "stage_waits", 2)
     assert first == {"event": "stage_waits", "left_out": 990}
     assert second == {"event": "stage_waits"}
+
+
+def test_a_line_of_a_library_is_told_whatever_its_level_and_its_fields_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with logging_as_before():
+        telemetry.configure("info")
+        logging.getLogger("lib").log(25, "between", extra={"event": "x", "level": "y", "more": 1})
+    line = json.loads(capsys.readouterr().err)
+    assert (line["event"], line["level"], line["more"]) == ("between", "info", 1)
 
 
 def test_every_error_is_told(clock: list[float]) -> None:

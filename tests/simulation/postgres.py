@@ -276,7 +276,7 @@ def _answer(tables: Kept, source: str, request_id: str) -> list[Found]:
     kept = [row for row in tables[REQUESTS.name].values() if (row.source, row.id) == (source, request_id)]
     kept.sort(key=lambda row: (row.answer != "accepted", row.workflow_id, row.seq))
     return [
-        {name: getattr(row, name) for name in ("answer", "workflow_id", "seq", "round", "reason", "detail")}
+        {name: getattr(row, name) for name in ("answer", "workflow_id", "seq", "round", "reason", "code", "detail")}
         for row in kept[:1]
     ]
 

@@ -52,6 +52,7 @@ def free_ports(*names: str) -> dict[str, int]:
     return {name: free_port() for name in names}
 
 
+@dataclass(frozen=True)
 class SecuredKafka(Kafka):
     """A broker that lets in only who proves who he is, in every way that our settings know."""
 

@@ -178,7 +178,7 @@ class Round(NamedTuple):
     ending: Ending | None = None
     reason: str = ""
     code: Code | None = None
-    """Why the round fails."""
+    """Why the round ends; None while it runs."""
     rejected: tuple[AnswerRejected, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     waited_ms: int = 0

@@ -11,11 +11,12 @@ from typing import Final
 
 from poweron_events.errors import Unavailable
 from poweron_services import embedded
+from poweron_services.client.follow import step_words
 from poweron_services.sandbox.child_process import clean_environment, stop
 
 QUESTION: Final = "When does the exhibition open?"
 LETTER: Final = "Dear Ada,\n\nthe exhibition opens on September 12, 2025, at six in the evening.\n\nYours, Grace\n"
-FIRST_STEP: Final = b"task 1 step 1"
+FIRST_STEP: Final = step_words(1, 1).encode()
 DEADLINE: Final = 120.0  # seconds
 POWERON: Final = (sys.executable, "-c", "from poweron_services.cli.entry import main; main()")
 

@@ -102,7 +102,9 @@ def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> 
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_interrupted(workflow, sent=bool(sent))) from None
         if as_json:
-            print_json({"workflowId": workflow, "status": outcome.status, "detail": outcome.detail})
+            print_json(
+                {"workflowId": workflow, "status": outcome.status, "code": outcome.code, "detail": outcome.detail}
+            )
         else:
             stdout.print(_sentence(outcome))
     raise typer.Exit(FAILED if outcome.status == "refused" else 0)

@@ -195,13 +195,17 @@ def _print(outcome: Outcome, documents: Shown, models: Sequence[str]) -> None:
     for document in documents:
         if document["path"] is not None:
             stdout.print(f"Written: {printable(document['path'])} ({size(document['size'])})")
-    if outcome.status == "failed":
+    if outcome.refusal is not None:
+        stdout.print(advice_for(outcome.code))
+    elif outcome.status == "failed":
         stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advice_for(outcome.code)}")
     stdout.print(summary(outcome, models))
 
 
 def summary(outcome: Outcome, models: Sequence[str]) -> str:
     """What came of it, after how much, and which models had a part in it."""
+    if outcome.refusal is not None:
+        return f"Nothing was begun for workflow {outcome.workflow_id}."
     steps = f"{outcome.totals.steps} step{'' if outcome.totals.steps == 1 else 's'}"
     names = [one_line(model.partition("/")[2]) for model in models]
     with_ = f", with {' and '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}" if names else ""

@@ -56,6 +56,7 @@ def _json(outcome: Outcome) -> dict[str, object]:
         "workflowId": outcome.workflow_id,
         "round": outcome.round,
         "status": outcome.status if outcome.refusal is None else "refused",
+        "code": outcome.code,
         "message": outcome.message,
     }
 

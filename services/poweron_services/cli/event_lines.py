@@ -34,7 +34,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services.cli import advice
 from poweron_services.cli.output import print_beside, stderr, tell
 from poweron_services.client.client_errors import AskedFor
-from poweron_services.client.follow import not_taken_yet
+from poweron_services.client.follow import not_taken_yet, step_words
 from poweron_services.decider.approval import by_whom
 
 Line = tuple[str, str]
@@ -90,7 +90,7 @@ class Narrator:
 def _place(event: WorkflowEvent) -> str:
     step = getattr(event, "step", 0)
     task = getattr(event, "task", 0)
-    return f"task {task} step {step}" if step else f"task {task}" if task else ""
+    return step_words(task, step) if step else f"task {task}" if task else ""
 
 
 def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa: C901, PLR0912 - one case per event

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from poweron_events.content import MissingContent
+from poweron_events.errors import Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.request import MAX_DOCUMENTS
 from poweron_services.cli.error_messages import USAGE, stop
@@ -61,7 +62,10 @@ def check_writable(folder: Path) -> None:
 async def write(
     connections: Connections, workflow_id: str, documents: Sequence[DocumentRef], folder: Path
 ) -> list[dict[str, Any]]:
-    """Write documents to a folder; each as the object that `--json` prints, with its path, null where it failed."""
+    """Write documents to a folder; each as the object that `--json` prints, with its path.
+
+    One that cannot be written has none, but the code of why; a sentence has been said about it.
+    """
     return [await _write(connections, workflow_id, document, folder) for document in documents]
 
 
@@ -69,8 +73,9 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
     shown = shown_document(document)
     try:
         data = await connections.content.get(workflow_id, document.content)
-    except MissingContent:
-        return shown | {"path": None}
+    except (MissingContent, Unavailable) as error:
+        tell(f"{document.document_name!r} cannot be written. {_why_unread(error)}")
+        return shown | {"path": None, "code": error.code}
     path = folder / _file_name(document)
     try:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
@@ -80,8 +85,14 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
             f"{document.document_name!r} cannot be written to {str(folder)!r}: {error.strerror}. "
             f"`poweron documents {workflow_id} --output DIR` writes it elsewhere."
         )
-        return shown | {"path": None}
+        return shown | {"path": None, "code": "folder_unwritable"}
     return shown | {"path": str(path).encode(errors="replace").decode()}
+
+
+def _why_unread(error: MissingContent | Unavailable) -> str:
+    if isinstance(error, MissingContent):
+        return "It is not in the content store any more."
+    return f"The content store does not answer: {error}. Try again."
 
 
 def shown_document(document: DocumentRef) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Checked:
     completion: Completion | None
     problem: str
     code: str | None
+    """Why it does not work; None where it does."""
 
 
 @sentences()
@@ -46,7 +47,7 @@ def check(*, as_json: bool) -> None:
             print_json(_object(each))
     else:
         _print(checked)
-    if any(each.problem for each in checked):
+    if any(each.code for each in checked):
         raise typer.Exit(FAILED)
 
 
@@ -97,7 +98,7 @@ def _object(checked: Checked) -> dict[str, Any]:
     return {
         "model": checked.model,
         "stages": list(checked.stages),
-        "works": not checked.problem,
+        "works": checked.code is None,
         "problem": checked.problem or None,
         "code": checked.code,
         "answeredBy": used and used.model,
@@ -117,11 +118,11 @@ def _print(checked: Sequence[Checked]) -> None:
         tokens = used.input_tokens + used.output_tokens if used else 0
         stages = "all stages" if len(each.stages) == len(MODEL_STAGES) else ", ".join(each.stages)
         row = Text(f"{one_line(each.model):<{width}}  ")
-        row.append(f"{'fails' if each.problem else 'works':<5}", style="bold red" if each.problem else "bold green")
+        row.append(f"{'fails' if each.code else 'works':<5}", style="bold red" if each.code else "bold green")
         stdout.print(row.append(f"  {each.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  {stages}"))
-        if each.problem:
+        if each.code:
             stdout.print(f"  {one_line(each.problem, MAX_SENTENCE)}")
-    failing = sum(bool(each.problem) for each in checked)
+    failing = sum(bool(each.code) for each in checked)
     stdout.print(_sum(failing, len(checked)))
 
 

@@ -7,6 +7,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import typer
 from rich.text import Text
 
 from poweron_events import topics
@@ -20,7 +21,7 @@ from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_services.cli import files
-from poweron_services.cli.error_messages import check_id, sentences, settled
+from poweron_services.cli.error_messages import FAILED, check_id, sentences, settled
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.standard_streams import abandoned
@@ -176,14 +177,17 @@ def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
             return await files.write(connections, workflow, entries, output)
         return [files.shown_document(entry) | {"label": entry.label} for entry in entries]
 
-    for document in _with_rows(collect):
+    found = _with_rows(collect)
+    for document in found:
         if as_json:
             print_json(document)
         else:
             where = document["path"] if output is not None else document["label"]
             name = one_line(document["documentName"])
             margin = Text(f"{one_line(document['documentId']):<12}{size(document['size']):>9}  ", style="dim")
-            print_beside(stdout, margin, f"{name} ({printable(where or 'not in the content store any more')})")
+            print_beside(stdout, margin, f"{name} ({printable(where or 'not written')})")
+    if output is not None and any(document["path"] is None for document in found):
+        raise typer.Exit(FAILED)
 
 
 @sentences()

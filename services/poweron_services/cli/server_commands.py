@@ -1,6 +1,7 @@
 """The commands that start, stop and ask after Kafka and Postgres. They need little, so that they are quick."""
 
 import asyncio
+import re
 from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -16,7 +17,9 @@ from poweron_services.cli.error_messages import FAILED, sentence, sentences, set
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
 
-PATIENCE = 5.0  # seconds that a server has to answer
+REACH_TIMEOUT = 5.0  # seconds that a server has to answer
+
+_SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 
 
 @sentences()
@@ -54,10 +57,12 @@ async def _answering(settings: Settings) -> tuple[str | None, str | None]:
     kafka, postgres = own.kafka if own else None, own.postgres if own else None
     if settings.kafka:
         kafka = (
-            settings.kafka if await _reached(reach_kafka(settings.kafka_settings(settings.kafka), PATIENCE)) else None
+            settings.kafka
+            if await _reached(reach_kafka(settings.kafka_settings(settings.kafka), REACH_TIMEOUT))
+            else None
         )
     if given:
-        postgres = given if await _reached(reach_postgres(given, PATIENCE)) else None
+        postgres = given if await _reached(reach_postgres(given, REACH_TIMEOUT)) else None
     if (settings.kafka and kafka is None) or (given and postgres is None):
         tell(WHERE)
     return kafka, postgres
@@ -82,9 +87,8 @@ def _print_servers(kafka: str | None, postgres: str | None, home: str, *, as_jso
 
 
 def masked(dsn: str) -> str:
-    """A DSN without its password."""
+    """A DSN without its passwords, be they before the host or among the parameters."""
     parts = urlsplit(dsn)
-    if parts.password is None:
-        return dsn
     host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+    netloc = parts.netloc if parts.password is None else f"{parts.username or ''}:***@{host}"
+    return urlunsplit(parts._replace(netloc=netloc, query=_SECRET.sub(r"\1***", parts.query)))

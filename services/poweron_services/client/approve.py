@@ -5,8 +5,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
+from poweron_events.codes import Code
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
-from poweron_events.request import RefusalReason, RequestApproval, Requester, RequestIdentity, RequestRefused
+from poweron_events.request import RequestApproval, Requester, RequestIdentity, RequestRefused
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
@@ -23,7 +24,7 @@ class ApprovalOutcome:
 
     workflow_id: str
     status: Literal["approved", "denied", "refused"]
-    refusal: RefusalReason | None = None
+    code: Code | None = None
     """Why the answer was refused; None where it was taken."""
     detail: str = ""
     """The same as a sentence."""
@@ -79,7 +80,9 @@ async def answer(
     found = await read_snapshot(connections, request.workflow_id)
     heard = await send_and_wait(connections, request, found, identity=identity, callbacks=callbacks)
     if isinstance(heard.event, RequestRefused):
-        return ApprovalOutcome(request.workflow_id, "refused", heard.event.reason, heard.event.detail)
+        return ApprovalOutcome(
+            request.workflow_id, "refused", heard.event.code or heard.event.reason, heard.event.detail
+        )
     return ApprovalOutcome(request.workflow_id, "approved" if request.decision == "approve" else "denied")
 
 

@@ -70,6 +70,11 @@ class Outcome:
     """Why it was refused, or why the round failed; None where it did not."""
 
 
+def step_words(task: int, step: int) -> str:
+    """How a door names the place of an event in a line about it."""
+    return f"task {task} step {step}"
+
+
 def not_taken_yet(asked: AskedFor) -> str:
     """The sentence for `Callbacks.untaken`, to which a door adds how somebody comes to serve."""
     return f"Nobody has taken the {asked} yet. It is in the log and is carried out as soon as somebody serves."

@@ -12,15 +12,15 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
-from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from poweron_events.codec import writable
 from poweron_events.codes import UnreadCode
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import UnreadDocument
-from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, parse_markdown
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
-from poweron_services.connectors.documents_child.media_types import sniff
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -29,9 +29,7 @@ __all__ = [
     "Section",
     "UnreadableDocument",
     "extract",
-    "parse_markdown",
     "partly_read",
-    "sniff",
 ]
 
 CHILD = "poweron_services.connectors.documents_child"
@@ -57,6 +55,14 @@ def partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
 def _unread(name: str, why: str, code: UnreadCode) -> UnreadDocument:
     reason = writable(f"{name!r} {why}")[:MAX_REASON]
     return UnreadDocument(document_name=writable(name)[:MAX_NAME] or UNNAMED, code=code, reason=reason)
+
+
+class _Answer(BaseModel):
+    """What a child may say: a document, or why there is none."""
+
+    document: ExtractedDocument | None = None
+    unreadable: str = ""
+    code: UnreadCode = "document_damaged"
 
 
 async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:
@@ -128,15 +134,14 @@ async def _receive(child: Process, at_most: int) -> bytes:
 
 
 def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
+    """What the child says; it has read a stranger's file, so it may say anything."""
     try:
-        said: dict[str, Any] = json.loads(answer)
-    except ValueError:
+        said = _Answer.model_validate_json(answer)
+    except ValidationError:
         raise UnreadableDocument(name, _silent(limits), "document_damaged") from None
-    if "unreadable" in said:
-        raise UnreadableDocument(name, said["unreadable"], said["code"])
-    document = said["document"]
-    sections = tuple(Section(**section) for section in document.pop("sections"))
-    return ExtractedDocument(sections=sections, notes=tuple(document.pop("notes")), **document)
+    if said.document is None:
+        raise UnreadableDocument(name, said.unreadable or _silent(limits), said.code)
+    return said.document
 
 
 def _too_slow(limits: Limits) -> str:

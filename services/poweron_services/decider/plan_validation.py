@@ -51,13 +51,14 @@ def results(actions: Sequence[PlannedAction], workflow: Workflow) -> tuple[str, 
 
 def _check(action: PlannedAction, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> None:
     spec = check_action(action.action, workflow, catalog)
-    check_connection(action.required_connection, workflow)
+    check_connection(action.required_connection, workflow, spec)
     check_documents(action.required_input_documents, spec)
     complete_parameters(
         action.parameters,
         fields=fields_of(None, spec),
         spec=spec,
         documents=action.required_input_documents,
+        connection=action.required_connection,
         defaults=defaults(spec.name, workflow),
         overruled=overruled(spec.name, action.parameters, workflow),
     )

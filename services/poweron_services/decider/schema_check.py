@@ -33,6 +33,8 @@ MAX_PATTERN_COST: Final = 2_000  # of all patterns of a schema: a second for the
 class Unfit(Refused):
     """The parameters do not fit the action; the sentence says where and why."""
 
+    code = "parameter_invalid"
+
 
 def check_description(spec: ActionSpec) -> None:
     """Refuse a schema that is none, or by which no value can be checked within reasonable time.

@@ -5,7 +5,7 @@ from typing import Final
 
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionCompleted
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_services.decider.defaults import own_language
 
 MAX_TOLD = 10  # documents that an ending tells one by one
@@ -19,7 +19,7 @@ _SAID: Final = {
 
 def unread_in_short(completed: ActionCompleted) -> str:
     """How many documents an action could not read, for the summary of its step; empty where it read them all."""
-    count = len(_unread(completed.unread)) + completed.unread_left_out
+    count = len(_unread(completed.unread)) + (completed.unread_left_out if _left_out_unread(completed) else 0)
     return f" ({count} document{'' if count == 1 else 's'} could not be read)" if count else ""
 
 
@@ -37,9 +37,14 @@ def unread_documents(workflow: Workflow) -> str:
     count = str(len(told))
     if {document.document_name for document in told} <= {*handed_over}:
         count += f"{of}{len(handed_over)}"
-    if any(step.unread_left_out for step in steps):
+    if any(step.unread_left_out and _left_out_unread(step) for step in steps):
         count = at_least + count
     return f"{heading.format(count=count)}\n\n" + "\n".join(items)
+
+
+def _left_out_unread(said: ActionCompleted | ChatMessage) -> bool:
+    """Whether what was left out may be unread: those read in part come last, so else it was read in part, too."""
+    return len(_unread(said.unread)) == len(said.unread)
 
 
 def _unread(documents: Iterable[UnreadDocument]) -> list[UnreadDocument]:

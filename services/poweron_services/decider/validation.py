@@ -16,6 +16,7 @@ from poweron_events.selection import ActionSelection, ParametersSchema, SchemaFi
 from poweron_services.decider.coercion import choices, cleaned, coerced, field_type, written
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
+CONNECTION: Final = "connectionReference"
 MAX_ANSWER = 60_000  # bytes of the event that a model's answer becomes; the envelope needs some, too
 MAX_DESCRIBED: Final = 400  # characters of what an action's schema says of a parameter
 
@@ -112,13 +113,18 @@ def check_documents(references: Collection[str], spec: ActionSpec) -> None:
         )
 
 
-def check_connection(connection: str | None, workflow: Workflow) -> None:
-    """Refuse a connection that did not come with the request.
+def check_connection(connection: str | None, workflow: Workflow, spec: ActionSpec) -> None:
+    """Refuse a connection that did not come with the request, and an action that is given none but needs one.
 
     Raises:
         NotAllowed: says which there are.
     """
     known = workflow.current.opening.connections
+    if connection is None and CONNECTION in spec.required:
+        raise NotAllowed(
+            f"{spec.name} needs a connection, known are {', '.join(known) or 'none'}; name it in requiredConnection.",
+            code="connection_missing",
+        )
     if connection is not None and connection not in known:
         raise NotAllowed(
             f"{connection!r} is no connection; known are {', '.join(known) or 'none'}.", code="unknown_connection"
@@ -197,6 +203,7 @@ def complete_parameters(
     spec: ActionSpec,
     documents: Iterable[str],
     defaults: Mapping[str, JsonValue],
+    connection: str | None = None,
     overruled: Collection[str] = (),
 ) -> Completed:
     """The given parameters, checked, with the references and the defaults filled in.
@@ -207,6 +214,7 @@ def complete_parameters(
         spec: the action.
         documents: the references of stage 1, which become `documentList`.
         defaults: values for optional parameters that were not given; one that does not fit is left out.
+        connection: that of stage 1, which becomes `connectionReference`.
         overruled: given parameters that are dropped and noted, too, since the task does not ask for them.
 
     Raises:
@@ -221,6 +229,8 @@ def complete_parameters(
     references: dict[str, JsonValue] = {}
     if "documentList" in spec.parameter_names:
         references["documentList"] = list(documents)
+    if CONNECTION in spec.parameter_names and connection is not None:
+        references[CONNECTION] = connection
     parameters = _checked({**kept, **references}, spec, defaults)
     return Completed(
         parameters=parameters,
@@ -241,4 +251,4 @@ def _checked(values: dict[str, JsonValue], spec: ActionSpec, defaults: Mapping[s
     try:
         return check_values(values, spec, defaults=defaults)
     except Unfit as error:
-        raise NotAllowed(str(error), code="parameter_invalid") from error
+        raise NotAllowed(str(error), code=error.code) from error

@@ -14,7 +14,7 @@ PINNED = Path(__file__).with_name("jars.sha256")
 SIZE = 43  # MB, all jars together
 DOWNLOAD_DEADLINE = 900.0  # seconds
 LOOK_EVERY = 0.5  # seconds
-WRONG_HASH = 3  # exit code of `fetch`
+WRONG_HASH = 3  # exit code of `jar_download`
 
 
 @dataclass(frozen=True, slots=True)

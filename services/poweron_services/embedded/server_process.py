@@ -90,6 +90,8 @@ async def start_apart(command: Sequence[str], *, folder: Path, log: Path, env: M
         start_new_session=True,
     )
     written, _ = await shell.communicate()
+    if not written:
+        raise Unavailable(f"No process could be started for {Path(command[0]).name!r}; this machine may have no room")
     return int(written)
 
 

@@ -1,11 +1,15 @@
 """Reads of the rows that are never older than what was relied upon before."""
 
+import asyncio
+
 from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.log import EventLog
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.shared_query import SharedQuery
+
+REACH_TIMEOUT = 10.0  # seconds until a request waits for its next try, and the log tells of it
 
 
 class ConsistentReads:
@@ -23,9 +27,20 @@ class ConsistentReads:
         await self.reach(workflow, ends[self._partition(workflow)])
 
     async def reach(self, workflow: str, offset: int) -> None:
-        """Wait until the projector's next offset in the workflow's partition is at least this."""
+        """Wait until the projector's next offset in the workflow's partition is at least this.
+
+        Raises:
+            Unavailable: it is not within `REACH_TIMEOUT`.
+        """
         partition = self._partition(workflow)
-        await self._positions.until(lambda positions: positions.get(partition, 0) >= offset)
+        try:
+            async with asyncio.timeout(REACH_TIMEOUT):
+                await self._positions.until(lambda positions: positions.get(partition, 0) >= offset)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"After {REACH_TIMEOUT:g} s the rows are not at offset {offset} of partition {partition}; "
+                "a projector may be missing"
+            ) from error
         self._floors[partition] = max(self._floors.get(partition, 0), offset)
 
     async def stub(self, workflow: str) -> Stub | None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import ActionName, CriterionProgress, Model
 from poweron_events.parameters import ActionParameters
@@ -42,7 +43,7 @@ def _without_forbidden(given: Any) -> Any:
     """Refuse a schema that names documents, connections or history as its keys (P-02)."""
     named = sorted(FORBIDDEN_FIELDS & given.keys()) if isinstance(given, dict) else ()
     if named:
-        raise PydanticCustomError("forbidden", "must not hold {named}", {"named": ", ".join(map(repr, named))})
+        raise PydanticCustomError("field_not_allowed", "must not hold {named}", {"named": ", ".join(map(repr, named))})
     return given
 
 
@@ -140,9 +141,15 @@ def parse(text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozen
         value = the_object(text, required=_required(answer), forbidden=forbidden)
         return answer.model_validate(value, extra="ignore")
     except NoObject as error:
-        raise Unacceptable(str(error)) from error
+        raise Unacceptable(str(error), code=error.code) from error
     except (ValidationError, RecursionError) as error:
-        raise Unacceptable(f"The answer does not fit: {explain(error)}.") from error
+        raise Unacceptable(f"The answer does not fit: {explain(error)}.", code=_code(error)) from error
+
+
+def _code(error: ValidationError | RecursionError) -> Code | None:
+    """That of a rule of ours that the answer breaks; None where it only has another form."""
+    kinds = {each["type"] for each in error.errors()} if isinstance(error, ValidationError) else set()
+    return "field_not_allowed" if "field_not_allowed" in kinds else None
 
 
 def _required(answer: type[Model]) -> Iterable[str]:

@@ -20,7 +20,7 @@ from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.prompts import Prompt, PromptStage
-from poweron_services.models.time_limit import lose
+from poweron_services.models.time_limit import report_lost
 
 log = structlog.get_logger()
 
@@ -112,7 +112,7 @@ class Caller:
         try:
             prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=failed)
         except asyncio.CancelledError:
-            lose(call(), trouble)
+            report_lost(call(), trouble)
             raise
         return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
 

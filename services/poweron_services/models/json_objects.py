@@ -24,6 +24,8 @@ _BEGINNING: Final = re.compile(r"\{\s*[\"}]")
 class NoObject(Refused):
     """The text holds no object, several, or a broken one; the sentence says which."""
 
+    code = "answer_unreadable"
+
 
 def the_object(text: str, *, required: Iterable[str], forbidden: frozenset[str]) -> dict[str, Any]:
     """The object of a text.
@@ -91,7 +93,7 @@ def _check_keys(value: dict[str, Any], forbidden: frozenset[str]) -> None:
         one = inside.pop()
         if isinstance(one, dict):
             if named := sorted(forbidden & one.keys()):
-                raise NoObject(f"The answer must not hold {', '.join(map(repr, named))}.")
+                raise NoObject(f"The answer must not hold {', '.join(map(repr, named))}.", code="field_not_allowed")
             inside += one.values()
         elif isinstance(one, list):
             inside += one

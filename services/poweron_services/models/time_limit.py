@@ -10,20 +10,20 @@ from poweron_events.event import ModelCall
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostAnswer:
     """An answer that came and is paid for, but that could not be kept, and why."""
 
     call: ModelCall
     trouble: str
 
 
-_LOST: ContextVar[list[Lost] | None] = ContextVar("lost", default=None)
+_LOST: ContextVar[list[LostAnswer] | None] = ContextVar("lost", default=None)
 
 
-class Unkept(Unavailable):
+class AnswersLost(Unavailable):
     """The time is over, and answers were still in hand; their calls name neither prompt nor answer."""
 
-    def __init__(self, lost: list[Lost]) -> None:
+    def __init__(self, lost: list[LostAnswer]) -> None:
         sentence = f"The model answered, but its answer could not be kept in time. {lost[-1].trouble}"
         super().__init__(sentence, code="content_store_unavailable")
         self.calls = tuple(each.call for each in lost)
@@ -33,13 +33,18 @@ class TimeLimit:
     """Limits what asks models, as an asynchronous context.
 
     Raises:
-        Unkept: the time is over, and an answer was in hand.
+        AnswersLost: the time is over, and an answer was in hand.
         TimeoutError: the time is over.
     """
 
     def __init__(self, seconds: float) -> None:
         self._timeout = asyncio.timeout(seconds)
-        self._lost = list[Lost]()
+        self._lost = list[LostAnswer]()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time was over before the context ended."""
+        return self._timeout.expired()
 
     async def __aenter__(self) -> None:
         self._token = _LOST.set(self._lost)
@@ -53,11 +58,11 @@ class TimeLimit:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
             if self._lost:
-                raise Unkept(self._lost) from over
+                raise AnswersLost(self._lost) from over
             raise
 
 
-def lose(call: ModelCall, trouble: str) -> None:
+def report_lost(call: ModelCall, trouble: str) -> None:
     """Tell the time limit, whose end is the reason, of an answer that was still in hand."""
     if (lost := _LOST.get()) is not None:
-        lost.append(Lost(call, trouble))
+        lost.append(LostAnswer(call, trouble))

@@ -25,7 +25,7 @@ from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
-from poweron_services.models.time_limit import TimeLimit, Unkept
+from poweron_services.models.time_limit import AnswersLost, TimeLimit
 from poweron_services.roles.action_results import completed, failed, store_result
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.named_documents import documents_named
@@ -59,7 +59,8 @@ class Execution:
             documents, notes = await store_result(self.content, workflow, done)
         except Exception as error:
             log.exception("result_not_stored", workflow_id=workflow.id)
-            not_stored = f"The action ended, but its result could not be stored: {error}"
+            why = error if isinstance(error, PowerOnError) else "an unexpected error, which the service's log has"
+            not_stored = f"The action ended, but its result could not be stored: {why}"
             outcome, done = "failed", failed(not_stored, "result_not_stored")
             documents, notes = (), ()
         result = completed(
@@ -91,8 +92,6 @@ class Execution:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
             return "failed", failed(str(error), error.code)
-        except ValueError as error:
-            return "failed", failed(str(error), "parameter_invalid")
         return await self._performed(workflow, self.actions[spec.name], order, calls)
 
     async def _performed(
@@ -102,19 +101,20 @@ class Execution:
         start, spec = workflow.step.starts[-1], action.spec
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
+        limit = TimeLimit(seconds)
         try:
-            async with TimeLimit(seconds):
+            async with limit:
                 done = await action(order)
-        except TimeoutError:
-            too_long = f"{spec.name} was stopped after {seconds:.3g} s, its time limit."
-            return interrupted, failed(too_long, "action_timeout")
         except Refused as error:
             more = error if isinstance(error, Failed) else Failed("")
             return "failed", failed(str(error), error.code, notes=more.notes, unread=more.unread)
         except PowerOnError as error:
-            calls.extend(error.calls if isinstance(error, Unkept) else ())
+            calls.extend(error.calls if isinstance(error, AnswersLost) else ())
             return interrupted, failed(str(error), error.code)
         except Exception:
+            if limit.is_over:
+                too_long = f"{spec.name} was stopped after {seconds:.3g} s, its time limit."
+                return interrupted, failed(too_long, "action_timeout")
             log.exception("action_error", workflow_id=workflow.id, action=spec.name)
             unexpected = f"{spec.name} met an unexpected error; the service's log has it."
             return interrupted, failed(unexpected, "unexpected_error")

@@ -61,6 +61,7 @@ def _judged(
             fields=fields,
             spec=spec,
             documents=selection.required_input_documents,
+            connection=selection.required_connection,
             defaults=defaults(spec.name, workflow),
             overruled=overruled(spec.name, given, workflow),
         )

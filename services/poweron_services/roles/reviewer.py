@@ -38,7 +38,7 @@ from poweron_services.decider.unread_documents import unread_documents
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskResult, Template
-from poweron_services.models.time_limit import TimeLimit, Unkept
+from poweron_services.models.time_limit import AnswersLost, TimeLimit
 from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import history, refusal
 from poweron_services.roles.rejections import answer_rejected, rejected_for_good, shown
@@ -122,7 +122,7 @@ class Reviewer:
         except (PowerOnError, TimeoutError) as error:
             log.warning("no_final_message", workflow_id=workflow.id, error=str(error))
             why = writable(str(error)) or f"It has not answered within {seconds:g} s."
-            return _plain_message(prompt, why), error.calls if isinstance(error, Unkept) else ()
+            return _plain_message(prompt, why), error.calls if isinstance(error, AnswersLost) else ()
         except Exception:
             log.exception("no_final_message", workflow_id=workflow.id)
             return _plain_message(prompt, "An unexpected error; the log of the service has it."), ()
@@ -246,10 +246,9 @@ def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall |
 def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:
     """Code and reason of the last refinement; a whole plan (Actionplan mode) ends without one."""
     task, step = workflow.task, workflow.step
-    if task.stopped:
-        return task.stop_code, task.stopped
-    if step.observation is None:
-        return "no_step", "No step was taken."
+    if not task.planned:
+        return task.stop_code, task.stopped or "The model gave no reason."
+    assert step.observation is not None  # a whole plan is reviewed after an action
     if step.observation.observation.success:
         return "plan_done", "All planned actions are done."
     return "plan_failed", "A planned action failed; those after it were not tried."

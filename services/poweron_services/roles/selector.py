@@ -60,7 +60,7 @@ class Selector:
         check_schema(answer.parameters_schema, spec)
         check_documents(answer.required_input_documents, spec)
         await documents_named(answer.required_input_documents, workflow, self.content)
-        check_connection(answer.required_connection, workflow)
+        check_connection(answer.required_connection, workflow, spec)
 
     async def _planned(self, workflow: Workflow) -> ActionSelected | SelectionRejected:
         """In Actionplan mode the plan has chosen already; the same checks hold."""

@@ -17,7 +17,7 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.decider.size_limits import fitting_calls
-from poweron_services.models.time_limit import TimeLimit, Unkept
+from poweron_services.models.time_limit import AnswersLost, TimeLimit
 
 log = structlog.get_logger()
 
@@ -38,8 +38,8 @@ async def stage_events(
     try:
         async with TimeLimit(stage.timeout_ms / 1000):  # of all tries, from the first, however late that is (E-16)
             return await retry(stage.attempt, failed=stage.failed, backoff=Backoff(longest=LONGEST_STAGE_PAUSE))
-    except Unkept as unkept:
-        return [stage_failed(workflow, unkept, stage.tries, unkept.calls)]
+    except AnswersLost as lost:
+        return [stage_failed(workflow, lost, stage.tries, lost.calls)]
     except TimeoutError:
         return [stage_failed(workflow, _too_long(workflow, stage), stage.tries)]
     except _TimeIsOver as over:

@@ -25,14 +25,12 @@ class LogFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.written = False
 
     def write(self, line: str) -> None:
         with suppress(OSError):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(line)
-            self.written = True
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -54,10 +52,13 @@ class _Structured(logging.Handler):
     """Hands log lines of the standard library on."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        known = logging.makeLogRecord({}).__dict__
+        known = {*logging.makeLogRecord({}).__dict__, "message", "event", "level"}
         fields: dict[str, Any] = {name: value for name, value in record.__dict__.items() if name not in known}
-        fields.pop("message", None)
-        structlog.get_logger().log(record.levelno, record.getMessage(), exc_info=record.exc_info, **fields)
+        level = min(record.levelno // 10 * 10, logging.CRITICAL)  # a library may have levels between those of Python
+        try:
+            structlog.get_logger().log(level, record.getMessage(), exc_info=record.exc_info, **fields)
+        except Exception:  # noqa: BLE001 - no work ends for a line
+            self.handleError(record)
 
 
 class Thinned:

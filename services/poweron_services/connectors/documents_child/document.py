@@ -1,7 +1,7 @@
 """What was read from a document: its sections in reading order, and what a person should know about the reading.
 
-`markdown()` is what later steps read, and `parse_markdown` gives the same document back. So that no line of a
-section can pass for a heading of the document, lines that begin with `# ` or `## ` carry a backslash there.
+`markdown()` is what later steps read. So that no line of a section can pass for a heading of the document, lines
+that begin with `# ` or `## ` carry a backslash there.
 """
 
 import re
@@ -10,9 +10,6 @@ from dataclasses import dataclass
 NOTES = "notes"  # the heading of the notes; a locator is never this word alone
 
 _HEADING_LIKE = re.compile(r"^(\\*#{1,2}(?: |$))", re.MULTILINE)
-_ESCAPED = re.compile(r"^\\(\\*#{1,2}(?: |$))", re.MULTILINE)
-_HEADING = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
-_HEAD = re.compile(r"\A# ?(?P<name>.*)\n\n<!-- (?P<mime>\S*)(?P<truncated> truncated)? -->\n?")
 
 
 class Unreadable(Exception):
@@ -52,28 +49,3 @@ class ExtractedDocument:
         if self.notes:
             parts += [f"## {NOTES}", "\n".join(f"- {note}" for note in self.notes)]
         return "\n\n".join(parts) + "\n"
-
-
-def parse_markdown(text: str) -> ExtractedDocument:
-    """The document whose `markdown()` this is; any other markdown is one section without a locator."""
-    head = _HEAD.match(text)
-    if head is None:
-        return ExtractedDocument("", "text/markdown", (Section("", text.strip("\n")),), truncated=False, notes=())
-    sections, notes = _parts(text[head.end() :])
-    return ExtractedDocument(head["name"], head["mime"], sections, truncated=head["truncated"] is not None, notes=notes)
-
-
-def _parts(body: str) -> tuple[tuple[Section, ...], tuple[str, ...]]:
-    first, *rest = _HEADING.split(body)
-    sections = [Section("", _unescaped(first))] if first.strip("\n") else []
-    notes: tuple[str, ...] = ()
-    for locator, content in zip(rest[::2], rest[1::2], strict=True):
-        if locator == NOTES:
-            notes = tuple(line.removeprefix("- ") for line in content.strip("\n").split("\n"))
-        else:
-            sections.append(Section(locator or "", _unescaped(content)))
-    return tuple(sections), notes
-
-
-def _unescaped(content: str) -> str:
-    return _ESCAPED.sub(r"\1", content.strip("\n"))

@@ -9,10 +9,10 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from poweron_services.config import Provider, ProviderSettings, Settings
-from poweron_services.models.providers import Patience, ProviderModel
+from poweron_services.models.providers import ProviderModel, RetryPolicy
 
 KEY = "canary-4e1fd0c3a9"
-AT_ONCE = Patience(tries=3, first_wait=0.001, longest_wait=5.0)
+AT_ONCE = RetryPolicy(tries=3, first_wait=0.001, longest_wait=5.0)
 PATHS: dict[Provider, str] = {
     "openai": "/v1/chat/completions",
     "azure": "/openai/v1/chat/completions",
@@ -45,8 +45,10 @@ def known(server: HTTPServer, key: str = KEY) -> ProviderSettings:
     )
 
 
-def opened(server: HTTPServer, provider: Provider, patience: Patience = AT_ONCE, **settings: Any) -> ProviderModel:
-    return ProviderModel(provider, MODELS[provider], Settings(**settings), known(server), patience)
+def opened(
+    server: HTTPServer, provider: Provider, retry_policy: RetryPolicy = AT_ONCE, **settings: Any
+) -> ProviderModel:
+    return ProviderModel(provider, MODELS[provider], Settings(**settings), known(server), retry_policy)
 
 
 # --- what they answer -----------------------------------------------------------------------------------

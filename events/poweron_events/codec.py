@@ -87,9 +87,11 @@ def encode(envelope: Envelope) -> bytes:
     try:
         value = dumps(attributes)
     except TypeError as error:
-        raise Refused(f"{envelope.type} cannot be written as JSON: {error}") from error
+        raise Refused(f"{envelope.type} cannot be written as JSON: {error}", code="event_unwritable") from error
     if len(value) > MAX_EVENT:
-        raise Refused(f"{envelope.type} would take {len(value)} bytes; an event may take {MAX_EVENT}")
+        raise Refused(
+            f"{envelope.type} would take {len(value)} bytes; an event may take {MAX_EVENT}", code="event_too_large"
+        )
     return value
 
 

@@ -119,6 +119,7 @@ CODES: Final[dict[str, Explained]] = {
     "stage_timeout": Explained("The stage was not done within its time (`stageTimeoutMs`).", _AGAIN),
     "unavailable": Explained("Something that the work needs could not be reached.", _AGAIN),
     "event_too_large": Explained("What was to be said does not fit into an event.", _CHANGE),
+    "event_unwritable": Explained("What was to be said holds text that is not Unicode.", _CHANGE),
     "refused": Explained("The work was refused, for the reason beside the code.", _CHANGE),
     "unexpected_error": Explained(
         "The service met an error that it did not expect.", "Look into the log of the service."

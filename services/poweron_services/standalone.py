@@ -61,7 +61,7 @@ async def execute_unified_workflow(
             Those of `poweron_services.client.client_errors`, of both kinds, have a code and facts.
     """
     telemetry.configure_for_library()
-    async with opened(settings or Settings(), progress) as connections:
+    async with open_connections(settings or Settings(), progress) as connections:
         return await run_request(
             connections,
             request,
@@ -129,15 +129,15 @@ def local_user() -> str:
 
 
 @asynccontextmanager
-async def opened(
-    settings: Settings, progress: Callable[[str], None], *, patient: bool = False
+async def open_connections(
+    settings: Settings, progress: Callable[[str], None], *, wait: bool = False
 ) -> AsyncGenerator[Connections, None]:
     """Everything open, on the servers that the settings name, else on embedded ones.
 
     Args:
         settings: which servers.
         progress: told in sentences what is going on.
-        patient: whether servers that are unavailable are waited for, as a service does.
+        wait: whether servers that are unavailable are waited for, as a service does.
 
     Raises:
         Unavailable: a server cannot be reached or started.
@@ -148,7 +148,7 @@ async def opened(
         async def connected() -> Connections:
             return await stack.enter_async_context(connect(settings, kafka=kafka, postgres=postgres))
 
-        if patient:
+        if wait:
             yield await _waited_for(connected)
         else:
             await _reached(settings, kafka, postgres)

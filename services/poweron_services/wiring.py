@@ -19,7 +19,7 @@ from poweron_projections import projector
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import OpenActions, actions
-from poweron_services.client.connect import Connections, connect
+from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import extract
 from poweron_services.connectors.report_renderer import markdown_to_html
@@ -43,14 +43,12 @@ from poweron_services.runtime.worker import Worker
 __all__ = [
     "FOLDING",
     "ROLES",
-    "Connections",
     "build_model",
-    "connect",
+    "freeze_garbage_collector",
     "group_of",
     "now_ms",
     "open_model",
     "serve",
-    "settle",
     "stage_functions",
 ]
 
@@ -68,7 +66,7 @@ async def open_model(settings: Settings) -> AsyncGenerator[ChatModel, None]:
         yield build_model(settings, opened)
 
 
-def build_model(settings: Settings, opened: AsyncExitStack | None = None) -> ChatModel:
+def build_model(settings: Settings, opened: AsyncExitStack) -> ChatModel:
     """The model that the settings name, or one for every stage; what has to be closed is put on the stack.
 
     Raises:
@@ -80,7 +78,7 @@ def build_model(settings: Settings, opened: AsyncExitStack | None = None) -> Cha
     return StagedModel({stage: built[settings.models[stage]] for stage in get_args(PromptStage)})
 
 
-def _built(name: str, settings: Settings, opened: AsyncExitStack | None) -> ChatModel:
+def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
     kind, _, rest = name.partition(":")
     if kind == "builtin":
         from poweron_services.models.builtin import BuiltinModel  # noqa: PLC0415 - its ranking takes time to import
@@ -93,8 +91,7 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack | None) -> Chat
     from poweron_services.models.providers import ProviderModel  # noqa: PLC0415 - takes more than a second to import
 
     model = ProviderModel(cast("Provider", kind), rest, settings, ProviderSettings())
-    if opened is not None:
-        opened.push_async_callback(model.aclose)
+    opened.push_async_callback(model.aclose)
     return model
 
 
@@ -102,7 +99,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def settle() -> None:
+def freeze_garbage_collector() -> None:
     """Spare the garbage collector what stays for good: for processes that do nothing but serve."""
     gc.collect()
     gc.freeze()

@@ -18,8 +18,10 @@ from poweron_events.dead_letter import read_dead_letter
 from poweron_events.log import EventLog, Message
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.stream import WorkflowEvent
+from poweron_services.client.connect import Connections, connect
 from poweron_services.config import Settings
-from poweron_services.wiring import ROLES, Connections, build_model, connect, serve
+from poweron_services.models.builtin import BuiltinModel
+from poweron_services.wiring import ROLES, serve
 
 ROOT = Path(__file__).parents[2]
 SOURCE = "/crm/offers"
@@ -36,7 +38,7 @@ async def serving(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) ->
     """All roles at work on topics and a database of their own."""
     settings = Settings(home=tmp_path, kafka=pair.kafka, kafka_prefix=kafka.prefix, postgres=SecretStr(dsn))
     async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
-        served = asyncio.create_task(serve(connections, ROLES, build_model(settings)))
+        served = asyncio.create_task(serve(connections, ROLES, BuiltinModel()))
         try:
             yield connections
         finally:

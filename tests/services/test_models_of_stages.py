@@ -66,8 +66,9 @@ async def test_whoever_asks_is_told_that_clients_of_providers_are_loaded(
 
 def test_with_the_built_in_model_no_client_library_is_imported() -> None:
     program = (
-        "import sys; from poweron_services.config import Settings; from poweron_services.wiring import build_model; "
-        "build_model(Settings()); print(sorted({'pydantic_ai', 'openai', 'httpx2', 'stamina'} & sys.modules.keys()))"
+        "import sys; from contextlib import AsyncExitStack; from poweron_services.config import Settings; "
+        "from poweron_services.wiring import build_model; build_model(Settings(), AsyncExitStack()); "
+        "print(sorted({'pydantic_ai', 'openai', 'httpx2', 'stamina'} & sys.modules.keys()))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
@@ -99,7 +100,7 @@ def test_a_key_that_is_missing_is_named(model: str, sentence: str, monkeypatch: 
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "MISTRAL_API_KEY", "AZURE_OPENAI_API_KEY"):
         monkeypatch.setenv(name, "")
     with pytest.raises(Refused) as refused:
-        build_model(Settings(model=model))
+        build_model(Settings(model=model), AsyncExitStack())
     assert str(refused.value) == sentence
 
 

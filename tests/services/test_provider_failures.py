@@ -22,7 +22,7 @@ from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.config import Provider, Settings
 from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
 from poweron_services.models.chat_model import Completion, TooLong
-from poweron_services.models.providers import Patience, ProviderModel
+from poweron_services.models.providers import ProviderModel, RetryPolicy
 
 MAIN: list[Provider] = ["openai", "anthropic", "mistral"]
 every = pytest.mark.parametrize("provider", MAIN)
@@ -104,7 +104,7 @@ async def test_who_cannot_be_reached_is_not_there(provider: Provider) -> None:
     nobody.start()
     settings = known(nobody)
     nobody.stop()
-    once = Patience(tries=1)
+    once = RetryPolicy(tries=1)
     async with aclosing(ProviderModel(provider, "x", Settings(), settings, once)) as model:
         with pytest.raises(Unavailable, match=rf"^{provider}:x cannot be reached\.$") as raised:
             await model.complete(planning())
@@ -179,7 +179,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("name", UNREADABLE)
 async def test_a_body_that_cannot_be_read_is_a_refusal(provider: Provider, name: str, httpserver: HTTPServer) -> None:
     playing = Playing(httpserver, provider, [sending(UNREADABLE[name])])
-    async with aclosing(opened(httpserver, provider, Patience(tries=2, first_wait=0.001))) as model:
+    async with aclosing(opened(httpserver, provider, RetryPolicy(tries=2, first_wait=0.001))) as model:
         with pytest.raises(Refused) as raised:
             await model.complete(planning())
     assert str(raised.value).endswith("could not be read; it is not what this provider should send.")

@@ -86,7 +86,7 @@ def test_messages_that_are_all_different_are_not_remembered_for_ever(clock: list
 def test_a_stage_that_waits_is_told_once_per_trouble_however_many_lines_say_so(tmp_path: Path) -> None:
     told = list[tuple[str, str, str]]()
     telemetry.configure(
-        "warning", telemetry.LogFile(tmp_path / "log"), telemetry.Waiting(lambda *line: told.append(line))
+        "warning", telemetry.LogFile(tmp_path / "log"), telemetry.StageWaitReporter(lambda *line: told.append(line))
     )
     log = structlog.get_logger()
     for code, trouble in [("b", "busy"), ("a", "away for 1.5 s"), ("a", "away for 20.4 s"), *[("b", "busy")] * 20]:

@@ -227,8 +227,8 @@ def test_the_answer_to_a_request_stands_in_the_trace_of_whoever_asked(attributes
     id_, upstream = workflow_id("/tests", "1"), Context.read(UPSTREAM)
 
     def answer() -> str | None:
-        telemetry.asked(1_000, received)
-        with telemetry.answering(id_, received.identity, requested("1"), spans.append) as told:
+        telemetry.bind_request(1_000, received)
+        with telemetry.answer_span(id_, received.identity, requested("1"), spans.append) as told:
             return told.traceparent
 
     first, again = (contextvars.copy_context().run(answer) for _ in range(2))

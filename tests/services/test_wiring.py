@@ -13,9 +13,10 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.log.memory import MemoryLog
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import by_name
+from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.wiring import ROLES, Connections, serve
+from poweron_services.wiring import ROLES, serve
 
 
 class SilentPool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,11 @@ from servers import Pair
 from surviving import Survival
 
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_services.client.connect import Connections, connect
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel, Completion
 from poweron_services.models.prompts import Prompt
-from poweron_services.wiring import ROLES, Connections, build_model, connect, serve
+from poweron_services.wiring import ROLES, build_model, serve
 
 
 class GatedModel:
@@ -40,7 +41,7 @@ class GatedModel:
 @pytest.fixture
 async def model(tmp_path: Path) -> GatedModel:
     """One task, one step: 'It is written.'"""
-    return GatedModel(build_model(Settings(model=script(tmp_path, ONE_STEP))))
+    return GatedModel(build_model(Settings(model=script(tmp_path, ONE_STEP)), AsyncExitStack()))
 
 
 @pytest.fixture

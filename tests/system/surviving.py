@@ -29,7 +29,8 @@ from poweron_events.outcome import RoundCompleted
 from poweron_events.request import RequestRefused
 from poweron_projections import reader
 from poweron_projections.verify import verify
-from poweron_services.wiring import FOLDING, ROLES, Connections, group_of
+from poweron_services.client.connect import Connections
+from poweron_services.wiring import FOLDING, ROLES, group_of
 
 SOURCE = "/tests/survival"
 TIME = "2026-11-21T00:00:00.000Z"

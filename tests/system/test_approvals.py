@@ -13,8 +13,8 @@ from poweron_events.request import Requester
 from poweron_projections.verify import verify
 from poweron_services.client.approve import waiting_approval
 from poweron_services.client.client_errors import NothingToApprove
+from poweron_services.client.connect import Connections
 from poweron_services.standalone import local_user
-from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -15,9 +15,9 @@ from poweron_projections import reader
 from poweron_projections.entries import HistoryEntry
 from poweron_projections.verify import verify
 from poweron_services.client.ask import File, ask
+from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.standalone import local_identity
-from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 

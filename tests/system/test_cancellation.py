@@ -16,9 +16,9 @@ from poweron_projections.verify import verify
 from poweron_services.client import follow
 from poweron_services.client.cancel import cancel
 from poweron_services.client.client_errors import NobodyServes, RowsBehind
+from poweron_services.client.connect import Connections
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.standalone import local_identity
-from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system]
 

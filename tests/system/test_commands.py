@@ -23,8 +23,8 @@ from poweron_events.request import RequestIdentity, workflow_id
 from poweron_services.client import follow
 from poweron_services.client.ask import ask
 from poweron_services.client.client_errors import NobodyServes
+from poweron_services.client.connect import Connections, connect
 from poweron_services.config import Settings
-from poweron_services.wiring import Connections, connect
 
 pytestmark = [pytest.mark.system]
 

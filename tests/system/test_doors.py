@@ -23,7 +23,7 @@ from poweron_projections import reader, request_answers
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import WorkflowSummary
 from poweron_projections.verify import verify
-from poweron_services.wiring import Connections
+from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system]
 

@@ -14,7 +14,7 @@ import pytest
 from own import OwnServers, own_servers
 from surviving import Survival, Witnesses, until, witnesses
 
-from poweron_services.wiring import Connections
+from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -24,7 +24,7 @@ from poweron_events.stream import WorkflowEvent
 from poweron_projections.catch_up import catch_up
 from poweron_projections.rebuild import rebuild
 from poweron_projections.verify import verify
-from poweron_services.wiring import Connections
+from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system]
 

@@ -25,7 +25,8 @@ from poweron_events.outcome import RoundCompleted
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import reader
 from poweron_projections.verify import verify
-from poweron_services.wiring import ROLES, Connections
+from poweron_services.client.connect import Connections
+from poweron_services.wiring import ROLES
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -18,8 +18,8 @@ from poweron_events import RequestWorkflow, encode_request, topics
 from poweron_events.errors import Unavailable
 from poweron_events.log import Message
 from poweron_projections import request_answers
+from poweron_services.client.connect import Connections
 from poweron_services.intake.request_queue import MAX_PENDING
-from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system]
 

@@ -8,10 +8,10 @@ from questions import QUESTIONS, UNANSWERABLE, Ask
 from poweron_events import RequestWorkflow
 from poweron_projections.verify import verify
 from poweron_services.client.ask import File, ask
+from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.standalone import local_identity
-from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 

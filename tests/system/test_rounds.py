@@ -7,6 +7,7 @@ from commands import NOBODY, Shell, ended, told
 from processes import ONE_STEP
 
 from poweron_projections.verify import verify
+from poweron_services.client.connect import Connections
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.prompts import (
     MessagePrompt,
@@ -18,7 +19,6 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.wiring import Connections
 
 pytestmark = [pytest.mark.system]
 

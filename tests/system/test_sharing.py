@@ -12,7 +12,7 @@ from poweron_events.stream import Request
 from poweron_projections import request_answers
 from poweron_projections.connection import acquire
 from poweron_projections.rebuild import rebuild
-from poweron_services.wiring import Connections
+from poweron_services.client.connect import Connections
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -34,7 +34,7 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.roles import claims, content_retry
 from poweron_services.signals import until_stopped
-from poweron_services.standalone import opened
+from poweron_services.standalone import open_connections
 from poweron_services.wiring import serve
 
 CRITERION = "The effect was had."
@@ -151,7 +151,7 @@ def _not_begun(prompt: RefinementPrompt) -> bool:
 async def _serve(settings: Settings, roles: list[str], trace: Trace) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _tell)
     actions = [Witnessed(trace, name) for name in CLASSES]
-    async with opened(settings, print, patient=True) as connections:
+    async with open_connections(settings, print, wait=True) as connections:
         await serve(connections, roles, ThinkingModel(trace), only(*actions))
 
 

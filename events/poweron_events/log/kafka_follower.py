@@ -34,7 +34,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         self._paused: frozenset[int] = frozenset()
         self._ends: dict[int, int] = {}
         self._watched: dict[int, int] = {}
-        self._patience: asyncio.Timeout | None = None
+        self._poll_timeout: asyncio.Timeout | None = None
         self._building = asyncio.Lock()
         self._polled_at = asyncio.get_running_loop().time()
         self._unwatched = 0.0
@@ -54,8 +54,8 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
 
     def _tell_soon(self) -> None:
         """End the wait of a poll: whoever follows should hear of the assignment first."""
-        if self._patience is not None and not self._patience.expired():
-            self._patience.reschedule(asyncio.get_running_loop().time())
+        if self._poll_timeout is not None and not self._poll_timeout.expired():
+            self._poll_timeout.reschedule(asyncio.get_running_loop().time())
 
     def _lose(self, numbers: Iterable[int]) -> None:
         for number in list(numbers):
@@ -83,7 +83,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
     async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> dict[TopicPartition, list[Any]]:
         """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""
         try:
-            async with asyncio.timeout(timeout) as self._patience:
+            async with asyncio.timeout(timeout) as self._poll_timeout:
                 fetched: dict[TopicPartition, list[Any]] = await consumer.getmany(
                     timeout_ms=int(timeout * 1000), max_records=MAX_RECORDS
                 )
@@ -91,7 +91,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         except TimeoutError:
             return {}
         finally:
-            self._patience = None
+            self._poll_timeout = None
 
     def _polled(self, records: list[Record]) -> Polled:
         revoked, assigned = frozenset(self._revoked), frozenset(self._assigned)

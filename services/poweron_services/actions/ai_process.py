@@ -2,16 +2,15 @@
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
 from poweron_events.catalog import CATALOG, ActionSpec, AiProcessParameters
-from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, Failed, Order, ReadDocument, document, none_read
-from poweron_services.actions.texts import process_prompt, texts_of
-from poweron_services.models.prompts import OutputFormat, SourceText
+from poweron_services.actions.texts import process_prompt, read_texts
+from poweron_services.models.prompts import OutputFormat
 
 MIME_TYPES: dict[OutputFormat, str] = {"markdown": "text/markdown", "json": "application/json", "csv": "text/csv"}
 ENDINGS: dict[OutputFormat, str] = {"markdown": "md", "json": "json", "csv": "csv"}
@@ -27,25 +26,20 @@ class AiProcess:
     async def __call__(self, order: Order) -> Done:
         parameters = AiProcessParameters.model_validate(order.parameters)
         output_format: OutputFormat = next(iter(parameters.expected_document_formats), "markdown")
-        texts, unread = await _texts(order, self.read)
+        found = await read_texts(order.documents, self.read)
+        if order.documents and not found.texts:
+            raise none_read(found.unread, "There is no document to read.")
         prompt = process_prompt(
             order,
             parameters.ai_prompt,
-            texts,
+            [replace(text, name=text.name.removesuffix(".md")) for text in found.texts],
             output_format=output_format,
             custom_instructions=parameters.custom_instructions,
         )
         called = await order.ask(prompt)
         check_format(called.text, output_format)
         written = document(f"answer.{ENDINGS[output_format]}", called.text, MIME_TYPES[output_format])
-        return Done(ActionResult(success=True, documents=(written,)), unread=tuple(unread))
-
-
-async def _texts(order: Order, read: ReadDocument) -> tuple[list[SourceText], list[UnreadDocument]]:
-    texts, unread = await texts_of(order.documents, read)
-    if order.documents and not texts:
-        raise none_read(unread, "There is no document to read.")
-    return [SourceText(given.reference, given.name.removesuffix(".md"), text) for given, text in texts], unread
+        return Done(ActionResult(success=True, documents=(written,)), tuple(found.notes), tuple(found.unread))
 
 
 def check_format(text: str, output_format: OutputFormat) -> None:

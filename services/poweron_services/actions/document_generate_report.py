@@ -1,21 +1,18 @@
 """`document.generateReport`: one report from several documents, as markdown and as HTML."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentGenerateReportParameters
-from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import (
     Done,
-    InputDocument,
     Order,
     ReadDocument,
     RenderReport,
     document,
     none_read,
 )
-from poweron_services.actions.texts import MARKDOWN, texts_of
+from poweron_services.actions.texts import MARKDOWN, read_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +25,13 @@ class DocumentGenerateReport:
 
     async def __call__(self, order: Order) -> Done:
         parameters = DocumentGenerateReportParameters.model_validate(order.parameters)
-        texts, unread = await _texts(order.documents, self.read)
-        markdown = f"# {parameters.title}\n\n" + "\n\n".join(texts) + "\n"
+        found = await read_texts(order.documents, self.read)
+        if not found.texts:
+            raise none_read(found.unread, "There is no document to make a report from.")
+        markdown = f"# {parameters.title}\n\n" + "\n\n".join(_demoted(text.text) for text in found.texts) + "\n"
         html = self.render(markdown, title=parameters.title, language=order.language or "en")
         documents = (document("report.md", markdown, MARKDOWN), document("report.html", html, "text/html"))
-        return Done(ActionResult(success=True, documents=documents), unread=tuple(unread))
-
-
-async def _texts(documents: Sequence[InputDocument], read: ReadDocument) -> tuple[list[str], list[UnreadDocument]]:
-    texts, unread = await texts_of(documents, read)
-    if not texts:
-        raise none_read(unread, "There is no document to make a report from.")
-    return [_demoted(text) for _, text in texts], unread
+        return Done(ActionResult(success=True, documents=documents), tuple(found.notes), tuple(found.unread))
 
 
 def _demoted(markdown: str) -> str:

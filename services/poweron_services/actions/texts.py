@@ -1,45 +1,59 @@
 """The texts of input documents, as actions show them to a model."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 
 from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import InputDocument, Order, ReadDocument
-from poweron_services.connectors.document_reader import UnreadableDocument
+from poweron_services.connectors.document_reader import UnreadableDocument, partly_read
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
 
 MARKDOWN = "text/markdown"
 TEMPLATE = Template.beside(__file__, "process.v2.md")
 
 
-async def text_of(given: InputDocument, read: ReadDocument) -> str:
-    """A document's text as markdown; what an earlier action wrote as text is taken as it stands.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The texts of documents, and what a person should know about how they were read."""
 
-    Raises:
-        UnreadableDocument: the document cannot be read.
+    texts: Sequence[SourceText]
+    unread: Sequence[UnreadDocument]
+    """Those of which nothing was read, then those of which a part was not."""
+    notes: Sequence[str]
+
+
+async def read_texts(
+    documents: Sequence[InputDocument], read: ReadDocument, *, as_written: Container[str] = (MARKDOWN,)
+) -> Reading:
+    """Each document that can be read as markdown; one that cannot be read is noted, not fatal to the others.
+
+    `as_written` are the media types whose text is taken as it stands: an earlier action wrote it.
     """
-    if given.mime_type == MARKDOWN:
-        return given.data.decode("utf-8", errors="replace")
-    return (await read(given.data, given.name)).markdown()
-
-
-async def texts_of(
-    documents: Sequence[InputDocument], read: ReadDocument
-) -> tuple[list[tuple[InputDocument, str]], list[UnreadDocument]]:
-    """Each document that can be read with its text, and those that cannot."""
-    texts: list[tuple[InputDocument, str]] = []
+    texts: list[SourceText] = []
     unread: list[UnreadDocument] = []
+    partly: list[UnreadDocument] = []
+    notes: list[str] = []
     for given in documents:
+        if given.mime_type in as_written:
+            texts.append(SourceText(given.reference, given.name, given.data.decode("utf-8", errors="replace")))
+            continue
         try:
-            texts.append((given, await text_of(given, read)))
+            found = await read(given.data, given.name)
         except UnreadableDocument as error:
             unread.append(error.document)
-    return texts, unread
+            continue
+        texts.append(SourceText(given.reference, given.name, found.markdown()))
+        if found.truncated:
+            partly.append(partly_read(given.name, found.notes))
+        else:
+            notes += found.notes
+    return Reading(texts, [*unread, *partly], notes)
 
 
 def process_prompt(
     order: Order,
     ai_prompt: str,
-    texts: list[SourceText],
+    texts: Sequence[SourceText],
     *,
     output_format: OutputFormat = "markdown",
     custom_instructions: str = "",

@@ -14,13 +14,13 @@ from poweron_events.request import Requester
 from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DocumentEntry
-from poweron_services.cli.error_messages import FAILED, USAGE, check_id, check_reason, sentences, settled, stop
+from poweron_services.cli.error_messages import FAILED, USAGE, check_id, check_reason, load_settings, sentences, stop
 from poweron_services.cli.event_lines import commands, tell_untaken
 from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, printable, stderr, stdout, tell, utc
 from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval
 from poweron_services.client.follow import Callbacks
 from poweron_services.config import Settings
-from poweron_services.standalone import local_identity, local_user, opened
+from poweron_services.standalone import local_identity, local_user, open_connections
 
 
 @sentences()
@@ -28,7 +28,7 @@ def approvals(limit: int, *, as_json: bool) -> None:
     """Show what waits for a person, longest waiting first."""
 
     async def read() -> list[tuple[ApprovalEntry, list[DocumentEntry]]]:
-        async with opened(settled(), tell) as connections:
+        async with open_connections(load_settings(), tell) as connections:
             await catch_up(connections.log, connections.pool)
             asked = await reader.approvals(connections.pool, limit=limit)
             return [
@@ -98,7 +98,7 @@ def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> 
             stop("The reason is empty. Say why the action must not run.", USAGE)
         sent: list[str] = []
         try:
-            outcome = asyncio.run(_decide(settled(), workflow, decision, reason, sent))
+            outcome = asyncio.run(_decide(load_settings(), workflow, decision, reason, sent))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_interrupted(workflow, sent=bool(sent))) from None
         if as_json:
@@ -113,7 +113,7 @@ def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> 
 async def _decide(
     settings: Settings, workflow: str, decision: Decision, reason: str, sent: list[str]
 ) -> ApprovalOutcome:
-    async with opened(settings, tell) as connections:
+    async with open_connections(settings, tell) as connections:
         waiting = await waiting_approval(connections, workflow)
         stderr.print(shown(waiting, await reader.documents(connections.pool, workflow), _width(stderr)))
         return await answer(

@@ -17,13 +17,13 @@ from poweron_services import telemetry
 from poweron_services.cli import files
 from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import NOTHING_YET
-from poweron_services.cli.error_messages import CANCELLED, FAILED, USAGE, check_id, sentences, settled, stop
+from poweron_services.cli.error_messages import CANCELLED, FAILED, USAGE, check_id, load_settings, sentences, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
-from poweron_services.cli.output import one_line, print_json, printable, stderr, stdout, tell
+from poweron_services.cli.output import counted, one_line, print_json, printable, stderr, stdout, tell
 from poweron_services.client.ask import File, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings, wrong_language
-from poweron_services.standalone import local_identity, opened, run_request
+from poweron_services.standalone import local_identity, open_connections, run_request
 
 EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
 OUTPUT = Path("poweron-output")
@@ -90,7 +90,7 @@ def run(
     asked = AskProgress()
     with sentences():
         _check(prompt, language, workflow, output)
-        settings = settled(telemetry.Waiting(asked.waits))
+        settings = load_settings(telemetry.StageWaitReporter(asked.waits))
         request = RequestWorkflow(
             prompt=prompt,
             max_steps=max_steps,
@@ -149,7 +149,7 @@ async def _ask(
     serving: bool,
     asked: AskProgress,
 ) -> tuple[Outcome, Shown]:
-    async with opened(settings, tell) as connections:
+    async with open_connections(settings, tell) as connections:
         asking = request if workflow is None else await follow_up(connections, request, workflow)
         outcome = await run_request(
             connections,
@@ -206,7 +206,7 @@ def summary(outcome: Outcome, models: Sequence[str]) -> str:
     """What came of it, after how much, and which models had a part in it."""
     if outcome.refusal is not None:
         return f"Nothing was begun for workflow {outcome.workflow_id}."
-    steps = f"{outcome.totals.steps} step{'' if outcome.totals.steps == 1 else 's'}"
+    steps = counted(outcome.totals.steps, "step")
     names = [one_line(model.partition("/")[2]) for model in models]
     with_ = f", with {' and '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}" if names else ""
     seconds = outcome.duration_ms / 1000

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from poweron_services.bench.benchmark import PARTS, measure
 from poweron_services.bench.figures import FigureLine, Figures, lines, value, why_void
-from poweron_services.cli.error_messages import FAILED, sentences, settled
+from poweron_services.cli.error_messages import FAILED, load_settings, sentences
 from poweron_services.cli.output import print_json, stdout, tell
 
 WIDTH: Final = 120  # columns where nothing says how wide the terminal is
@@ -22,7 +22,7 @@ SIGNS: Final = {"at most": "≤", "at least": "≥"}
 @sentences()
 def bench(parts: Sequence[str], *, fsync: bool, as_json: bool) -> None:
     """Measure, and print the figures."""
-    figures = asyncio.run(measure(settled().home, tell, parts=parts or PARTS, fsync=fsync))
+    figures = asyncio.run(measure(load_settings().home, tell, parts=parts or PARTS, fsync=fsync))
     void = why_void(figures, fsync=fsync)
     if as_json:
         print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})

@@ -6,13 +6,13 @@ import typer
 
 from poweron_events.request import Requester
 from poweron_services.cli.context import NOTHING_YET
-from poweron_services.cli.error_messages import FAILED, check_id, check_reason, sentences, settled
+from poweron_services.cli.error_messages import FAILED, check_id, check_reason, load_settings, sentences
 from poweron_services.cli.event_lines import Narrator, tell_untaken
 from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
 from poweron_services.client.cancel import cancel
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings
-from poweron_services.standalone import local_identity, local_user, opened
+from poweron_services.standalone import local_identity, local_user, open_connections
 
 
 def run(workflow: str, reason: str, *, as_json: bool) -> None:
@@ -22,7 +22,7 @@ def run(workflow: str, reason: str, *, as_json: bool) -> None:
         check_reason(reason)
         sent: list[str] = []
         try:
-            outcome = asyncio.run(_cancel(settled(), workflow, reason, sent))
+            outcome = asyncio.run(_cancel(load_settings(), workflow, reason, sent))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_interrupted(workflow, asked_for=bool(sent))) from None
         if as_json:
@@ -34,7 +34,7 @@ def run(workflow: str, reason: str, *, as_json: bool) -> None:
 
 
 async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str]) -> Outcome:
-    async with opened(settings, tell) as connections:
+    async with open_connections(settings, tell) as connections:
         return await cancel(
             connections,
             workflow,

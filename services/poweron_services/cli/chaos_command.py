@@ -19,8 +19,8 @@ from poweron_services.chaos.experiment import Callbacks, ExperimentResult
 from poweron_services.chaos.faults import FAULT_NAMES
 from poweron_services.chaos.recovery import InjectedFault
 from poweron_services.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
-from poweron_services.cli.error_messages import FAILED, INTERRUPTED, sentences, settled
-from poweron_services.cli.output import print_json, stderr, stdout, tell
+from poweron_services.cli.error_messages import FAILED, INTERRUPTED, load_settings, sentences
+from poweron_services.cli.output import counted, print_json, stderr, stdout, tell
 from poweron_services.config import Settings
 from poweron_services.signals import on_stop
 
@@ -38,7 +38,7 @@ PHASES: Final[dict[ExperimentPhase, str]] = {
 @sentences()
 def run(minutes: float, seed: int | None, *, keep: bool, as_json: bool) -> None:
     """Run an experiment, and print what came of it."""
-    settings = settled()
+    settings = load_settings()
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     tell(f"Seed {seed}: the same faults and requests come again with --seed {seed}.")
     try:
@@ -210,14 +210,14 @@ def _counts(result: ExperimentResult) -> dict[str, int]:
 
 
 def _sentence(result: ExperimentResult, seed: int) -> str:
-    faults = _counted(sum(each.injected for each in result.status.faults), "fault")
+    faults = counted(sum(each.injected for each in result.status.faults), "fault")
     kept = f" Everything is kept in {str(result.home)!r}." if result.home else ""
     if result.violations:
-        return f"Not clean: {_counted(len(result.violations), 'violation')} after {faults}. {_what_next(result, seed)}"
+        return f"Not clean: {counted(len(result.violations), 'violation')} after {faults}. {_what_next(result, seed)}"
     if result.interrupted:
         return f"Stopped after {result.status.elapsed:.0f} s. Clean so far: no violation after {faults}.{kept}"
     return (
-        f"Clean: {faults}, {_counted(len(result.evidence.requests), 'request')}. Nothing was lost, every round ended "
+        f"Clean: {faults}, {counted(len(result.evidence.requests), 'request')}. Nothing was lost, every round ended "
         f"once and as expected, no claim had its effect twice, and the rows are what the log says.{kept}"
     )
 
@@ -229,10 +229,6 @@ def _what_next(result: ExperimentResult, seed: int) -> str:
         f"Servers and rows are kept in {str(result.home)!r}, with what the processes said in its folder 'logs'. "
         f"{look}Strike again with --seed {seed}."
     )
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _object(result: ExperimentResult, seed: int) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def check_reason(reason: str) -> None:
         stop(f"The reason has {len(reason):,} characters, {MAX_REASON:,} are possible.", USAGE)
 
 
-def settled(*watching: Processor) -> Settings:
+def load_settings(*watching: Processor) -> Settings:
     """The settings, with log lines going to a file in the data directory: a person reads the terminal.
 
     Args:

@@ -32,7 +32,7 @@ from poweron_events.request import (
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_services.cli import advice
-from poweron_services.cli.output import print_beside, stderr, tell
+from poweron_services.cli.output import counted, print_beside, stderr, tell
 from poweron_services.client.client_errors import AskedFor
 from poweron_services.client.follow import not_taken_yet, step_words
 from poweron_services.decider.approval import by_whom
@@ -96,13 +96,13 @@ def _place(event: WorkflowEvent) -> str:
 def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa: C901, PLR0912 - one case per event
     match event:
         case WorkflowRequested() | RoundRequested():
-            yield "requested", f"round {event.round}, {_counted(len(event.documents), 'document')}"
+            yield "requested", f"round {event.round}, {counted(len(event.documents), 'document')}"
         case RequestRefused():
             yield "refused", event.detail
         case CancellationRequested():
             yield "cancelling", event.reason or "Somebody asked for it."
         case DocumentErased():
-            yield "erased", f"{_counted(len(event.documents), 'document')}: {event.reason}"
+            yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case TasksPlanned():
             for number, task in enumerate(event.tasks, start=1):
                 yield "planned", f"task {number}, {task.task_type}: {task.objective}"
@@ -139,7 +139,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case DeadlinePassed():
             yield "failed", "The time for this round is over."
         case RoundCompleted():
-            yield "completed", f"{_counted(event.totals.steps, 'step')}, {_tokens(event)} tokens"
+            yield "completed", f"{counted(event.totals.steps, 'step')}, {_tokens(event)} tokens"
         case RoundFailed() | RoundCancelled():
             yield "failed" if isinstance(event, RoundFailed) else "cancelled", event.reason
 
@@ -171,10 +171,6 @@ def tell_untaken(asked: AskedFor) -> None:
 def _by(answer: ApprovalGranted | ApprovalDenied) -> str:
     because = f": {answer.reason}" if answer.reason else ""
     return f"by {by_whom(answer.requester)}{because}"
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _parameters(event: ParametersSet) -> str:

@@ -39,6 +39,11 @@ def one_line(text: str, limit: int = 160) -> str:
     return line if len(line) <= limit else line[: limit - 1] + _CUT
 
 
+def counted(count: int, thing: str) -> str:
+    """A number of things, such as “1 step” or “2 steps”."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def utc(moment: str) -> str:
     """A moment as a person reads it, to the second."""
     return moment[:19].replace("T", " ")

@@ -21,14 +21,14 @@ from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_services.cli import files
-from poweron_services.cli.error_messages import FAILED, check_id, sentences, settled
+from poweron_services.cli.error_messages import FAILED, check_id, load_settings, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import HINT_AFTER
-from poweron_services.standalone import opened
+from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time
 WIDE = 110  # columns of a terminal in which the year of a workflow does not take the place of its prompt
@@ -48,7 +48,7 @@ def _with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
     """Do something with the rows, once they hold everything that the log holds now."""
 
     async def caught_up() -> Result:
-        async with opened(settled(), tell) as connections:
+        async with open_connections(load_settings(), tell) as connections:
             await catch_up(connections.log, connections.pool)
             return await work(connections)
 
@@ -222,7 +222,7 @@ def watch(workflow: str, *, as_json: bool) -> None:
 
 
 async def _watch(workflow_id: str, *, as_json: bool) -> None:
-    async with opened(settled(), tell) as connections:
+    async with open_connections(load_settings(), tell) as connections:
         log, name = connections.log, topics.EVENTS.name
         partition = log.partition_of(name, workflow_id.encode())
         end = (await log.ends(name))[partition]

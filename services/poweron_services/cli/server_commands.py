@@ -13,7 +13,7 @@ from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded
 from poweron_services.cli.advice import WHERE
-from poweron_services.cli.error_messages import FAILED, sentence, sentences, settled
+from poweron_services.cli.error_messages import FAILED, load_settings, sentence, sentences
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
 
@@ -25,21 +25,21 @@ _SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 @sentences()
 def up(*, as_json: bool) -> None:
     """Start the embedded servers and leave them running."""
-    servers = asyncio.run(embedded.up(settled().home, tell))
+    servers = asyncio.run(embedded.up(load_settings().home, tell))
     _print_servers(servers.kafka, servers.postgres, str(servers.home), as_json=as_json)
 
 
 @sentences()
 def down() -> None:
     """Stop the embedded servers."""
-    stopped = asyncio.run(embedded.down(settled().home, tell))
+    stopped = asyncio.run(embedded.down(load_settings().home, tell))
     tell("Kafka and Postgres are stopped." if stopped else "Nothing was running.")
 
 
 @sentences()
 def status(*, as_json: bool) -> None:
     """Ask the servers whether they answer, and say where."""
-    settings = settled()
+    settings = load_settings()
     kafka, postgres = asyncio.run(_answering(settings))
     _print_servers(kafka, postgres, str(settings.home), as_json=as_json)
     if kafka is None or postgres is None:

@@ -13,11 +13,11 @@ from poweron_projections.shadow import Difference
 from poweron_projections.verify import Verified
 from poweron_projections.verify import verify as verify_rows
 from poweron_services import telemetry, wiring
-from poweron_services.cli.error_messages import FAILED, sentences, settled
+from poweron_services.cli.error_messages import FAILED, load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.config import Settings
 from poweron_services.signals import until_stopped
-from poweron_services.standalone import opened
+from poweron_services.standalone import open_connections
 
 log = structlog.get_logger()
 
@@ -33,8 +33,8 @@ def serve(roles: Sequence[str]) -> None:
 
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
-    async with opened(settings, _tell_log, patient=True) as connections, wiring.open_model(settings) as model:
-        wiring.settle()
+    async with open_connections(settings, _tell_log, wait=True) as connections, wiring.open_model(settings) as model:
+        wiring.freeze_garbage_collector()
         log.info("service_started", roles=",".join(sorted(roles)), approve=",".join(sorted(settings.approve_patterns)))
         await wiring.serve(connections, roles, model)
 
@@ -46,7 +46,7 @@ def _tell_log(said: str) -> None:
 @sentences()
 def rebuild(*, as_json: bool) -> None:
     """Fill the rows again from the log and swap them in."""
-    rebuilt = asyncio.run(_rebuild(settled()))
+    rebuilt = asyncio.run(_rebuild(load_settings()))
     found = None if rebuilt.differences is None else [_difference(each) for each in rebuilt.differences]
     if as_json:
         print_json({"events": rebuilt.events, "deadLetters": rebuilt.dead_letters, "differences": found})
@@ -61,14 +61,14 @@ def rebuild(*, as_json: bool) -> None:
 
 
 async def _rebuild(settings: Settings) -> Rebuilt:
-    async with opened(settings, tell) as connections:
+    async with open_connections(settings, tell) as connections:
         return await rebuild_rows(connections.log, connections.pool)
 
 
 @sentences()
 def verify(*, as_json: bool) -> None:
     """Compare the rows with the log."""
-    verified = asyncio.run(_verify(settled()))
+    verified = asyncio.run(_verify(load_settings()))
     found = [_difference(each) for each in verified.differences]
     if as_json:
         print_json({"events": verified.events, "differences": found})
@@ -79,7 +79,7 @@ def verify(*, as_json: bool) -> None:
 
 
 async def _verify(settings: Settings) -> Verified:
-    async with opened(settings, tell) as connections:
+    async with open_connections(settings, tell) as connections:
         return await verify_rows(connections.log, connections.pool)
 
 

@@ -82,7 +82,7 @@ class Intake:
         except InvalidRequest as error:
             await self._settlement.settle_in_turn(target_of_invalid(error), error.identity, _refusing(error))
         else:
-            telemetry.asked(record.time_ms, received)
+            telemetry.bind_request(record.time_ms, received)
             await self._settlement.settle_in_turn(target(received), received.identity, self._judging(received))
 
     async def _answer_at_once(self, record: Record) -> None:
@@ -90,7 +90,7 @@ class Intake:
             await self._cancel_at_once(record)
             return
         received = decode_request(record.value, record.headers)
-        telemetry.asked(record.time_ms, received)
+        telemetry.bind_request(record.time_ms, received)
         await self._settlement.settle(target(received), received.identity, self._judging(received))
 
     def _judging(self, received: ReceivedRequest) -> Judge:
@@ -104,7 +104,7 @@ class Intake:
         received = cancellation(record)
         if received is None:
             return
-        telemetry.asked(record.time_ms, received)
+        telemetry.bind_request(record.time_ms, received)
         request, identity = received.request, received.identity
         assert isinstance(request, RequestCancellation)
         if await self._settlement.is_answered(request.workflow_id, identity):

@@ -68,12 +68,12 @@ class Settlement:
 
     async def append(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> int:
         """Append the answer and return its offset."""
-        with telemetry.answering(workflow, identity, event, self._spans) as answer:
+        with telemetry.answer_span(workflow, identity, event, self._spans) as answer:
             value = self._encoded(workflow, identity, answer)
             (offset,) = await self._log.append(topics.EVENTS.name, [Message(workflow.encode(), value)])
         return offset
 
-    def _encoded(self, workflow: str, identity: RequestIdentity, answer: telemetry.Answering) -> bytes:
+    def _encoded(self, workflow: str, identity: RequestIdentity, answer: telemetry.AnswerSpan) -> bytes:
         """The answer as record value; a request that is too large to become an event is refused."""
         try:
             return self._written(workflow, answer)
@@ -82,7 +82,7 @@ class Settlement:
             answer.event = RequestRefused(request=identity, reason="invalid", code="request_too_large", detail=detail)
             return self._written(workflow, answer)
 
-    def _written(self, workflow: str, answer: telemetry.Answering) -> bytes:
+    def _written(self, workflow: str, answer: telemetry.AnswerSpan) -> bytes:
         time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
         of = answer.traceparent
         return encode(envelop(answer.event, workflow_id=workflow, source=self._source, time=time, traceparent=of))

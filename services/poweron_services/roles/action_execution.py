@@ -52,7 +52,7 @@ class Execution:
         began = time.monotonic_ns()
         selection = workflow.step.selection
         assert selection is not None
-        with telemetry.running(selection.action) as told:
+        with telemetry.action_span(selection.action) as told:
             outcome, done = await self._outcome(workflow, calls)
             told.ended(outcome)
         try:

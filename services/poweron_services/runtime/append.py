@@ -80,7 +80,7 @@ def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused
     """What is said in place of an event that cannot be written: every wait ends in one that can."""
     if workflow.phase in STAGES:
         calls = [call for event in events for call in model_calls(event)]
-        return stage_failed(workflow, Refused(str(error), code="event_too_large"), 1, calls)
+        return stage_failed(workflow, error, 1, calls)
     ending = events[0]
     if not isinstance(ending, RoundCompleted | RoundFailed | RoundCancelled):
         raise error

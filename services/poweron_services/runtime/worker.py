@@ -180,7 +180,7 @@ class Worker:
             log.error("work_retried", exc_info=failure.error, workflow_id=workflow.id, role=role)
             work.appending = False
 
-        telemetry.begin(workflow, self._spans)
+        telemetry.bind_workflow(workflow, self._spans)
         try:
             if work.earlier is None or not await in_flight_already(work, workflow):
                 await retry(partial(self._act, work, workflow, role), failed=failed, on=Exception)

@@ -13,7 +13,7 @@ from poweron_services.actions.registry import OpenActions
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.signals import until_stopped
-from poweron_services.standalone import opened
+from poweron_services.standalone import open_connections
 
 log = structlog.get_logger()
 
@@ -26,8 +26,8 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, open_actions: OpenActions) -> None:
     """Play these roles with this model and these actions."""
-    async with opened(settings, lambda _: None, patient=True) as connections:
-        wiring.settle()
+    async with open_connections(settings, lambda _: None, wait=True) as connections:
+        wiring.freeze_garbage_collector()
         log.info("service_started", roles=",".join(roles))
         await wiring.serve(connections, roles, model, open_actions)
 

@@ -31,14 +31,14 @@ _AT: ContextVar[Workflow | None] = ContextVar("poweron_at", default=None)
 _UNDER: ContextVar[_Under | None] = ContextVar("poweron_span", default=None)
 
 
-def begin(workflow: Workflow, sink: Sink | None) -> None:
+def bind_workflow(workflow: Workflow, sink: Sink | None) -> None:
     """From here on, in this task, log lines name the place and the event acted upon, and spans stand under it."""
     _AT.set(workflow)
     if sink is not None:
         _UNDER.set((sink, context_of(workflow.id, place_of_work(workflow))))
 
 
-def placed(_: object, __: str, line: EventDict) -> EventDict:
+def add_place(_: object, __: str, line: EventDict) -> EventDict:
     """A log line with the place and the event that are being acted upon; what it says itself stands."""
     workflow = _AT.get()
     if workflow is None:
@@ -47,14 +47,14 @@ def placed(_: object, __: str, line: EventDict) -> EventDict:
     return {"workflow_id": workflow.id, "event_id": event, **place_fields(place_of_work(workflow)), **line}
 
 
-def asked(since_ms: int, received: ReceivedRequest) -> None:
+def bind_request(since_ms: int, received: ReceivedRequest) -> None:
     """From here on, in this task, the request is being answered; it came at `since_ms`."""
     structlog.contextvars.bind_contextvars(request_source=received.identity.source, request_id=received.identity.id)
     _ASKED.set((since_ms, Context.read(received.traceparent)))
 
 
 @dataclass(slots=True)
-class Answering:
+class AnswerSpan:
     """The answer to a request, and what it comes of, as `traceparent`, if spans are wanted."""
 
     event: WorkflowEvent
@@ -62,13 +62,13 @@ class Answering:
 
 
 @contextmanager
-def answering(
+def answer_span(
     workflow_id: str, identity: RequestIdentity, event: WorkflowEvent, sink: Sink | None
-) -> Generator[Answering, None, None]:
+) -> Generator[AnswerSpan, None, None]:
     """An answer on its way to the log; another event may take its place until it is there."""
     since_ms, upstream = _ASKED.get()
     context = answer_context(workflow_id, identity, upstream)
-    answer = Answering(event, str(context) if sink is not None else None)
+    answer = AnswerSpan(event, str(context) if sink is not None else None)
     yield answer
     event = answer.event
     log.info(
@@ -110,7 +110,7 @@ def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink
 
 
 @dataclass(slots=True)
-class Telling:
+class SpanRecorder:
     """What is known of a call or an action by the time it is over."""
 
     name: str
@@ -140,52 +140,52 @@ class Telling:
         self.failed = None if outcome == "done" else outcome
 
 
-def model_call(stage: str, template: str) -> AbstractContextManager[Telling]:
+def model_call(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
     """A call of a model, whether it is answered or not."""
     attributes: dict[str, Value] = {
         gen_ai.OPERATION: gen_ai.CHAT,
         "poweron.stage": stage,
         "poweron.template": template,
     }
-    return _told(Telling(gen_ai.CHAT, "client", attributes))
+    return _told(SpanRecorder(gen_ai.CHAT, "client", attributes))
 
 
-def running(action: str) -> AbstractContextManager[Telling]:
+def action_span(action: str) -> AbstractContextManager[SpanRecorder]:
     """An action at work; the models that it calls stand under it."""
     attributes: dict[str, Value] = {
         gen_ai.OPERATION: gen_ai.EXECUTE_TOOL,
         gen_ai.TOOL_NAME: action,
         gen_ai.TOOL_TYPE: gen_ai.FUNCTION,
     }
-    return _told(Telling(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
+    return _told(SpanRecorder(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
 
 
-def _told(telling: Telling) -> AbstractContextManager[Telling]:
+def _told(recorder: SpanRecorder) -> AbstractContextManager[SpanRecorder]:
     under = _UNDER.get()
-    return nullcontext(telling) if under is None else _told_as_span(telling, *under)
+    return nullcontext(recorder) if under is None else _told_as_span(recorder, *under)
 
 
 @contextmanager
-def _told_as_span(telling: Telling, sink: Sink, parent: Context) -> Generator[Telling, None, None]:
+def _told_as_span(recorder: SpanRecorder, sink: Sink, parent: Context) -> Generator[SpanRecorder, None, None]:
     context, began = parent.child(), time.time_ns()
     token = _UNDER.set((sink, context))
     try:
-        yield telling
+        yield recorder
     except BaseException as error:
-        telling.failed = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+        recorder.failed = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
         raise
     finally:
         _UNDER.reset(token)
         sink(
             Span(
-                name=telling.name,
+                name=recorder.name,
                 context=context,
                 parent=parent,
                 began_ns=began,
                 ended_ns=time.time_ns(),
-                kind=telling.kind,
-                attributes=telling.attributes | _of_call(telling.call),
-                failed=telling.failed,
+                kind=recorder.kind,
+                attributes=recorder.attributes | _of_call(recorder.call),
+                failed=recorder.failed,
             )
         )
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import structlog
 from structlog.typing import Processor
 
-from poweron_services.telemetry.instrumentation import placed
+from poweron_services.telemetry.instrumentation import add_place
 from poweron_services.telemetry.log_events import STAGE_WAITS
 
 MAX_FIELD = 2_000  # characters
@@ -86,7 +86,7 @@ class Thinned:
         return {**line, "left_out": told - most} if second != now and told > most else line
 
 
-class Waiting:
+class StageWaitReporter:
     """Tells of the stages that wait, once per stage and code of the trouble; lines pass on."""
 
     def __init__(self, tell: Callable[[str, str, str], None]) -> None:
@@ -140,7 +140,7 @@ def _configure(level: int, file: LogFile | None, *watching: Processor) -> None:
             *watching,
             Thinned(),
             structlog.contextvars.merge_contextvars,
-            placed,
+            add_place,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

@@ -14,7 +14,7 @@ from poweron_services.connectors.documents_child import media_types
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 
-PATIENCE = 0.7  # of the wall clock: later than this nothing new is begun
+READING_SHARE = 0.7  # of the wall clock: later than this nothing new is begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
 
 def read(data: bytes, name: str, limits: Limits) -> ExtractedDocument:
     """Read the document here and now, in this process: only the child may call this."""
-    deadline = time.monotonic() + limits.wall_seconds * PATIENCE
+    deadline = time.monotonic() + limits.wall_seconds * READING_SHARE
     kind = media_types.sniff(data, name)
     reader = _reader(kind)
     try:

@@ -53,7 +53,7 @@ ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often a request is tried, and how many seconds are waited between tries."""
 
     tries: int = 4
@@ -70,7 +70,7 @@ class ProviderModel:
         name: str,
         settings: Settings,
         known: ProviderSettings,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
     ) -> None:
         """Know the model; nothing is asked yet.
 
@@ -80,7 +80,7 @@ class ProviderModel:
         self._provider = provider
         self._name = name
         self._settings = settings
-        self._patience = patience or Patience()
+        self._retry_policy = retry_policy or RetryPolicy()
         self._scrub = Scrubber.of(known)
         way = access(provider, known)  # before anything is opened
         self._http = http_client(settings.model_timeout)
@@ -94,11 +94,11 @@ class ProviderModel:
         try:
             async for attempt in stamina.retry_context(
                 on=self._worth_waiting,
-                attempts=self._patience.tries,
+                attempts=self._retry_policy.tries,
                 timeout=None,
-                wait_initial=self._patience.first_wait,
-                wait_max=self._patience.longest_wait,
-                wait_jitter=self._patience.first_wait,
+                wait_initial=self._retry_policy.first_wait,
+                wait_max=self._retry_policy.longest_wait,
+                wait_jitter=self._retry_policy.first_wait,
             ):
                 with attempt:
                     tries = attempt.num
@@ -112,7 +112,7 @@ class ProviderModel:
             return False
         if error.wait is None:
             return True
-        return error.wait if error.wait <= self._patience.longest_wait else False
+        return error.wait if error.wait <= self._retry_policy.longest_wait else False
 
     async def _asked(self, prompt: Prompt) -> ModelResponse:
         rendered = prompt.render()

@@ -1,6 +1,6 @@
 """What all tests stand on: patience with a busy machine, and real servers for the tests that need them.
 
-One pair of servers serves the whole run; each test has topics and rows of its own.
+One pair of servers serves a whole process; each test has topics and rows of its own.
 """
 
 import asyncio
@@ -32,14 +32,9 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What shares the servers runs in one of the processes, in order; what has its own, a module at a time.
-
-    All the rest runs wherever there is time.
-    """
+    """What needs servers runs a module at a time in one of the processes, each of which has a pair; the rest anywhere."""
     for item in items:
-        if "pair" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("servers"))
-        elif item.get_closest_marker("system") and not item.get_closest_marker("xdist_group"):
+        if item.get_closest_marker("system") or "pair" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
@@ -64,7 +59,7 @@ def software(first_run: FirstRun) -> Path:
 
 @pytest.fixture(scope="session")
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair, None, None]:
-    """A Kafka and a Postgres for the whole run."""
+    """A Kafka and a Postgres for all tests of this process."""
     choice, home = chosen_servers(dict(os.environ)), tmp_path_factory.mktemp("servers")
     if choice == "embedded":
         furnished(home, request.getfixturevalue("software"))

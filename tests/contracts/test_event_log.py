@@ -15,10 +15,7 @@ TOPIC = "poweron.events"
 DEADLINE = 20.0  # seconds
 
 
-ON_KAFKA = [pytest.mark.system, pytest.mark.xdist_group("servers")]
-
-
-@pytest.fixture(params=["memory", pytest.param("kafka", marks=ON_KAFKA)])
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.system)])
 async def log(request: pytest.FixtureRequest) -> AsyncGenerator[EventLog, None]:
     if request.param == "memory":
         yield MemoryLog()

@@ -30,14 +30,6 @@ def pytest_configure() -> None:
     settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs servers runs a module at a time in one of the processes, each of which has a pair; the rest anywhere."""
-    for item in items:
-        if item.get_closest_marker("system") or "pair" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> FirstRun:
     """The first of all runs of embedded servers, for all processes of these tests."""

@@ -287,9 +287,7 @@ def test_each_jar_is_pinned_once_in_order() -> None:
 
 async def test_without_a_network_the_user_is_told_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{free_port()}")
-    with pytest.raises(
-        Unavailable, match=r"(?s)could not be downloaded: .*Check the network and run `poweron up` again"
-    ):
+    with pytest.raises(Unavailable, match=r"(?s)could not be downloaded: .*Check the network and try again"):
         await jars.download(tmp_path, silent)
     assert contents(tmp_path) == []
 

@@ -269,7 +269,7 @@ async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch
     async with lease(home, said.append, mend=True):
         await down(home)
         assert not await true_within(2, lambda: not nothing_runs(home))
-        assert said[-1] == "Kafka and Postgres were stopped with `poweron down`; `poweron up` starts them again."
+        assert said[-1] == "Kafka and Postgres were stopped on purpose, and stay so until somebody starts them."
         async with lease(home, silent) as again:
             assert status(home) == again
     assert nothing_runs(home)

@@ -1,6 +1,6 @@
 """What a person at a terminal can do about something, worded from its code and facts.
 
-Below this package no sentence names a command, an option or a key: another door words its own.
+Below this package no sentence names a command or an option: another door words its own. Settings are those of all.
 """
 
 from typing import Final, assert_never

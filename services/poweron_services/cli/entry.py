@@ -2,7 +2,7 @@
 
 import sys
 
-from poweron_services.cli.context import NOTHING_YET
+from poweron_services.cli.context import INTERRUPTED, NOTHING_YET
 from poweron_services.cli.standard_streams import outlive_readers
 
 
@@ -13,5 +13,5 @@ def main() -> None:
         from poweron_services.cli import main as commands  # noqa: PLC0415 - takes long to import
     except KeyboardInterrupt:
         print(NOTHING_YET, file=sys.stderr)  # noqa: T201 - what prints in colour is not there yet
-        raise SystemExit(130) from None
+        raise SystemExit(INTERRUPTED) from None
     commands.main()

@@ -15,19 +15,21 @@ from poweron_events.codec import is_uuid
 from poweron_events.codes import Code
 from poweron_events.errors import PowerOnError, Unavailable, Unserved
 from poweron_events.request import MAX_REASON
+from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
 from poweron_services import telemetry
 from poweron_services.cli.advice import UNAVAILABLE, advice
-from poweron_services.cli.context import AS_JSON
+from poweron_services.cli.context import AS_JSON, INTERRUPTED
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
 
-FAILED, USAGE, CANCELLED, INTERRUPTED = 1, 2, 3, 130
+FAILED, USAGE, CANCELLED = 1, 2, 3
 
 LOG: Final = "poweron.log"
+_REQUESTS: Final = {kind.__name__ for kind in REQUESTS.values()}
 _WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 
@@ -116,7 +118,7 @@ def _leaf(error: BaseException) -> BaseException:
 def _stop_with(error: BaseException) -> NoReturn:
     if isinstance(error, ValidationError) and error.title == Settings.__name__:
         stop(f"A setting cannot be used: {_settings(error)}.", USAGE)
-    if isinstance(error, ValidationError):
+    if isinstance(error, ValidationError) and error.title in _REQUESTS:
         stop(f"That cannot be asked for: {explain(error)}.", USAGE)
     if isinstance(error, ClientError):
         exit_code = USAGE if error.code == "not_a_workflow_id" else FAILED

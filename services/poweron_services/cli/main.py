@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from poweron_services.cli.choices import Measured, Mode, PlayedRole
-from poweron_services.cli.context import AS_JSON, NOTHING_YET
+from poweron_services.cli.context import AS_JSON, INTERRUPTED, NOTHING_YET
 
 
 class _Commands(TyperGroup):
@@ -39,7 +39,7 @@ def _stopped() -> typer.Exit:
     typer.echo(NOTHING_YET, err=True)
     if AS_JSON.get():
         typer.echo(json.dumps({"error": NOTHING_YET}))
-    return typer.Exit(130)
+    return typer.Exit(INTERRUPTED)
 
 
 def _remember(as_json: bool) -> bool:

@@ -74,8 +74,8 @@ def _judge(code: int | None, complaint: str) -> None:
 
 def _impossible(why: str) -> str:
     return (
-        f"Kafka could not be downloaded: {why}\nThe embedded servers need it once. Check the network and run "
-        "`poweron up` again, or set POWERON_KAFKA and POWERON_POSTGRES to servers of your own."
+        f"Kafka could not be downloaded: {why}\nThe embedded servers need it once. Check the network and try "
+        "again, or set POWERON_KAFKA and POWERON_POSTGRES to servers of your own."
     )
 
 

@@ -145,7 +145,7 @@ async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], No
         try:
             found = await asyncio.to_thread(_condition, folders)
             if found != before and found == "down":
-                progress("Kafka and Postgres were stopped with `poweron down`; `poweron up` starts them again.")
+                progress("Kafka and Postgres were stopped on purpose, and stay so until somebody starts them.")
             before = found
             if found == "died" and await _mended(folders, progress, fsync=fsync) != servers:
                 progress("It has another address now, since somebody took the old one. Start this command again.")

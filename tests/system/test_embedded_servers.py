@@ -26,6 +26,7 @@ from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import load, save
 from poweron_services.embedded.postgres_server import Postgres
 from poweron_services.embedded.server_process import Running, start_apart, true_within
+from poweron_services.embedded.start_cache import StartCache
 from poweron_services.embedded.users import locked
 
 pytestmark = pytest.mark.system
@@ -168,6 +169,7 @@ def test_everything_is_fetched_made_and_stopped_under_one_directory(first_run: F
     assert first_run.said[-1] == "Stopping Kafka and Postgres…"
     assert nothing_runs(first_run.home)
     assert list(first_run.user.iterdir()) == []
+    assert asyncio.run(true_within(DEADLINE, StartCache.of(first_run.software).path.exists))
 
 
 async def test_the_last_of_two_processes_stops_the_pair(home: Path) -> None:

@@ -3,18 +3,16 @@
 One pair of servers serves a whole process; each test has topics and rows of its own.
 """
 
-import asyncio
 import os
 import signal
 import uuid
 from collections.abc import AsyncGenerator, Generator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
-from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished
+from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished, run_outside
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
@@ -35,11 +33,11 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> FirstRun:
     """The first of all runs of embedded servers, for all processes of these tests."""
     base = tmp_path_factory.getbasetemp()
     run = FirstRun((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "first")
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as outside:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(run.user))
         for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "M2_REPO", "JGO_CACHE_DIR"):
             patch.delenv(name, raising=False)
-        outside.submit(asyncio.run, run.happen()).result()  # a loop may already be running in this thread
+        run_outside(run.happen())
     return run
 
 

@@ -8,13 +8,16 @@ import asyncio
 import gc
 import os
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,12 @@ def docker_complaint() -> str:
     return ""
 
 
+def run_outside(work: Coroutine[Any, Any, Result]) -> Result:
+    """What comes of work in a loop of its own: one may already be running in this thread."""
+    with ThreadPoolExecutor(1) as outside:
+        return outside.submit(asyncio.run, work).result()
+
+
 @dataclass(frozen=True)
 class FirstRun:
     """The servers started and stopped by a user who has nothing: an empty home, no caches, no settings.
@@ -121,12 +130,11 @@ def furnished(home: Path, software: Path) -> Path:
 def embedded_servers(home: Path) -> Generator[Pair, None, None]:
     from poweron_services import embedded
 
-    with ThreadPoolExecutor(1) as outside:  # a loop may already be running in this thread
-        servers = outside.submit(asyncio.run, embedded.up(home, print)).result()
-        try:
-            yield Pair(servers.kafka, servers.postgres)
-        finally:
-            outside.submit(asyncio.run, embedded.down(home)).result()
+    servers = run_outside(embedded.up(home, print))
+    try:
+        yield Pair(servers.kafka, servers.postgres)
+    finally:
+        run_outside(embedded.down(home))
 
 
 CHOICES: dict[str, Callable[[Path], AbstractContextManager[Pair]]] = {

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 import yaml
 from aiokafka.admin import AIOKafkaAdminClient
 from brokers import SECRET, Authority, ComposedKafka, SecuredKafka, grant
-from servers import furnished
+from servers import furnished, run_outside
 
 from poweron_events import topics
 from poweron_events.errors import PowerOnError, Refused, Unavailable
@@ -39,14 +38,13 @@ KEY = b"5cf3f1f4-5b5a-5b0e-9d49-7c0c1c2b8a11"
 
 @contextmanager
 def running(kafka: Kafka) -> Generator[None, None, None]:
-    with ThreadPoolExecutor(1) as outside:
-        outside.submit(asyncio.run, kafka.start(print)).result()
-        try:
-            yield
-        finally:
-            process = kafka.find()
-            assert process is not None
-            outside.submit(asyncio.run, process.stop(signal.SIGTERM, 30)).result()
+    run_outside(kafka.start(print))
+    try:
+        yield
+    finally:
+        process = kafka.find()
+        assert process is not None
+        run_outside(process.stop(signal.SIGTERM, 30))
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +52,8 @@ def broker(software: Path, tmp_path_factory: pytest.TempPathFactory) -> Generato
     kafka = SecuredKafka(prepare(furnished(tmp_path_factory.mktemp("secured"), software)))
     Authority(kafka.tls).issue_all()
     with running(kafka):
-        with ThreadPoolExecutor(1) as outside:
-            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-                outside.submit(asyncio.run, kafka.add_scram_user("poweron-admin", mechanism)).result()
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            run_outside(kafka.add_scram_user("poweron-admin", mechanism))
         yield kafka
 
 

@@ -6,7 +6,7 @@ There is no limit to the tries: whoever has one sets a time limit around it, or 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar, overload
 
 from poweron_events.errors import Unavailable
 
@@ -42,40 +42,51 @@ class Backoff:
         return pause
 
 
+@overload
+async def retry(
+    attempt: Callable[[], Awaitable[Answer]],
+    *,
+    failed: Callable[[Failure], None],
+    on: type[Exception] | tuple[type[Exception], ...] = ...,
+    backoff: Backoff | None = ...,
+) -> Answer: ...
+
+
+@overload
+async def retry(
+    attempt: Callable[[], Awaitable[Answer]],
+    *,
+    failed: Callable[[Failure], None],
+    on: type[Exception] | tuple[type[Exception], ...] = ...,
+    backoff: Backoff | None = ...,
+    needed: Callable[[], bool],
+) -> Answer | None: ...
+
+
 async def retry(
     attempt: Callable[[], Awaitable[Answer]],
     *,
     failed: Callable[[Failure], None],
     on: type[Exception] | tuple[type[Exception], ...] = Unavailable,
     backoff: Backoff | None = None,
-) -> Answer:
-    """What `attempt` returns, tried until it does.
+    needed: Callable[[], bool] | None = None,
+) -> Answer | None:
+    """What `attempt` returns, tried until it does; None where it is no longer needed before.
 
     Args:
         attempt: what is tried.
         failed: told of each failure, before the pause, inside its `except`; to give up, it raises.
         on: the errors after which it is tried again; others are raised.
         backoff: the pauses, by default up to 5 s.
+        needed: asked before each try.
     """
-    answer = await retry_while(lambda: True, attempt, failed=failed, on=on, backoff=backoff)
-    return cast("Answer", answer)  # somebody always needs it
-
-
-async def retry_while(
-    needed: Callable[[], bool],
-    attempt: Callable[[], Awaitable[Answer]],
-    *,
-    failed: Callable[[Failure], None],
-    on: type[Exception] | tuple[type[Exception], ...] = Unavailable,
-    backoff: Backoff | None = None,
-) -> Answer | None:
-    """The same, where it is tried only while it is `needed`; None once it is not."""
-    backoff, tries = backoff or Backoff(), 0
-    while needed():
+    tries = 0
+    while needed is None or needed():
         tries += 1
         try:
             return await attempt()
         except on as error:
+            backoff = backoff or Backoff()
             pause = backoff.next()
             failed(Failure(error, tries, pause))
         await asyncio.sleep(pause)

@@ -4,7 +4,7 @@ import pytest
 
 from poweron_events import retry as module
 from poweron_events.errors import Conflict, Refused, Unavailable
-from poweron_events.retry import Backoff, Failure, retry, retry_while
+from poweron_events.retry import Backoff, Failure, retry
 
 
 class Failing:
@@ -55,7 +55,8 @@ async def test_whoever_is_told_of_a_failure_can_give_up() -> None:
 
 async def test_it_is_tried_only_while_it_is_needed() -> None:
     failing = Failing(*[Unavailable("down")] * 9)
-    assert await retry_while(lambda: len(failing.failures) < 3, failing, failed=failing.failures.append) is None
+    answer = await retry(failing, failed=failing.failures.append, needed=lambda: len(failing.failures) < 3)
+    assert answer is None
     assert len(failing.failures) == 3
 
 

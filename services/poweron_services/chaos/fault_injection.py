@@ -15,7 +15,7 @@ import structlog
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Follower, Message
-from poweron_events.retry import Backoff, Failure, retry, retry_while
+from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.chaos.faults import Fault, FaultKind
@@ -213,12 +213,12 @@ class FaultInjector:
 
     async def _until_done(self, work: Callable[[], Awaitable[None]]) -> None:
         """Try until it is done: other faults last at the same time."""
-        await retry_while(
-            lambda: not self.stopping.is_set(),
+        await retry(
             work,
             failed=_is_struck_too,
             on=PASSING,
             backoff=Backoff(longest=LONGEST_PAUSE),
+            needed=lambda: not self.stopping.is_set(),
         )
 
 

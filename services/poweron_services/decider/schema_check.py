@@ -4,6 +4,7 @@ Both may come from strangers: nothing here reaches the network, and what a check
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -73,28 +74,42 @@ def check_values(
     Raises:
         Unfit: they do not fit the schema.
     """
+    compiled = _compile(spec)
     try:
-        completed: dict[str, JsonValue] = orjson.loads(dumps({**_filled(spec, values, defaults), **values}))
+        filled = {**compiled.defaults, **_fitting(defaults, spec), **values}
+        completed: dict[str, JsonValue] = orjson.loads(dumps(filled))
     except (TypeError, ValueError, RecursionError) as error:
         raise Unfit(f"The parameters of {spec.name} are no JSON that can be kept: {error}.") from error
-    if count_values(completed) * count_values(dict(spec.parameters)) > MAX_COST:
+    if count_values(completed) * compiled.value_count > MAX_COST:
         raise Unfit(f"The parameters of {spec.name} have more values than can be checked.")
-    errors = _checker(spec.parameters).iter_errors(completed)
+    errors = compiled.checker.iter_errors(completed)
     if found := list(islice((said for error in errors for said in problems(error)), MAX_PROBLEMS)):
         raise Unfit(f"The parameters do not fit {spec.name}: {'; '.join(dict.fromkeys(found))[:MAX_REASON]}.")
     return completed
 
 
-def _filled(
-    spec: ActionSpec, values: Mapping[str, JsonValue], defaults: Mapping[str, JsonValue]
-) -> dict[str, JsonValue]:
-    """What parameters that are not among the values are filled with."""
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What every check of an action's parameters needs of their schema."""
+
+    checker: Validator
+    value_count: int
+    defaults: Mapping[str, JsonValue]  # the schema's own, as far as they fit
+
+
+@lru_cache(maxsize=256)
+def _compile(spec: ActionSpec) -> _Compiled:
     described = {name: schema for name, schema in spec.properties.items() if isinstance(schema, dict)}
-    own = {name: schema["default"] for name, schema in described.items() if "default" in schema}
+    defaults = {name: schema["default"] for name, schema in described.items() if "default" in schema}
+    return _Compiled(_checker(spec.parameters), count_values(dict(spec.parameters)), _fitting(defaults, spec))
+
+
+def _fitting(defaults: Mapping[str, JsonValue], spec: ActionSpec) -> dict[str, JsonValue]:
+    """Those that fit the parameter that they are meant for."""
     return {
         name: value
-        for name, value in (*own.items(), *defaults.items())
-        if name in spec.properties and name not in values and _checker(spec.properties[name]).is_valid(value)
+        for name, value in defaults.items()
+        if name in spec.properties and _checker(spec.properties[name]).is_valid(value)
     }
 
 

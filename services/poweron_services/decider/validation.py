@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -166,6 +167,7 @@ def _typed(field: SchemaField, own: Mapping[str, SchemaField]) -> SchemaField:
     return field.model_copy(update={"type": parameter.type, "description": described})
 
 
+@lru_cache(maxsize=256)
 def _own_fields(spec: ActionSpec) -> Mapping[str, SchemaField]:
     """What stage 2 can be asked for, as the action has it."""
     return {
@@ -220,7 +222,8 @@ def complete_parameters(
     Raises:
         NotAllowed: a required parameter is missing, or a value does not fit.
     """
-    asked = {field.name: field for field in fields if field.name in spec.business_parameters}
+    own = spec.business_parameters
+    asked = {field.name: field for field in fields if field.name in own}
     said = {name: coerced(value, spec.properties[name]) for name, value in given.items() if name in asked}
     kept = {name: value for name, value in said.items() if not _is_blank(value)}
     if missing := [name for name, field in asked.items() if field.required and name not in kept]:

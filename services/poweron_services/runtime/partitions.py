@@ -19,7 +19,7 @@ from poweron_events.envelope import Envelope, Recorded
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.fold.partial import PartialFold, Stub
 from poweron_events.log import EventLog, Follower, Polled, Record
-from poweron_events.retry import Failure, retry_while
+from poweron_events.retry import Failure, retry
 from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.runtime.worker_ports import Listener, Snapshot, Snapshots
 
@@ -121,11 +121,11 @@ class HeldPartitions:
         def ours() -> frozenset[int]:
             return frozenset(number for number in numbers if self._assignments.get(number) is assignment)
 
-        loaded = await retry_while(
-            lambda: bool(ours()),
+        loaded = await retry(
             lambda: self._load(numbers),
             failed=_not_loaded(partitions=sorted(numbers)),
             on=Exception,
+            needed=lambda: bool(ours()),
         )
         for partition in (loaded or {}).values():
             if partition.number in ours():
@@ -178,11 +178,11 @@ class HeldPartitions:
     async def _look_up(self, partition: Partition) -> None:
         """Ask Postgres for the workflows whose openings wait, until none does."""
         while partition.parked and partition.ours:
-            answer = await retry_while(
-                lambda: partition.ours,
+            answer = await retry(
                 lambda: self._answer(partition, list(partition.parked)),
                 failed=_not_loaded(partitions=[partition.number]),
                 on=Exception,
+                needed=lambda: partition.ours,
             )
             if answer is not None and partition.ours:
                 for workflow_id, stub in answer.items():

@@ -271,6 +271,11 @@ class RequestRefused(Event):
     """The reason, told more finely."""
     detail: FreeText = Field(default="", max_length=2_000)
 
+    @property
+    def precise_code(self) -> Code:
+        """The code; where there is none, the reason, which is one, too."""
+        return self.code or self.reason
+
 
 class DocumentErased(Event):
     """Content was erased from the content store; the events that name it stay."""

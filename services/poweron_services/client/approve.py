@@ -80,9 +80,7 @@ async def answer(
     found = await read_snapshot(connections, request.workflow_id)
     heard = await send_and_wait(connections, request, found, identity=identity, callbacks=callbacks)
     if isinstance(heard.event, RequestRefused):
-        return ApprovalOutcome(
-            request.workflow_id, "refused", heard.event.code or heard.event.reason, heard.event.detail
-        )
+        return ApprovalOutcome(request.workflow_id, "refused", heard.event.precise_code, heard.event.detail)
     return ApprovalOutcome(request.workflow_id, "approved" if request.decision == "approve" else "denied")
 
 

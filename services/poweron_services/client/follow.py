@@ -205,10 +205,9 @@ def outcome(heard: Heard, duration_ms: int) -> Outcome:
             return Outcome(
                 workflow.id, ending, end.message, end.documents, end.totals, duration_ms, end.round, code=code
             )
-        case RequestRefused(reason=reason, detail=detail, code=code):
-            message = f"The request was refused ({reason.replace('_', ' ')}). {detail}"
-            return Outcome(
-                workflow.id, "failed", message, (), Totals(), duration_ms, refusal=reason, code=code or reason
-            )
+        case RequestRefused(reason=reason) as refused:
+            message = f"The request was refused ({reason.replace('_', ' ')}). {refused.detail}"
+            code = refused.precise_code
+            return Outcome(workflow.id, "failed", message, (), Totals(), duration_ms, refusal=reason, code=code)
         case other:
             raise AssertionError(f"{other!r} answers no request")

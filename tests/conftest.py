@@ -1,8 +1,9 @@
-"""What all tests stand on: patience with a busy machine, and real servers for the tests that need them.
+"""What all tests stand on: patience with a busy machine, logging of their own, and real servers for the tests that need them.
 
 One pair of servers serves a whole process; each test has topics and rows of its own.
 """
 
+import logging
 import os
 import signal
 import uuid
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished, run_outside
 
@@ -26,6 +28,17 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Generator[None, None, None]:
+    """Commands set up logging, and the library does where nobody has; the next test has its own."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,11 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Generator
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 import typer
-from logs import logging_as_before
 from rich.console import Console
 from rich.text import Text
 from typer.testing import CliRunner
@@ -63,13 +61,11 @@ HEAVY = {
 
 
 @pytest.fixture(autouse=True)
-def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
-    """Commands set up logging; other tests have their own. No server is where the settings say."""
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No server is where the settings say."""
     monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("POWERON_KAFKA", "127.0.0.1:1")
     monkeypatch.setenv("POWERON_POSTGRES", "postgresql://nobody@127.0.0.1:1/nothing")
-    with logging_as_before():
-        yield
 
 
 WRONG = {

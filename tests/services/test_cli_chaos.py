@@ -4,11 +4,9 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from logs import logging_as_before
 from typer.testing import CliRunner
 
 from poweron_services.chaos import experiment
@@ -24,11 +22,8 @@ FAULTS = [
 
 
 @pytest.fixture(autouse=True)
-def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None, None, None]:
-    """Commands set up logging; other tests have their own."""
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
-    with logging_as_before():
-        yield
 
 
 def status() -> ExperimentStatus:

@@ -1,11 +1,9 @@
 """`poweron models check`: whether every configured model works, what it cost, and what to do where one does not."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import orjson
 import pytest
-from logs import logging_as_before
 from providers import KEY, Playing, failing, saying
 from pytest_httpserver import HTTPServer
 from test_providers import PLAN
@@ -15,13 +13,11 @@ from poweron_services.cli.main import app
 
 
 @pytest.fixture(autouse=True)
-def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, httpserver: HTTPServer) -> Generator[None, None, None]:
+def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, httpserver: HTTPServer) -> None:
     monkeypatch.setenv("POWERON_HOME", str(tmp_path))
     monkeypatch.setenv("OPENAI_BASE_URL", httpserver.url_for("/v1"))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
-    with logging_as_before():
-        yield
 
 
 def test_the_built_in_model_works_and_costs_nothing() -> None:

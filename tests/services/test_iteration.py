@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from doubles import CRITERION, TASK, Counting, World, script
-from logs import logging_as_before
 
 from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.fold.costs import model_calls
@@ -108,9 +107,8 @@ async def test_answers_that_were_refused_count_for_their_iteration_in_its_event_
         refinement=["nonsense", ON, DONE],
     )
     world = World([Counting()], lines)
-    with logging_as_before():
-        telemetry.configure("info", telemetry.LogFile(tmp_path / "log"))
-        _, told = await worked(world)
+    telemetry.configure("info", telemetry.LogFile(tmp_path / "log"))
+    _, told = await worked(world)
     decided = [event for event in told if isinstance(event, RefinementDecided)]
     steps = [[event for event in told if getattr(event, "step", 0) == number] for number in (1, 2)]
     assert [used(step) for step in steps] == [(60, 30), (30, 15)]
@@ -126,9 +124,8 @@ async def test_an_iteration_that_ends_by_a_refusal_tells_of_both_answers(
     refused: str, tokens: tuple[int, int], tmp_path: Path
 ) -> None:
     world = World([Counting()], script(**{refused: ["nonsense"]}))
-    with logging_as_before():
-        telemetry.configure("info", telemetry.LogFile(tmp_path / "log"))
-        workflow, told = await worked(world)
+    telemetry.configure("info", telemetry.LogFile(tmp_path / "log"))
+    workflow, told = await worked(world)
     (line,) = [line for line in lines_of(tmp_path / "log") if line["event"] == "iteration_ended"]
     assert (line["input_tokens"], line["output_tokens"]) == tokens
     assert "nonsense" not in line["reason"]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from doubles import CRITERION, EVENTS, Counting, World
-from logs import logging_as_before
 from providers import KEY, Playing, failing, opened, playing_stages
 from pytest_httpserver import HTTPServer
 
@@ -20,13 +19,12 @@ async def worked(server: HTTPServer, folder: Path) -> World:
     """A world in which a round has ended that a provider's model was asked for, with a log of everything."""
     world = World([Counting()])
     world.content = ContentStore.at(str(folder / "content"))
-    with logging_as_before():
-        telemetry.configure("debug", telemetry.LogFile(folder / "log"))
-        async with aclosing(opened(server, "openai", model_output="tool")) as model:
-            world.model = model  # type: ignore[assignment] # another model than a scripted one
-            id_ = await world.ask(connections=("crm",))
-            async with world.process():
-                await world.ended(id_)
+    telemetry.configure("debug", telemetry.LogFile(folder / "log"))
+    async with aclosing(opened(server, "openai", model_output="tool")) as model:
+        world.model = model  # type: ignore[assignment] # another model than a scripted one
+        id_ = await world.ask(connections=("crm",))
+        async with world.process():
+            await world.ended(id_)
     return world
 
 

@@ -2,25 +2,17 @@
 
 import json
 import logging
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-from logs import logging_as_before
 
 from poweron_services import telemetry
 from poweron_services.telemetry import logs
 from poweron_services.telemetry.logs import A_SECOND, MESSAGES, Thinned
 
 FULL = Path("/dev/full")
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Generator[None, None, None]:
-    with logging_as_before():
-        yield
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has a file that is always full")
@@ -64,9 +56,8 @@ def test_a_message_is_told_a_few_times_a_second_and_then_how_often_it_was_left_o
 
 
 def test_a_line_of_a_library_is_told_whatever_its_level_and_its_fields_are(capsys: pytest.CaptureFixture[str]) -> None:
-    with logging_as_before():
-        telemetry.configure("info")
-        logging.getLogger("lib").log(25, "between", extra={"event": "x", "level": "y", "more": 1})
+    telemetry.configure("info")
+    logging.getLogger("lib").log(25, "between", extra={"event": "x", "level": "y", "more": 1})
     line = json.loads(capsys.readouterr().err)
     assert (line["event"], line["level"], line["more"]) == ("between", "info", 1)
 

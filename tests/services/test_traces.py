@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import structlog
 from doubles import CRITERION, EVENTS, ROLES, TASK, Counting, World, script
-from logs import logging_as_before
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from builders import cancellation, requested
@@ -257,9 +256,8 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
 @pytest.mark.req("S27")
 async def test_no_span_and_no_log_line_holds_what_the_workflow_is_about(tmp_path: Path) -> None:
     spans: list[Span] = []
-    with logging_as_before():
-        telemetry.configure("debug", telemetry.LogFile(tmp_path / "log"))
-        await worked_on_by_two(two_steps(), spans.append, spans.append)
+    telemetry.configure("debug", telemetry.LogFile(tmp_path / "log"))
+    await worked_on_by_two(two_steps(), spans.append, spans.append)
     assert len(spans) == 15
     assert CANARY not in repr(spans)
     assert CANARY not in (tmp_path / "log").read_text()
@@ -268,10 +266,9 @@ async def test_no_span_and_no_log_line_holds_what_the_workflow_is_about(tmp_path
 @pytest.mark.req("B-03")
 @pytest.mark.req("S24")
 async def test_each_iteration_has_a_line_with_its_place_its_decision_and_its_reason(tmp_path: Path) -> None:
-    with logging_as_before():
-        telemetry.configure("info", telemetry.LogFile(tmp_path / "log"))
-        world = two_steps()
-        id_ = await worked_on_by_two(world, None, None)
+    telemetry.configure("info", telemetry.LogFile(tmp_path / "log"))
+    world = two_steps()
+    id_ = await worked_on_by_two(world, None, None)
     lines = lines_of(tmp_path / "log")
     decided = [recorded for recorded, _ in world.records(id_) if "refinement" in recorded.envelope.type]
     told = ["event", "round", "task", "attempt", "step", "action", "decision", "reason", "input_tokens", "event_id"]
@@ -298,10 +295,9 @@ class Talking(Counting):
 
 @pytest.mark.req("S24")
 async def test_a_line_from_inside_an_action_or_a_model_call_names_where_it_happened(tmp_path: Path) -> None:
-    with logging_as_before():
-        telemetry.configure("debug", telemetry.LogFile(tmp_path / "log"))
-        world = World([Talking()])
-        id_ = await worked_on_by_two(world, None, None)
+    telemetry.configure("debug", telemetry.LogFile(tmp_path / "log"))
+    world = World([Talking()])
+    id_ = await worked_on_by_two(world, None, None)
     head = {type(recorded.envelope.event).__name__: recorded.envelope.id for recorded, _ in world.records(id_)}
     place = {"workflow_id": id_, "round": 1, "task": 1, "attempt": 1, "step": 1}
     said, planned, *_, ended = (
@@ -399,15 +395,14 @@ async def test_a_collector_that_is_unavailable_costs_a_log_line_and_hinders_noth
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
     monkeypatch.setattr("poweron_services.telemetry.otlp.FLUSH_TIMEOUT", 0.5)
     running = set(threading.enumerate())
-    with logging_as_before():
-        telemetry.configure("warning", file)
-        async with exporting("http://127.0.0.1:9", resource={}) as sink:
-            world = two_steps()
-            await worked_on_by_two(world, sink, sink)
-            before_the_end = time.monotonic()
-        assert time.monotonic() - before_the_end < 5
-        for left in {each for each in threading.enumerate() if not each.name.startswith("asyncio")} - running:
-            left.join(10)  # it tries on, and draws lots for when: other tests would meet it
+    telemetry.configure("warning", file)
+    async with exporting("http://127.0.0.1:9", resource={}) as sink:
+        world = two_steps()
+        await worked_on_by_two(world, sink, sink)
+        before_the_end = time.monotonic()
+    assert time.monotonic() - before_the_end < 5
+    for left in {each for each in threading.enumerate() if not each.name.startswith("asyncio")} - running:
+        left.join(10)  # it tries on, and draws lots for when: other tests would meet it
     assert "spans_dropped" in [json.loads(line)["event"] for line in file.path.read_text().splitlines()]
 
 

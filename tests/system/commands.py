@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from logs import logging_as_before
 from typer.testing import CliRunner
 
 from poweron_services.cli.main import app
@@ -57,7 +56,7 @@ class Shell:
         return await asyncio.to_thread(self._invoke, [*map(str, arguments)], {**self.environment, **changed})
 
     def _invoke(self, arguments: list[str], environment: Mapping[str, str]) -> Ended:
-        with chdir(self.folder), logging_as_before():
+        with chdir(self.folder):
             result = CliRunner().invoke(app, arguments, env=environment, catch_exceptions=False)
         return _checked(Ended(result.exit_code, result.stdout, result.stderr))
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def files(pattern: str = "*") -> list[Path]:
     return [path for name in listed.split("\0") if name and (path := HOUSE / name).is_file()]
 
 
+@cache
 def modules() -> list[tuple[Path, ast.Module]]:
     return [(path, ast.parse(text)) for path in files("*.py") if (text := path.read_text()).strip()]
 

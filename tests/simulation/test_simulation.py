@@ -11,7 +11,7 @@ from simulation.runner import outcomes, table
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1_200)]
 
-SEEDS = 300
+SEEDS = 200
 ENOUGH = 3  # times that each fault has to strike, and each thing to be seen, in all worlds together
 FOUND_WITHIN = 200  # seeds
 REPLAYED = [*range(5), 77]

@@ -98,6 +98,7 @@ async def test_one_process_of_all_roles_is_killed_at_every_turn(
     assert {"plan", "select", "parameterize", "refine", "review"} <= set(killed)
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-06")
 async def test_the_process_whose_turn_it_is_is_killed_at_every_turn(
     connections: Connections, environment: dict[str, str], tmp_path: Path

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from poweron_events import topics
 from poweron_events.envelope import CONTENT_TYPE, SPECVERSION, Cause, Envelope, Recorded
 from poweron_events.errors import Refused
-from poweron_events.event import Event
+from poweron_events.event import READING, Event
 from poweron_events.log import Record
 from poweron_events.request import RequestIdentity
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
@@ -264,7 +264,9 @@ def _event(attributes: dict[str, Any]) -> WorkflowEvent | None:
 def _validate(event_class: type[Event], data: dict[str, Any]) -> Event:
     """Read from JSON, where strict means strict: a number is no text, and a field has one name."""
     try:
-        return event_class.model_validate_json(dumps(data), strict=True, extra="ignore", by_alias=True, by_name=False)
+        return event_class.model_validate_json(
+            dumps(data), strict=True, extra="ignore", context=READING, by_alias=True, by_name=False
+        )
     except ValidationError as error:
         raise Undecodable(f"{event_class.TYPE}: {explain(error)}") from error
 

@@ -8,10 +8,20 @@ additions do not stop an older reader.
 import base64
 import binascii
 import re
-from collections.abc import Iterable
-from typing import Annotated, ClassVar, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, EncodedBytes, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    EncodedBytes,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic.alias_generators import to_camel
 
 from poweron_events.codes import Code
@@ -64,6 +74,27 @@ JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
 
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+READING: Final[Mapping[str, bool]] = {"reading": True}
+"""The context in which what is in the log or the rows is validated: readers also take what no writer writes now."""
+
+MAX_DOCUMENT_ID: Final = 64  # characters
+_DOCUMENT_ID: Final = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _as_written(value: Any, check: ValidatorFunctionWrapHandler, info: ValidationInfo) -> str:
+    """Readers take any id that fits, as releases before 0.3 did."""
+    if info.context is READING and isinstance(value, str) and 0 < len(value) <= MAX_DOCUMENT_ID:
+        return value
+    checked: str = check(value)
+    return checked
+
+
+DocumentId = Annotated[
+    str, Field(pattern=f"^{_DOCUMENT_ID.pattern}$", max_length=MAX_DOCUMENT_ID), WrapValidator(_as_written)
+]
+"""A document's id within its workflow, which becomes a part of a file's name (X-03)."""
 
 
 class _StrictBase64:
@@ -153,11 +184,16 @@ class ModelCall(Model):
 class DocumentRef(Model):
     """A document in the content store: what an event says of it in place of its bytes."""
 
-    document_id: str = Field(min_length=1, max_length=64)
+    document_id: DocumentId
     document_name: FreeText = Field(min_length=1, max_length=255)
     mime_type: str = Field(max_length=255)
     size: Count
     content: Commitment
+
+    @property
+    def is_named_safely(self) -> bool:
+        """Whether the id may become a part of a file's name; that of a forged event may be a path."""
+        return _DOCUMENT_ID.fullmatch(self.document_id) is not None
 
 
 class UnreadDocument(Model):

@@ -12,7 +12,7 @@ import orjson
 from poweron_events.codec import decode, is_uuid
 from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
-from poweron_events.event import Model
+from poweron_events.event import READING, Model
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import Spent
 from poweron_projections.connection import Found, Pool, acquire, cells
@@ -210,7 +210,7 @@ async def _fetch(pool: Pool, query: str, *arguments: object) -> Sequence[Found]:
 def _entry(kind: type[Entry], row: Found, **changed: Any) -> Entry:
     """The fields of an entry that the row has under the same name, and those that it names or writes differently."""
     given = cells(row, (name for name in kind.model_fields if name not in changed))
-    return kind.model_validate({**given, **changed})
+    return kind.model_validate({**given, **changed}, context=READING)
 
 
 def _workflow(row: Found) -> WorkflowSummary:

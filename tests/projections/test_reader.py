@@ -13,6 +13,7 @@ from builders import (
     Told,
     cancellation,
     completed,
+    document,
     follow_up,
     planned,
     requested,
@@ -170,6 +171,16 @@ async def test_documents_come_in_the_order_of_their_making(log: MemoryLog, pool:
     found = [wire(document) for document in await reader.documents(pool, name)]
     assert [document["label"] for document in found] == ["round1_request", "round1_task1_action1_extract"]
     assert {"documentId", "documentName", "mimeType", "size", "content"} <= set(found[0])
+
+
+@pytest.mark.req("X-03")
+async def test_a_forged_document_is_shown_as_it_stands_in_the_log(log: MemoryLog, pool: Pool) -> None:
+    path = "../../etc/cron.d/x"
+    forged = document().model_copy(update={"document_id": path})
+    name = await given(log, pool, Told().tell(requested(documents=(forged,)), planned()))
+    assert [entry.document_id for entry in await reader.documents(pool, name)] == [path]
+    assert [ref.document_id for entry in await reader.history(pool, name) for ref in entry.documents] == [path]
+    assert {event.verdict for event in await reader.events(pool, name)} == {"accepted"}
 
 
 async def test_workflows_are_listed_newest_first_in_pages(log: MemoryLog, pool: Pool) -> None:

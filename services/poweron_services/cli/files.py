@@ -1,6 +1,9 @@
 """Documents to and from the file system."""
 
 import asyncio
+import errno
+import os
+import stat
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +19,7 @@ from poweron_services.client.ask import File
 from poweron_services.client.connect import Connections
 
 MAX_NAME = 200  # characters
-MAX_FILE_NAME = 200  # bytes; file systems take 255
+MAX_FILE_NAME = 190  # bytes behind the id, which has at most 64; file systems take 255
 MAX_FILE = 200_000_000  # bytes
 
 
@@ -71,22 +74,42 @@ async def write(
 
 async def _write(connections: Connections, workflow_id: str, document: DocumentRef, folder: Path) -> dict[str, Any]:
     shown = shown_document(document)
+    if not document.is_named_safely:
+        tell(
+            f"{document.document_name!r} is not written: {document.document_id!r} is no id that PowerOn gives, "
+            "so somebody else has written the event that names it. Find out who can write to the events topic."
+        )
+        return shown | {"path": None, "code": "document_id_invalid"}
     try:
         data = await connections.content.get(workflow_id, document.content)
     except (MissingContent, Unavailable) as error:
         tell(f"{document.document_name!r} cannot be written. {_why_unread(error)}")
         return shown | {"path": None, "code": error.code}
-    path = folder / _file_name(document)
+    name = _file_name(document)
     try:
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        await asyncio.to_thread(path.write_bytes, data)
+        await asyncio.to_thread(_write_file, folder, name, data)
     except OSError as error:
         tell(
-            f"{document.document_name!r} cannot be written to {str(folder)!r}: {error.strerror}. "
+            f"{document.document_name!r} cannot be written to {str(folder / name)!r}: {error.strerror}. "
             f"`poweron documents {workflow_id} --output DIR` writes it elsewhere."
         )
         return shown | {"path": None, "code": "folder_unwritable"}
-    return shown | {"path": str(path).encode(errors="replace").decode()}
+    return shown | {"path": str(folder / name).encode(errors="replace").decode()}
+
+
+def _write_file(folder: Path, name: str, data: bytes) -> None:
+    """Write to a file of the folder itself: no link is followed, and nothing but a file is written to (X-03)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=place)
+    finally:
+        os.close(place)
+    with os.fdopen(descriptor, "wb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EEXIST, "something else than a file has this name")
+        file.truncate()
+        file.write(data)
 
 
 def _why_unread(error: MissingContent | Unavailable) -> str:

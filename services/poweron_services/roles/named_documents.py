@@ -6,7 +6,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from poweron_events.content import ContentStore, MissingContent
-from poweron_events.event import DocumentRef
+from poweron_events.event import READING, DocumentRef
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_services.decider.references import (
     UnknownReference,
@@ -49,4 +49,5 @@ async def _left_out(workflow: Workflow, content: ContentStore) -> Mapping[str, t
         stored = await content.get(workflow.id, earlier.history_ref)
     except MissingContent:
         return {}
-    return labelled_documents(reversed(_MESSAGES.validate_python(orjson.loads(stored), extra="ignore", by_alias=True)))
+    messages = _MESSAGES.validate_python(orjson.loads(stored), extra="ignore", context=READING, by_alias=True)
+    return labelled_documents(reversed(messages))

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -187,6 +188,21 @@ def test_a_file_that_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> No
     path.touch(mode=0o000)
     ended = CliRunner().invoke(app, ["ask", "?", "--document", str(path)])
     assert (ended.exit_code, "cannot be read: Permission denied." in ended.stderr) == (2, True)
+
+
+@pytest.mark.req("X-06")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_what_is_no_file_is_said_at_once(kind: str, tmp_path: Path) -> None:
+    path = Path("/dev/zero") if kind == "device" else tmp_path / kind
+    with socket.socket(socket.AF_UNIX) as listener:
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "socket":
+            listener.bind(str(path))
+        ended = CliRunner().invoke(app, ["ask", "?", "--document", str(path)])
+    assert ended.exit_code == 2
+    assert f"{str(path)!r} is no file but a {kind}. Write what it gives to a file" in " ".join(ended.stderr.split())
 
 
 A_MODEL = (

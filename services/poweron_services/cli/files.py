@@ -37,6 +37,7 @@ def _name(path: Path) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
+        _expect_a_file(path)
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
     except FileNotFoundError:
@@ -48,6 +49,13 @@ def _bytes(path: Path) -> bytes:
     if len(data) > MAX_FILE:
         stop(f"The file {str(path)!r} is larger than {MAX_FILE // 1_000_000} MB, the most that can be read.", USAGE)
     return data
+
+
+def _expect_a_file(path: Path) -> None:
+    """End the command where reading could last for ever."""
+    if not path.is_file() and not path.is_dir() and path.exists():
+        kind = "pipe" if path.is_fifo() else "socket" if path.is_socket() else "device"
+        stop(f"{str(path)!r} is no file but a {kind}. Write what it gives to a file, and hand that over.", USAGE)
 
 
 def check_writable(folder: Path) -> None:

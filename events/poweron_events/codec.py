@@ -314,10 +314,11 @@ def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> Receive
         raise Undecodable(f"type {wire_type[:200]!r} is not one of {', '.join(sorted(REQUESTS))}")
     try:
         data = _json_object(value) if binary else _inner_data(attributes)
+        written = _canonical(data)
     except Undecodable as error:
         raise InvalidRequest(identity, None, str(error)) from error
     try:
-        request = REQUESTS[wire_type].model_validate(data, by_alias=True, by_name=False)
+        request = REQUESTS[wire_type].model_validate_json(written, strict=True, by_alias=True, by_name=False)
     except ValidationError as error:
         named = data.get("workflowId") if isinstance(data, dict) else None
         raise InvalidRequest(identity, named if isinstance(named, str) else None, explain(error)) from error

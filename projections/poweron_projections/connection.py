@@ -69,9 +69,10 @@ async def connect(
 async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
     try:
         return await asyncpg.connect(*arguments, **options)
-    except (ValueError, exceptions.ClientConfigurationError) as error:
+    except (ValueError, OverflowError, exceptions.ClientConfigurationError) as error:  # a port beyond 65535 overflows
         raise Refused(
-            f"the address of Postgres cannot be read: {error}; write it like `postgresql://user@host:5432/database`"
+            f"the address of Postgres cannot be read: {str(error).rstrip('.')}; "
+            "write it like `postgresql://user@host:5432/database`"
         ) from error
 
 

@@ -29,6 +29,7 @@ def default_home() -> Path:
 Provider = Literal["openai", "anthropic", "mistral", "azure", "ollama"]
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
+MAX_PORT: Final = 65_535
 MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
 
@@ -148,6 +149,16 @@ class Settings(BaseSettings):
                 raise ValueError(f"{pattern!r} is no pattern; write `web.*`, `ai.process`, or `*` for all") from error
         return approve
 
+    @field_validator("kafka")
+    @classmethod
+    def _is_a_list_of_brokers(cls, brokers: str | None) -> str | None:
+        if brokers is not None and not all(map(_is_a_broker, brokers.split(","))):
+            raise ValueError(
+                f"{brokers!r} is no list of brokers; write it like `kafka-1:9092,kafka-2:9092`, "
+                f"with ports from 1 to {MAX_PORT}"
+            )
+        return brokers
+
     @field_validator("approval_expires")
     @classmethod
     def _is_a_duration(cls, expires: str) -> str:
@@ -227,6 +238,13 @@ class Settings(BaseSettings):
             session_timeout_ms=self.kafka_session_timeout_ms,
             prefix=self.kafka_prefix,
         )
+
+
+def _is_a_broker(address: str) -> bool:
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or address.endswith("]"):  # of IPv6, or of a name, without a port
+        return bool(address.strip())
+    return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= MAX_PORT
 
 
 def wrong_address(url: str) -> str | None:

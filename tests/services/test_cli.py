@@ -220,6 +220,11 @@ UNUSABLE = {
         "that is no address of a collector; write it like `http://localhost:4318`."
     ),
     "POWERON_LANGUAGE=klingon": "'klingon' is not the tag of a language. Examples are en, de and pt-BR.",
+    **{
+        f"POWERON_KAFKA={brokers}": f"'{brokers}' is no list of brokers; write it like `kafka-1:9092,kafka-2:9092`, "
+        "with ports from 1 to 65535."
+        for brokers in ("localhost:99999", "a:9092,b:0", "[::1]:70000", "localhost:abc", "localhost:-1", ":9092", "a,")
+    },
     "POWERON_LOG_LEVEL=loud": "'loud' should be 'debug', 'info', 'warning' or 'error'.",
 }
 
@@ -236,8 +241,11 @@ def test_a_setting_that_cannot_be_used_is_named_with_what_is_wanted(
     assert ended.stderr == f"A setting cannot be used: {name}: {UNUSABLE[setting]}\n"
 
 
-def test_a_server_that_does_not_answer_is_told_by_status_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POWERON_POSTGRES", "nonsense")
+@pytest.mark.parametrize("address", ["nonsense", "postgresql://u@127.0.0.1:99999/db", "postgresql://u@127.0.0.1:x/db"])
+def test_a_server_that_does_not_answer_is_told_by_status_with_what_to_do(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERON_POSTGRES", address)
     ended = CliRunner().invoke(app, ["status"])
     kafka, postgres, where = ended.stderr.splitlines()
     assert kafka == "Kafka at 127.0.0.1:1 does not answer, or does not let us in."

@@ -110,3 +110,26 @@ def test_a_document_that_was_written_before_is_written_again(tmp_path: Path) -> 
 def test_nobody_writes_an_event_with_an_id_that_is_no_name(id_: str) -> None:
     with pytest.raises(ValueError, match="document_id"):
         DocumentRef(document_id=id_, document_name="a.txt", mime_type="text/plain", size=1, content="0" * 64)
+
+
+def named(name: str) -> DocumentRef:
+    return DocumentRef(document_id="r1d1", document_name=name, mime_type="text/plain", size=1, content="ab" * 32)
+
+
+@pytest.mark.req("S20")
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("answer.md", "r1d1-answer.md"),
+        ("../../etc/passwd", "r1d1-etc_passwd"),
+        ("/etc/passwd", "r1d1-etc_passwd"),
+        ("..", "r1d1-document"),
+        ("a\x00b\nc\x1b[2J.pdf", "r1d1-a_b_c__2J.pdf"),
+        ("\u202efdp.exe", "r1d1-fdp.exe"),
+        ("x" * 251 + ".pdf", "r1d1-" + "x" * 186 + ".pdf"),
+        ("表" * 255, "r1d1-" + "表" * 63),
+    ],
+)
+def test_a_document_is_written_under_a_name_that_stays_in_its_folder(name: str, written: str, tmp_path: Path) -> None:
+    assert files._file_name(named(name)) == written
+    (tmp_path / written).touch()

@@ -1,36 +1,37 @@
 """How the command line speaks: JSON lines or text on stdout, progress and errors on stderr."""
 
+import json
+import re
 import sys
-import unicodedata
 from collections.abc import Iterable
+from typing import Final
 
 import orjson
 from rich.console import Console
 from rich.text import Text
 
-_HARMLESS = frozenset("\n\t")
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _CUT = "…"
 MIN_COLUMNS = 40  # a column narrower than this does not read well
 MAX_LINES = 3
+
+_UNSEEN: Final = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"  # control characters, ends of lines, halves of characters
+    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f"  # changes of direction, and what has no width
+    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # the last are tags, in which text can hide
+    "]"
+)
+"""What acts on a terminal or is not seen: control characters, and Default_Ignorable_Code_Point of Unicode 16 without
+the selectors of emoji."""
 
 stdout = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 stderr = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not sys.stderr.isatty())
 
 
 def printable(text: str) -> str:
-    """Untrusted text with control and bidi characters made visible, so that none acts on the terminal (S23)."""
-    return "".join(character if _safe(character) else _escaped(character) for character in text)
-
-
-def _safe(character: str) -> bool:
-    if character in _HARMLESS:
-        return True
-    return character not in _BIDI and unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    """Untrusted text with all that is not seen made visible, so that none acts on the terminal or hides (S23)."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str, limit: int = 160) -> str:
@@ -50,8 +51,9 @@ def utc(moment: str) -> str:
 
 
 def print_json(value: object) -> None:
-    """One JSON object on one line of stdout, in UTF-8 whatever the terminal speaks."""
-    sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
+    """One JSON object on one line of stdout, in UTF-8 whatever the terminal speaks; what is unseen is escaped (S23)."""
+    written = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], orjson.dumps(value).decode())
+    sys.stdout.buffer.write(written.encode() + b"\n")
     sys.stdout.flush()
 
 

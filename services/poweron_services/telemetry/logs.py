@@ -1,6 +1,7 @@
 """Structured log lines: a code of `log_events` as `event`, the varying parts as fields."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,10 +19,11 @@ MAX_FIELD = 2_000  # characters
 A_SECOND = 10  # lines of the same warning
 FACTS_A_SECOND = 100  # lines of the same event at a lower level
 MESSAGES = 1_000  # that are told apart
+OWNER_ONLY = 0o600
 
 
 class LogFile:
-    """A file that is opened for each line, and only once there is one."""
+    """A file for its owner alone, that is opened for each line, and only once there is one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,7 +31,9 @@ class LogFile:
     def write(self, line: str) -> None:
         with suppress(OSError):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, OWNER_ONLY)
+            with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as file:
+                os.fchmod(descriptor, OWNER_ONLY)  # releases before 0.3 let others read it
                 file.write(line)
 
     def flush(self) -> None:

@@ -209,6 +209,16 @@ def unmet(**fields: Any) -> Told:
     return told.tell(refined.model_copy(update={"criteria_progress": ()}))
 
 
+def none_readable(**opening: Any) -> Told:
+    """Its action could read none of its documents."""
+    seen = Observation(success=False, result_label="label", documents_count=0, code="documents_unreadable")
+    told = Told().tell(requested(**opening), planned())
+    if opening:
+        told.tell(At().actions_planned(2))
+    told.tell(*step()[:3], At().done(success=False, outcome="failed", code=seen.code), At().observed(observation=seen))
+    return told if opening else told.tell(At().refined(code="no_improvement"))
+
+
 REFUSED_TWICE = Told().tell(requested(), planned(), At().selection_rejected(1), At().selection_rejected(2))
 
 
@@ -221,6 +231,8 @@ REFUSED_TWICE = Told().tell(requested(), planned(), At().selection_rejected(1), 
         (unmet(), "retry", "judged_by_model"),
         (unmet(code="no_improvement"), "failed", "judged_by_model"),
         (unmet(code="step_limit"), "failed", "step_limit"),
+        (unmet(code="token_budget"), "failed", "token_budget"),
+        (none_readable(), "failed", "documents_unreadable"),
         (unmet(code="answers_rejected"), "failed", "answers_rejected"),
         (retried(max_retries=0), "retry", "retry_limit"),
         (retried(budgets={"workflow_retries": 0}), "retry", "retry_budget"),
@@ -241,6 +253,8 @@ async def test_a_task_of_a_plan_that_failed_says_so() -> None:
     told.tell(At().done(success=False, outcome="failed"), At().observed(observation=seen))
     event = await said(told, review=[{"status": "failed", "reason": "So it is."}])
     assert event.code == "plan_failed"
+    event = await said(none_readable(workflow_mode="Actionplan"), review=[{"status": "failed", "reason": "So it is."}])
+    assert event.code == "documents_unreadable"
 
 
 async def test_a_cancelled_round_repeats_the_reason() -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final, TypedDict, get_args
 
 import structlog
 
 from poweron_events.codec import writable
-from poweron_events.codes import Code, StopCode
+from poweron_events.codes import BudgetCode, Code, StopCode
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import DocumentRef, ModelCall
@@ -54,7 +54,7 @@ FACTS_BUDGET = 6_000  # bytes of what is said below a message
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 MAX_DONE = 5  # steps and documents that the message of a failed round names
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
-SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "plan_failed", "retry_limit", "step_limit"})
+SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "retry_limit", "step_limit", *get_args(BudgetCode)})
 """Why an attempt stopped, where that is why its task failed, too."""
 
 
@@ -239,8 +239,13 @@ def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall |
         return stop.code
     if isinstance(workflow.step.answer, ApprovalDenied):
         return "approval_expired" if workflow.step.answer.request is None else "approval_denied"
-    code, _ = _why_stopped(workflow)
-    return code if code in SAYS_WHY_IT_FAILED else "judged_by_model"
+    stop_code, _ = _why_stopped(workflow)
+    if stop_code is not None and stop_code in SAYS_WHY_IT_FAILED:
+        return stop_code
+    seen = workflow.step.observation
+    if seen is not None and seen.observation.code is not None:
+        return seen.observation.code  # of the action that failed last
+    return "plan_failed" if stop_code == "plan_failed" else "judged_by_model"
 
 
 def _why_stopped(workflow: Workflow) -> tuple[Code | None, str]:

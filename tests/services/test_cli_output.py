@@ -1,6 +1,9 @@
-"""How the command line prints text that it did not write."""
+"""How the command line prints text that it did not write, and where it cannot print."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -77,3 +80,25 @@ def test_in_a_terminal_a_row_is_one_line_that_says_where_it_is_cut() -> None:
 
 def test_elsewhere_a_row_is_whole() -> None:
     assert _row("word " * 4_000, force_terminal=False, soft_wrap=True) == ["margin    " + ("word " * 4_000).strip()]
+
+
+def _run(redirected: str) -> subprocess.CompletedProcess[str]:
+    poweron = Path(sys.executable).with_name("poweron")
+    typed = f"{poweron} --help {redirected}"
+    return subprocess.run(["/bin/sh", "-c", typed], check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "printed"), [(">&-", False), ("2>&-", True), (">&- 2>&-", False), ("<&- >&- 2>&-", False)]
+)
+def test_a_stream_that_is_closed_is_one_that_nobody_reads(redirected: str, printed: bool) -> None:
+    ended = _run(redirected)
+    assert (ended.returncode, ended.stderr, "Commands:" in ended.stdout) == (0, "", printed)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is always full")
+def test_what_finds_no_room_is_said_and_is_a_failure() -> None:
+    ended = _run(">/dev/full")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("Not everything could be printed: No space left on device.")
+    assert _run("2>/dev/full").returncode == 0

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from poweron_services.bench.benchmark import PARTS, measure
 from poweron_services.bench.figures import FigureLine, Figures, lines, value, why_void
-from poweron_services.cli.error_messages import FAILED, load_settings, sentences
+from poweron_services.cli.context import FAILED
+from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import print_json, stdout, tell
 
 WIDTH: Final = 120  # columns where nothing says how wide the terminal is

@@ -5,8 +5,8 @@ import asyncio
 import typer
 
 from poweron_events.request import Requester
-from poweron_services.cli.context import NOTHING_YET
-from poweron_services.cli.error_messages import FAILED, check_id, check_reason, load_settings, sentences
+from poweron_services.cli.context import FAILED, NOTHING_YET
+from poweron_services.cli.error_messages import check_id, check_reason, load_settings, sentences
 from poweron_services.cli.event_lines import Narrator, tell_untaken
 from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
 from poweron_services.client.cancel import cancel

@@ -19,8 +19,8 @@ from poweron_services.chaos.experiment import Callbacks, ExperimentResult
 from poweron_services.chaos.faults import FAULT_NAMES
 from poweron_services.chaos.recovery import InjectedFault
 from poweron_services.chaos.status import ExperimentPhase, ExperimentStatus, FaultStatistics
-from poweron_services.cli.context import INTERRUPTED
-from poweron_services.cli.error_messages import FAILED, load_settings, sentences
+from poweron_services.cli.context import FAILED, INTERRUPTED
+from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import counted, print_json, stderr, stdout, tell
 from poweron_services.config import Settings
 from poweron_services.signals import on_stop

@@ -2,8 +2,8 @@
 
 import sys
 
-from poweron_services.cli.context import INTERRUPTED, NOTHING_YET
-from poweron_services.cli.standard_streams import outlive_readers
+from poweron_services.cli.context import FAILED, INTERRUPTED, NOTHING_YET
+from poweron_services.cli.standard_streams import outlive_readers, unwritten
 
 
 def main() -> None:
@@ -14,4 +14,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print(NOTHING_YET, file=sys.stderr)  # noqa: T201 - what prints in colour is not there yet
         raise SystemExit(INTERRUPTED) from None
-    commands.main()
+    try:
+        commands.main()
+    finally:
+        if (why := unwritten()) is not None:
+            said = f"Not everything could be printed: {why}. Free some space, and see `poweron workflows`."
+            print(said, file=sys.stderr)  # noqa: T201 - it concerns all commands
+            raise SystemExit(FAILED)

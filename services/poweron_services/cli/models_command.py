@@ -13,7 +13,8 @@ from poweron_events.errors import PowerOnError
 from poweron_events.event import NANO
 from poweron_services import wiring
 from poweron_services.cli.code_advice import advice_for_model
-from poweron_services.cli.error_messages import FAILED, load_settings, sentences
+from poweron_services.cli.context import FAILED
+from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout
 from poweron_services.config import MODEL_STAGES, Settings
 from poweron_services.models.answers import PlanningAnswer, parse

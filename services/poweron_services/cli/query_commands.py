@@ -21,7 +21,8 @@ from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_services.cli import files
-from poweron_services.cli.error_messages import FAILED, check_id, load_settings, sentences
+from poweron_services.cli.context import FAILED
+from poweron_services.cli.error_messages import check_id, load_settings, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.standard_streams import abandoned

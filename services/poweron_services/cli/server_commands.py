@@ -13,7 +13,8 @@ from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded
 from poweron_services.cli.advice import WHERE
-from poweron_services.cli.error_messages import FAILED, load_settings, sentence, sentences
+from poweron_services.cli.context import FAILED
+from poweron_services.cli.error_messages import load_settings, sentence, sentences
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
 

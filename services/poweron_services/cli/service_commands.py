@@ -13,7 +13,8 @@ from poweron_projections.shadow import Difference
 from poweron_projections.verify import Verified
 from poweron_projections.verify import verify as verify_rows
 from poweron_services import telemetry, wiring
-from poweron_services.cli.error_messages import FAILED, load_settings, sentences
+from poweron_services.cli.context import FAILED
+from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.config import Settings
 from poweron_services.signals import until_stopped

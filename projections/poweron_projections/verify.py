@@ -2,18 +2,22 @@
 
 The log is folded anew, by the functions that the projector uses, into temporary tables; Postgres compares. It
 is one repeatable-read transaction that is always rolled back: a living projector goes on, a kill leaves nothing.
+Where a rebuild has exchanged the tables meanwhile, those that are there now are compared.
 """
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
 from poweron_projections.catch_up import catch_up
-from poweron_projections.connection import Pool, acquire, schema_of
+from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.migrations import create_tables
-from poweron_projections.shadow import EVENTS, Difference, Shadow, differences, ends_of, live_ends
+from poweron_projections.shadow import EVENTS, Difference, Ends, Shadow, differences, ends_of, live_ends
+
+_TABLES: Final = "SELECT oid FROM pg_namespace WHERE nspname = $1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +39,22 @@ async def verify(log: EventLog, pool: Pool) -> Verified:
         await catch_up(log, pool, seen[EVENTS])
     async with acquire(pool) as connection:
         schema = await schema_of(connection)
-        transaction = connection.transaction(isolation="repeatable_read")
-        await transaction.start()
-        try:
-            ends = await live_ends(log, connection, schema, seen)
-            await connection.execute("SET LOCAL search_path TO pg_temp")
-            await create_tables(connection)
-            await Shadow(log, connection, tells=False).fill(ends)
-            found = await differences(connection, expected="pg_temp", found=schema)
-        finally:
-            await transaction.rollback()
+        while True:
+            tables = await connection.fetchval(_TABLES, schema)
+            verified = await _compare(log, connection, schema, seen)
+            if await connection.fetchval(_TABLES, schema) == tables:
+                return verified
+
+
+async def _compare(log: EventLog, connection: Connection, schema: str, seen: Ends) -> Verified:
+    transaction = connection.transaction(isolation="repeatable_read")
+    await transaction.start()
+    try:
+        ends = await live_ends(log, connection, schema, seen)
+        await connection.execute("SET LOCAL search_path TO pg_temp")
+        await create_tables(connection)
+        await Shadow(log, connection, tells=False).fill(ends)
+        found = await differences(connection, expected="pg_temp", found=schema)
+    finally:
+        await transaction.rollback()
     return Verified(sum(ends[EVENTS].values()), found)

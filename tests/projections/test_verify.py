@@ -1,5 +1,9 @@
 """Verify names every difference between the rows and the log."""
 
+import asyncio
+from functools import partial
+from typing import Any
+
 import pytest
 from tables import contents
 
@@ -8,9 +12,11 @@ from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire
-from poweron_projections.shadow import Difference
+from poweron_projections.rebuild import Rebuilt, rebuild
+from poweron_projections.shadow import Difference, differences
 from poweron_projections.tables import ALL, PROJECTED
 from poweron_projections.verify import verify
+from poweron_services.sandbox.polling import until
 
 EVENTS = topics.EVENTS.name
 
@@ -143,6 +149,35 @@ async def test_verifying_leaves_nothing_behind(log: MemoryLog, pool: Pool) -> No
             await connection.fetchval("SELECT count(*) FROM pg_class WHERE relname = 'steps' AND relpersistence = 't'")
             == 0
         )
+
+
+@pytest.mark.req("H-04")
+@pytest.mark.usefixtures("filled")
+async def test_tables_that_a_rebuild_exchanges_meanwhile_are_compared_as_they_are_then(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuilding: list[asyncio.Task[Rebuilt]] = []
+
+    async def late(*arguments: Any, **options: Any) -> list[Difference]:
+        if not rebuilding:
+            before = await tables_of(pool)
+            rebuilding.append(asyncio.create_task(rebuild(log, pool)))
+            await until(partial(are_others_than, before, pool), 0.01)
+        return await differences(*arguments, **options)
+
+    monkeypatch.setattr("poweron_projections.verify.differences", late)
+    assert (await verify(log, pool)).differences == []
+    assert (await rebuilding[0]).differences == []
+
+
+async def tables_of(pool: Pool) -> int:
+    async with acquire(pool) as connection:
+        oid: int = await connection.fetchval("SELECT to_regclass('offsets')::oid")
+        return oid
+
+
+async def are_others_than(before: int, pool: Pool) -> bool:
+    return await tables_of(pool) != before
 
 
 async def test_verifying_first_brings_the_rows_to_the_ends(log: MemoryLog, pool: Pool) -> None:

@@ -207,7 +207,9 @@ def workflows(limit: Limit = 20, as_json: AsJson = False) -> None:
 def history(
     workflow: WorkflowId,
     limit: Limit = 50,
-    before: Annotated[Optional[int], typer.Option(metavar="SEQ", help="Only entries before this seq.")] = None,
+    before: Annotated[
+        Optional[int], typer.Option(metavar="SEQ", min=1, max=2**31 - 1, help="Only entries before this seq.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a workflow's history, newest first."""

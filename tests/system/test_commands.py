@@ -32,8 +32,8 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 ESTIMATE = EXAMPLES / "estimate.pdf"
 TOTAL = "1,980.84"
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
-ENTRY = {"seq", "round", "task", "attempt", "step", "action", "status", "success"} | {
-    *("documentsLabel", "documents", "findings", "summary", "learnings", "time")
+ENTRY = {"seq", "round", "task", "attempt", "step", "kind", "action", "status", "success", "message", "summary"} | {
+    *("documentsLabel", "documents", "findings", "unread", "unreadLeftOut", "learnings", "time")
 }
 DOCUMENT = {"documentId", "documentName", "mimeType", "size"}
 
@@ -71,6 +71,7 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
 
     history = (await shell("history", workflow, "--json")).lines
     assert [set(entry) for entry in history] == [ENTRY] * len(history)
+    assert history[0]["message"] == asked.lines[0]["message"]
     paged, before = [], "1000000"
     while page := (await shell("history", workflow, "--json", "--limit", "4", "--before", before)).lines:
         paged, before = [*paged, *page], str(page[-1]["seq"])

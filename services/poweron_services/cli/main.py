@@ -208,7 +208,7 @@ def history(
     workflow: WorkflowId,
     limit: Limit = 50,
     before: Annotated[
-        Optional[int], typer.Option(metavar="SEQ", min=1, max=2**31 - 1, help="Only entries before this seq.")
+        Optional[int], typer.Option(metavar="SEQ", min=0, max=2**31 - 1, help="Only entries before this seq.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

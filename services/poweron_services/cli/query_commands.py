@@ -34,13 +34,6 @@ from poweron_services.standalone import open_connections
 PAGE = 500  # records fetched at a time
 WIDE = 110  # columns of a terminal in which the year of a workflow does not take the place of its prompt
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
-ENTRY = {"seq", "round", "task", "attempt", "step", "action", "status", "success", "documents_label"} | {
-    "documents",
-    "findings",
-    "summary",
-    "learnings",
-    "time",
-}
 
 Result = TypeVar("Result")
 
@@ -108,7 +101,7 @@ def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> 
         tell_how_to_answer(workflow)
     for entry in entries:
         if as_json:
-            print_json(entry.model_dump(mode="json", by_alias=True, include=ENTRY))
+            print_json(entry.model_dump(mode="json", by_alias=True))
         else:
             _print_entry(entry)
     if entries and entries[-1].seq > 0 and len(entries) == limit and not as_json:

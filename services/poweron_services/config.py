@@ -29,6 +29,7 @@ def default_home() -> Path:
 Provider = Literal["openai", "anthropic", "mistral", "azure", "ollama"]
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
+TOPIC_PREFIX: Final = re.compile("[A-Za-z0-9._-]{0,100}")
 MAX_PORT: Final = 65_535
 MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
@@ -158,6 +159,15 @@ class Settings(BaseSettings):
                 f"with ports from 1 to {MAX_PORT}"
             )
         return brokers
+
+    @field_validator("kafka_prefix")
+    @classmethod
+    def _begins_a_topic(cls, prefix: str) -> str:
+        if not TOPIC_PREFIX.fullmatch(prefix):
+            raise ValueError(
+                f"{prefix!r} begins no topic; it may have 100 letters and digits of ASCII, `.`, `_` and `-`"
+            )
+        return prefix
 
     @field_validator("approval_expires")
     @classmethod

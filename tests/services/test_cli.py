@@ -222,6 +222,9 @@ UNUSABLE = {
         "with ports from 1 to 65535."
         for brokers in ("localhost:99999", "a:9092,b:0", "[::1]:70000", "localhost:abc", "localhost:-1", ":9092", "a,")
     },
+    "POWERON_KAFKA_PREFIX=a prefix": (
+        "'a prefix' begins no topic; it may have 100 letters and digits of ASCII, `.`, `_` and `-`."
+    ),
     "POWERON_LOG_LEVEL=loud": "'loud' should be 'debug', 'info', 'warning' or 'error'.",
 }
 

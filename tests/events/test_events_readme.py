@@ -1,4 +1,4 @@
-"""The README's code runs as it stands: against a real broker, with a service that does the work."""
+"""The code of the README and of `docs/events.md` runs as it stands: on a real broker, where a service does the work."""
 
 import asyncio
 import os
@@ -27,8 +27,13 @@ ROOT = Path(__file__).parents[2]
 SOURCE = "/crm/offers"
 PATIENCE = 60.0  # seconds
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "events" / "README.md").read_text(), re.DOTALL)
-TEN_LINES, BEFOREHAND, STRUCTURED, BINARY, STORED, WITHOUT_BROKER = BLOCKS
+
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+TEN_LINES, BEFOREHAND, STRUCTURED, BINARY, STORED, WITHOUT_BROKER = blocks(ROOT / "events" / "README.md")
+(OF_THE_PAGE,) = blocks(ROOT / "docs" / "events.md")
 
 pytestmark = pytest.mark.system
 
@@ -99,6 +104,16 @@ async def test_a_structured_event_of_a_plain_client_gets_its_workflow(
 async def test_a_binary_event_of_a_plain_client_gets_its_workflow(serving: Connections, kafka: KafkaSettings) -> None:
     await run(BINARY, POWERON_KAFKA=kafka.bootstrap, POWERON_KAFKA_PREFIX=kafka.prefix, OFFER="3")
     assert isinstance(await answer(serving.log, workflow_id(SOURCE, "3")), RoundCompleted)
+
+
+@pytest.mark.req("E-15")
+async def test_a_client_that_follows_the_page_of_events_alone_gets_its_answer(
+    serving: Connections, kafka: KafkaSettings
+) -> None:
+    environment = {"POWERON_KAFKA": kafka.bootstrap, "POWERON_KAFKA_PREFIX": kafka.prefix, "OFFER": "5"}
+    first, *_, last = (await run(OF_THE_PAGE, **environment)).splitlines()
+    assert first.strip() == WorkflowRequested.TYPE
+    assert last.startswith(f"{RoundCompleted.TYPE} ")
 
 
 @pytest.mark.req("E-15")

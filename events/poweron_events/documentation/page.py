@@ -14,8 +14,8 @@ from poweron_events.documentation.glossary import AUTHORS
 from poweron_events.documentation.schemas import DEAD_LETTER, Json, json_schemas
 from poweron_events.envelope import Cause, envelop, source
 from poweron_events.event import Event
-from poweron_events.outcome import AnswerRejected
-from poweron_events.request import MAX_INLINE_DOCUMENT, NAMESPACE
+from poweron_events.outcome import AnswerRejected, RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.request import MAX_INLINE_DOCUMENT, NAMESPACE, RequestRefused, RequestWorkflow
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 
 TIME: Final = "2026-11-21T00:00:01.000Z"
@@ -46,6 +46,48 @@ Readers ignore fields that they do not know; writers write no others than these.
 """
 
 
+_CLIENT: Final = f"""
+## A client of your own
+
+A request is a CloudEvent 1.0.
+In structured mode all of it is the record's value.
+In binary mode the attributes are headers with the prefix `ce_`, and the value is the data alone.
+The pair of `source` and `id` makes it one request, however often it is sent.
+The workflow that it opens has the id uuid5 of `{NAMESPACE}` and `source|id`.
+It is the key of all its events, which are in one partition, in their order.
+Any key will do for a request; that id keeps requests about one workflow in order.
+Records are compressed with Zstandard, so a reader needs that codec (`pip install "aiokafka[zstd]"`).
+
+```python
+import asyncio, json, os, uuid
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+KAFKA, PREFIX = os.environ.get("POWERON_KAFKA", "localhost:9092"), os.environ.get("POWERON_KAFKA_PREFIX", "")
+REQUESTS, EVENTS = PREFIX + "{topics.REQUESTS.name}", PREFIX + "{topics.EVENTS.name}"
+SOURCE, ID = "/crm/offers", os.environ.get("OFFER", "4715")
+WORKFLOW = str(uuid.uuid5(uuid.UUID("{NAMESPACE}"), f"{{SOURCE}}|{{ID}}"))
+HEADERS = {{"ce_specversion": "1.0", "ce_type": "{RequestWorkflow.TYPE}", "ce_source": SOURCE, "ce_id": ID}}
+ENDS = {{{", ".join(f'"{end.TYPE}"' for end in (RoundCompleted, RoundFailed, RoundCancelled, RequestRefused))}}}
+
+async def main() -> None:
+    async with (
+        AIOKafkaProducer(bootstrap_servers=KAFKA) as requests,
+        AIOKafkaConsumer(EVENTS, bootstrap_servers=KAFKA, auto_offset_reset="earliest") as events,
+    ):
+        data = json.dumps({{"prompt": "Write a greeting."}}).encode()
+        headers = [(name, value.encode()) for name, value in HEADERS.items()]
+        await requests.send_and_wait(REQUESTS, data, headers=headers)
+        async for record in events:
+            if record.key == WORKFLOW.encode():
+                event = json.loads(record.value)
+                print(event["type"], event["data"].get("message", ""))
+                if event["type"] in ENDS:
+                    return
+
+asyncio.run(main())
+```
+"""
+
 _CODES: Final = """
 ## Codes
 
@@ -63,6 +105,7 @@ def events_page() -> str:
         parts.update(schema.get("$defs", {}))
     sections = [
         _PAGE,
+        _CLIENT,
         f"\n## Requests: what anyone may send to `{topics.REQUESTS.name}`\n",
         *(_section(event, schemas[event.TYPE], examples[event]) for event in REQUESTS.values()),
         f"\n## Events: what PowerOn writes to `{topics.EVENTS.name}`\n",

@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     concurrency: int = Field(default=64, ge=1)
     """How many pieces of work, and how many actions, one process does at a time."""
+    document_readers: int | None = Field(default=None, ge=1)
+    """How many documents one process reads at a time; unset: as many as the machine bears."""
     max_open: int = Field(default=1_000, ge=1)
     """How many workflows may be open before further requests wait in Kafka."""
     otel_endpoint: str | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")

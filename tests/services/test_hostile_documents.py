@@ -14,10 +14,15 @@ from papers import EXAMPLES, example, pdf_of
 from reportlab.lib.pdfencrypt import StandardEncryption
 
 from poweron_events.errors import Refused
+from poweron_services.connectors import document_reader
 from poweron_services.connectors.document_reader import (
+    DEFAULT_LIMITS,
+    DocumentReader,
+    ExtractedDocument,
     Limits,
     Section,
     UnreadableDocument,
+    affordable_readers,
     extract,
 )
 from poweron_services.connectors.documents_child.readers import collect
@@ -215,3 +220,37 @@ async def test_the_event_loop_goes_on_while_a_document_is_read() -> None:
 
     assert (await reading).sections
     assert turns > 100  # read in the loop, it would be a handful on any machine
+
+
+@pytest.mark.req("X-04")
+async def test_no_more_documents_are_read_at_a_time_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, most = 0, 0
+
+    async def counted(data: bytes, name: str) -> ExtractedDocument:
+        nonlocal reading, most
+        reading += 1
+        most = max(most, reading)
+        await asyncio.sleep(0)
+        reading -= 1
+        if name == "3":
+            raise UnreadableDocument(name, "is damaged.", "document_damaged")
+        return ExtractedDocument(name, "text/plain", (Section("", data.decode()),), truncated=False, notes=())
+
+    monkeypatch.setattr(document_reader, "extract", counted)
+    read = DocumentReader(2)
+    answers = await asyncio.gather(*(read(b"text", str(number)) for number in range(9)), return_exceptions=True)
+    assert most == 2
+    assert [type(answer) for answer in answers].count(ExtractedDocument) == 8
+
+
+@pytest.mark.req("X-04")
+@pytest.mark.parametrize(
+    ("processors", "gigabytes", "readers"), [(8, 64, 8), (8, 8, 4), (1, 64, 1), (4, 0.5, 1), (None, 64, 1)]
+)
+def test_processors_and_memory_say_how_many_documents_are_read_at_a_time(
+    processors: int | None, gigabytes: float, readers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has = {"SC_PHYS_PAGES": int(gigabytes * DEFAULT_LIMITS.memory_bytes) // 4096, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    monkeypatch.setattr("os.sysconf", has.__getitem__)
+    assert affordable_readers() == readers

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from doubles import RESOURCES, Counting
+from doubles import Counting
 
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
@@ -15,6 +15,8 @@ from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import by_name
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
+from poweron_services.connectors.document_reader import DocumentReader
+from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.wiring import ROLES, serve
 
@@ -46,7 +48,8 @@ class Rooms:
 
     @asynccontextmanager
     async def __call__(self, given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
-        assert given == RESOURCES
+        assert isinstance(given.read_document, DocumentReader)
+        assert given.render_report is markdown_to_html
         async with self.room("a.b") as one, self.room("my-server.do_it") as two:
             self.opened.set()
             yield by_name(one, two)

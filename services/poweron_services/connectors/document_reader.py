@@ -24,10 +24,12 @@ from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, M
 
 __all__ = [
     "DEFAULT_LIMITS",
+    "DocumentReader",
     "ExtractedDocument",
     "Limits",
     "Section",
     "UnreadableDocument",
+    "affordable_readers",
     "extract",
     "partly_read",
 ]
@@ -63,6 +65,25 @@ class _Answer(BaseModel):
     document: ExtractedDocument | None = None
     unreadable: str = ""
     code: UnreadCode = "document_damaged"
+
+
+class DocumentReader:
+    """Reads documents, so many at a time as it is told: each may take `Limits.memory_bytes` and a processor."""
+
+    def __init__(self, at_once: int) -> None:
+        self._places = asyncio.Semaphore(at_once)
+
+    async def __call__(self, data: bytes, name: str) -> ExtractedDocument:
+        """Arguments and errors as in `extract`."""
+        async with self._places:
+            return await extract(data, name)
+
+
+def affordable_readers() -> int:
+    """How many documents this machine can read at a time: one for each processor, in at most half of its memory."""
+    pages, page_size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    by_memory = pages * page_size // 2 // DEFAULT_LIMITS.memory_bytes
+    return max(1, min(os.cpu_count() or 1, by_memory))
 
 
 async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:

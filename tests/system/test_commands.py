@@ -17,9 +17,10 @@ from reportlab.pdfgen.canvas import Canvas
 from servers import Pair
 
 from poweron_events import RequestCancellation, RequestWorkflow, encode_request, topics
+from poweron_events.client import hear, send
 from poweron_events.log import Message
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import RequestIdentity, workflow_id
+from poweron_events.request import RequestIdentity, RequestRefused, workflow_id
 from poweron_services.client import follow
 from poweron_services.client.ask import ask
 from poweron_services.client.client_errors import NobodyServes
@@ -276,3 +277,17 @@ async def test_a_reader_that_goes_away_early_gets_no_complaint(shell: Shell, ser
             line, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert (await process.communicate())[1] == b"", command
+
+
+@pytest.mark.req("H-01")
+async def test_a_workflow_whose_request_was_refused_is_one_to_every_command(shell: Shell, service: Connections) -> None:
+    request = RequestWorkflow.model_construct(prompt="What is it?", max_steps=1_000)
+    sent = await send(service.log, request, source="/tests", request_id="too many steps")
+    *_, refused = [heard async for heard in hear(service.log, sent)]
+    assert isinstance(refused.event, RequestRefused)
+    (listed,) = (await shell("workflows", "--json")).lines
+    assert listed["workflowId"] == sent.workflow_id
+    history = await shell("history", sent.workflow_id)
+    assert (history.code, history.out) == (0, "")
+    assert "never opened" in history.err
+    assert (await shell("history", NOBODY)).code == 1

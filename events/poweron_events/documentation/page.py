@@ -56,6 +56,7 @@ The pair of `source` and `id` makes it one request, however often it is sent.
 The workflow that it opens has the id uuid5 of `{NAMESPACE}` and `source|id`.
 It is the key of all its events, which are in one partition, in their order.
 Any key will do for a request; that id keeps requests about one workflow in order.
+A cancellation overtakes those that still wait.
 Records are compressed with Zstandard, so a reader needs that codec (`pip install "aiokafka[zstd]"`).
 
 ```python

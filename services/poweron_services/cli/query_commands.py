@@ -92,10 +92,14 @@ def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> 
 
     async def read(connections: Connections) -> tuple[list[HistoryEntry], list[ApprovalEntry]]:
         entries = await reader.history(connections.pool, workflow, limit=limit, before_seq=before)
+        _expect(bool(entries) or await reader.workflow(connections.pool, workflow) is not None, workflow)
         return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
 
     entries, asked = _with_rows(read)
-    _expect(bool(entries) or before is not None, workflow)
+    if not entries and before is None:
+        tell(
+            f"It was never opened, so it has no history; `poweron events {workflow}` shows what became of its request."
+        )
     for each in asked:
         tell(waiting(one_line(each.action)))
         tell_how_to_answer(workflow)

@@ -55,7 +55,7 @@ def _left_behind(environment: Mapping[str, str]) -> list[Path]:
 
 @pytest.mark.req("E-06")
 async def test_a_short_run_is_clean(environment: dict[str, str]) -> None:
-    code, out, err = await _ended(await _start(environment, "--minutes", "0.3", "--json"))
+    code, out, err = await _ended(await _start(environment, "--minutes", "0.15", "--json"))
     told_ = orjson.loads(out)
     assert (code, told_["verdict"], told_["violations"]) == (0, "clean", []), err
     assert told_["counts"]["faults"] >= 3

@@ -21,6 +21,7 @@ from poweron_services.client.connect import Connections
 MAX_NAME = 200  # characters
 MAX_FILE_NAME = 190  # bytes behind the id, which has at most 64; file systems take 255
 MAX_FILE = 200_000_000  # bytes
+NO_FILE = (errno.EEXIST, "a link, a folder or something else that is no file has this name")
 
 
 def read(paths: Sequence[Path]) -> list[File]:
@@ -111,11 +112,15 @@ def _write_file(folder: Path, name: str, data: bytes) -> None:
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=place)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise OSError(*NO_FILE) from error
+        raise
     finally:
         os.close(place)
     with os.fdopen(descriptor, "wb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EEXIST, "something else than a file has this name")
+            raise OSError(*NO_FILE)
         file.truncate()
         file.write(data)
 

@@ -41,7 +41,8 @@ def _open_what_is_closed() -> None:
     """A stream that the caller has closed (`>&-`) is one that nobody reads; else the next file would become it."""
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            assert os.open(os.devnull, os.O_RDWR) == descriptor  # the lowest that is free
+            opened = os.open(os.devnull, os.O_RDWR)
+            assert opened == descriptor  # the lowest that is free
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 

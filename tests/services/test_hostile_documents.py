@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import io
+import resource
 import sys
 import time
 import zipfile
@@ -25,6 +26,7 @@ from poweron_services.connectors.document_reader import (
     affordable_readers,
     extract,
 )
+from poweron_services.connectors.documents_child import limits
 from poweron_services.connectors.documents_child.readers import collect
 
 
@@ -220,6 +222,24 @@ async def test_the_event_loop_goes_on_while_a_document_is_read() -> None:
 
     assert (await reading).sections
     assert turns > 100  # read in the loop, it would be a handful on any machine
+
+
+@pytest.mark.req("X-04")
+async def test_a_few_bytes_that_refer_to_themselves_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LEAST_CPU_SECONDS", 1)
+    itself = b"%PDF-1.4\n1 0 obj\n1 0 R\nendobj\ntrailer<</Size 2/Root 1 0 R>>\n%%EOF"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with pytest.raises(UnreadableDocument, match="and 1 s of work"):
+        await extract(itself, "self.pdf")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
+
+
+@pytest.mark.req("X-04")
+def test_a_large_document_gets_all_the_time_there_is_and_a_small_one_less() -> None:
+    seconds = [DEFAULT_LIMITS.for_size(size).cpu_seconds for size in (0, 192, 40_000, 200_000, 50_000_000)]
+    assert seconds == [5, 5, 15, 55, 55]
+    assert Limits(cpu_seconds=3).for_size(50_000_000).cpu_seconds == 3
 
 
 @pytest.mark.req("X-04")

@@ -104,6 +104,7 @@ async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) ->
             f"that a document may have; hand over a smaller part of it.",
             "document_too_large",
         )
+    limits = limits.for_size(len(data))
     question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
     try:
         async with asyncio.timeout(limits.wall_seconds), _child() as child:
@@ -175,5 +176,5 @@ def _too_slow(limits: Limits) -> str:
 def _silent(limits: Limits) -> str:
     return (
         f"could not be read within {limits.memory_bytes >> 20} MB of memory "
-        f"and {limits.cpu_seconds} seconds of work; it is damaged or far too large: check it and hand it over again."
+        f"and {limits.cpu_seconds} s of work; it is damaged or far too large: check it and hand it over again."
     )

@@ -1,9 +1,11 @@
 """What reading one document may cost."""
 
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MEGABYTE = 1_000_000
+LEAST_CPU_SECONDS = 5  # that the smallest document gets
+BYTES_PER_CPU_SECOND = 4_000  # of the document, for which it gets one second more
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,12 +14,16 @@ class Limits:
     characters: int = 5 * MEGABYTE  # of the text that comes out; more is cut off, with a note
     sections: int = 10_000
     wall_seconds: float = 60.0
-    cpu_seconds: int = 55
+    cpu_seconds: int = 55  # and less for what is small
     memory_bytes: int = 1 << 30  # address space, with the interpreter and its libraries in it
     open_files: int = 64
     archive_entries: int = 10_000
     archive_bytes: int = 300 * MEGABYTE  # unpacked
     archive_ratio: int = 200  # unpacked to packed
+
+    def for_size(self, size: int) -> "Limits":
+        """Those of a document of so many bytes: a few of them that refer to themselves would take all the time."""
+        return replace(self, cpu_seconds=min(self.cpu_seconds, LEAST_CPU_SECONDS + size // BYTES_PER_CPU_SECOND))
 
 
 DEFAULT_LIMITS = Limits()

@@ -277,6 +277,7 @@ async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch
     assert nothing_runs(home)
 
 
+@pytest.mark.soak
 async def test_who_waited_to_mend_finds_that_it_was_stopped_meanwhile(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +292,7 @@ async def test_who_waited_to_mend_finds_that_it_was_stopped_meanwhile(
         assert not await true_within(2, lambda: not nothing_runs(home))
 
 
+@pytest.mark.soak
 async def test_a_pair_that_is_mended_is_still_kept(home: Path) -> None:
     servers = await up(home, silent)
     async with lease(home, silent, mend=True):

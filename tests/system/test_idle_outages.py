@@ -98,8 +98,15 @@ async def _open(connections: Connections) -> int:
 
 
 @pytest.mark.req("E-09")
-@pytest.mark.parametrize("which", ["kafka", "postgres"])
-@pytest.mark.parametrize("away", [frozen, killed], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("away", "which"),
+    [
+        (killed, "kafka"),
+        (frozen, "postgres"),
+        pytest.param(frozen, "kafka", marks=pytest.mark.soak),
+        pytest.param(killed, "postgres", marks=pytest.mark.soak),
+    ],
+)
 async def test_a_process_waits_quietly_while_a_server_is_unavailable(
     own: OwnServers, which: str, away: Callable[[psutil.Process], Callable[[], None]], tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""What all tests stand on: patience with a busy machine, logging of their own, and real servers for the tests that need them.
+"""What all tests stand on: patience with a busy machine, logging of their own, and real servers where they need them.
 
 One pair of servers serves a whole process; each test has topics and rows of its own.
 """

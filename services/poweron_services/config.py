@@ -15,7 +15,8 @@ from poweron_events.request import ActionPattern
 UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 NO_URL: Final = "is not a URL: set it to one that begins with `http://` or `https://`."
-NO_PORT: Final = "is a URL with a wrong port: set it to one whose port is a number from 1 to 65535."
+MAX_PORT: Final = 65_535
+NO_PORT: Final = f"is a URL with a wrong port: set it to one whose port is a number from 1 to {MAX_PORT}."
 DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]")
 _PATTERN: Final = TypeAdapter[str](ActionPattern)
 
@@ -30,7 +31,6 @@ Provider = Literal["openai", "anthropic", "mistral", "azure", "ollama"]
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
 TOPIC_PREFIX: Final = re.compile("[A-Za-z0-9._-]{0,100}")
-MAX_PORT: Final = 65_535
 MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
 

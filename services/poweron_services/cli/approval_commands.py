@@ -14,8 +14,8 @@ from poweron_events.request import Requester
 from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DocumentEntry
-from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import USAGE, check_id, check_reason, load_settings, sentences, stop
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import check_id, check_reason, load_settings, sentences, stop
 from poweron_services.cli.event_lines import commands, tell_untaken
 from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, printable, stderr, stdout, tell, utc
 from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval

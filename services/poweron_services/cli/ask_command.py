@@ -16,8 +16,8 @@ from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkfl
 from poweron_services import telemetry
 from poweron_services.cli import files
 from poweron_services.cli.code_advice import advice_for
-from poweron_services.cli.context import FAILED, NOTHING_YET
-from poweron_services.cli.error_messages import CANCELLED, USAGE, check_id, load_settings, sentences, stop
+from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
+from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
 from poweron_services.cli.output import counted, one_line, print_json, printable, stderr, stdout, tell
 from poweron_services.client.ask import File, follow_up

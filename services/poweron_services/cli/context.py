@@ -6,6 +6,8 @@ from typing import Final
 AS_JSON: Final = ContextVar("poweron_as_json", default=False)
 """Whether the command was asked to print JSON."""
 FAILED: Final = 1
+USAGE: Final = 2
+CANCELLED: Final = 3
 INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""Exit codes, as the README tells them; the last one is that of shells after Ctrl-C."""
 NOTHING_YET: Final = "Stopped before anything was asked for."

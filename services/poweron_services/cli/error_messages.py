@@ -19,14 +19,12 @@ from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
 from poweron_services import telemetry
 from poweron_services.cli.advice import UNAVAILABLE, advice
-from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED
+from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.config import Settings
 
 log = structlog.get_logger()
-
-USAGE, CANCELLED = 2, 3
 
 LOG: Final = "poweron.log"
 _REQUESTS: Final = {kind.__name__ for kind in REQUESTS.values()}

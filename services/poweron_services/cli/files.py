@@ -13,7 +13,8 @@ from poweron_events.content import MissingContent
 from poweron_events.errors import Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.request import MAX_DOCUMENTS
-from poweron_services.cli.error_messages import USAGE, stop
+from poweron_services.cli.context import USAGE
+from poweron_services.cli.error_messages import stop
 from poweron_services.cli.output import tell
 from poweron_services.client.ask import File
 from poweron_services.client.connect import Connections

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,6 +54,11 @@ def _expect(found: bool, workflow: str) -> None:
         raise UnknownWorkflow(workflow)
 
 
+async def _expect_known(connections: Connections, workflow: str, found: Sequence[object]) -> None:
+    """Where nothing was found, there is such a workflow all the same."""
+    _expect(bool(found) or await reader.workflow(connections.pool, workflow) is not None, workflow)
+
+
 QUIET = HINT_AFTER["request"]  # seconds without any event until the user is told that nobody may be serving
 NOTHING_HAPPENS = (
     f"Nothing has happened for {QUIET:g} s. If no `poweron serve` and no `poweron ask` runs on these servers, "
@@ -92,7 +97,7 @@ def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> 
 
     async def read(connections: Connections) -> tuple[list[HistoryEntry], list[ApprovalEntry]]:
         entries = await reader.history(connections.pool, workflow, limit=limit, before_seq=before)
-        _expect(bool(entries) or await reader.workflow(connections.pool, workflow) is not None, workflow)
+        await _expect_known(connections, workflow, entries)
         return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
 
     entries, asked = _with_rows(read)
@@ -170,7 +175,7 @@ def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
         if output is not None:
             files.check_writable(output)
         entries = await reader.documents(connections.pool, workflow)
-        _expect(bool(entries) or await reader.workflow(connections.pool, workflow) is not None, workflow)
+        await _expect_known(connections, workflow, entries)
         if output is not None:
             return await files.write(connections, workflow, entries, output)
         return [files.shown_document(entry) | {"label": entry.label} for entry in entries]

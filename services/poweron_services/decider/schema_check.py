@@ -75,8 +75,9 @@ def check_values(
         Unfit: they do not fit the schema.
     """
     compiled = _compile(spec)
+    missing = {name: value for name, value in defaults.items() if name not in values}
     try:
-        filled = {**compiled.defaults, **_fitting(defaults, spec), **values}
+        filled = {**compiled.defaults, **_fitting(missing, spec), **values}
         completed: dict[str, JsonValue] = orjson.loads(dumps(filled))
     except (TypeError, ValueError, RecursionError) as error:
         raise Unfit(f"The parameters of {spec.name} are no JSON that can be kept: {error}.") from error

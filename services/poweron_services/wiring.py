@@ -1,7 +1,6 @@
 """The wiring: what is opened, in which order, and who gets what."""
 
 import asyncio
-import gc
 import os
 import secrets
 import socket
@@ -44,7 +43,6 @@ __all__ = [
     "FOLDING",
     "ROLES",
     "build_model",
-    "freeze_garbage_collector",
     "group_of",
     "now_ms",
     "open_model",
@@ -56,7 +54,6 @@ ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
 
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
-COLLECT_AFTER = 10_000  # objects more than there were
 
 
 @asynccontextmanager
@@ -97,13 +94,6 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def freeze_garbage_collector() -> None:
-    """Spare the garbage collector what stays for good: for processes that do nothing but serve."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
 
 
 async def serve(

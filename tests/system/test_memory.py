@@ -4,6 +4,7 @@ The long runs (`-m soak`) print what they measured.
 """
 
 import asyncio
+import os
 import statistics
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,8 @@ MAX_OPEN = 100
 PERIOD = 0.25  # seconds between looks at the memory
 AT_ONCE = 500  # requests appended at a time
 MEGABYTE = 1_000_000
+LARGE_RECORDS = 800
+MOST_OF_LARGE_WORK = 300  # MB of a process that plays all roles
 MOST = 160  # MB of any process; ended workflows are held for some seconds, so it is more where more end in a second
 
 
@@ -111,6 +114,22 @@ async def test_a_backlog_of_requests_stays_in_kafka(
         await watched.until_ended(600, timeout=170)
     assert 0 < watched.most_open <= MAX_OPEN + MAX_PENDING
     assert {roles: seen for roles, seen in watched.resident.items() if max(seen) > MOST * MEGABYTE} == {}
+
+
+@pytest.mark.req("X-06")
+@pytest.mark.soak
+async def test_large_records_that_nobody_can_read_take_little_memory(
+    connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with watching(connections, environment, tmp_path, ["all"]) as watched:
+        for number in range(LARGE_RECORDS):
+            await connections.log.append(topics.EVENTS.name, [Message(f"{number}".encode(), os.urandom(MEGABYTE))])
+            await watched.look()
+        async with asyncio.timeout(170):
+            while await connections.pool.fetchval("SELECT count(*) FROM dead_letters") < LARGE_RECORDS:
+                await watched.look()
+                await asyncio.sleep(PERIOD)
+    assert max(watched.resident["all"]) < MOST_OF_LARGE_WORK * MEGABYTE
 
 
 @pytest.mark.req("E-09")

@@ -7,6 +7,7 @@ fold that gives every event exactly one effect.
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -21,10 +22,12 @@ from aiokafka.errors import (
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message, Record
-from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started, unreachable
+from poweron_events.log.kafka_clients import record_of, started, take_records, unreachable
 from poweron_events.log.kafka_follower import KafkaFollower
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
+
+READ_TIMEOUT = 1.0  # seconds that a read waits for something
 
 
 @asynccontextmanager
@@ -206,11 +209,12 @@ class KafkaLog:
             consumer.assign([followed])
             consumer.seek(followed, offset)
             while True:
+                taken: dict[TopicPartition, list[Any]] = {}
                 try:
-                    fetched = await consumer.getmany(followed, timeout_ms=1_000, max_records=MAX_RECORDS)
+                    await take_records(consumer, [followed], READ_TIMEOUT, taken)
                 except KafkaError as error:
                     raise Unavailable(f"Kafka cannot be read: {error!r}") from error
-                for records in fetched.values():
+                for records in taken.values():
                     yield [record_of(topic, record) for record in records]
 
     def _topic_partitions(self, topic: str) -> list[TopicPartition]:
@@ -222,13 +226,14 @@ async def _upto(
     consumer: AIOKafkaConsumer, topic: str, left: dict[TopicPartition, int]
 ) -> AsyncGenerator[Sequence[Record], None]:
     """One fetch; partitions that have reached their end are struck from `left`."""
+    taken: dict[TopicPartition, list[Any]] = {}
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
-            fetched = await consumer.getmany(*left, timeout_ms=1_000, max_records=MAX_RECORDS)
+            await take_records(consumer, list(left), READ_TIMEOUT, taken)
             at = {partition: await consumer.position(partition) for partition in left}
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka cannot be read: {error!r}") from error
-    for partition, records in fetched.items():
+    for partition, records in taken.items():
         wanted = [record_of(topic, record) for record in records if record.offset < left[partition]]
         if wanted:
             yield wanted

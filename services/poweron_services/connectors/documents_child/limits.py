@@ -36,6 +36,7 @@ def confine(limits: Limits) -> None:
     _cap(resource.RLIMIT_NOFILE, limits.open_files)
     _cap(resource.RLIMIT_FSIZE, 0)
     _cap(resource.RLIMIT_CORE, 0)
+    _cap(resource.RLIMIT_NPROC, 0)  # that are started from now on; it does not bind root
 
 
 def _cap(kind: int, value: int) -> None:

@@ -171,14 +171,16 @@ def test_a_root_that_cannot_become_nobody_gives_up_the_rest(folder: Path, lackin
     assert [int(status[name][0], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
 
 
-def test_a_right_that_cannot_be_given_up_is_logged_once() -> None:
+def test_rights_that_cannot_be_given_up_are_logged_once() -> None:
     document_reader._tell_kept.cache_clear()
     with capture_logs() as lines:
         for name in ("a.txt", "b.txt"):
             with pytest.raises(UnreadableDocument):
-                _understood(b'{"rights_kept": ["system_calls"], "unreadable": "is empty."}', name, DEFAULT_LIMITS)
+                _understood(
+                    b'{"rights_kept": ["root", "system_calls"], "unreadable": "is empty."}', name, DEFAULT_LIMITS
+                )
 
-    assert lines == [{"event": "document_rights_kept", "right": "system_calls", "log_level": "warning"}]
+    assert lines == [{"event": "document_rights_kept", "rights": ("root", "system_calls"), "log_level": "warning"}]
 
 
 @pytest.mark.parametrize(("machine", "headers"), [(0, "x86_64-linux-gnu/asm/unistd_64.h"), (1, "asm-generic/unistd.h")])

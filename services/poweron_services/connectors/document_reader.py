@@ -171,17 +171,17 @@ def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
         said = _Answer.model_validate_json(answer)
     except ValidationError:
         raise UnreadableDocument(name, _silent(limits), "document_damaged") from None
-    for right in said.rights_kept:
-        _tell_kept(right)
+    if said.rights_kept:
+        _tell_kept(said.rights_kept)
     if said.document is None:
         raise UnreadableDocument(name, said.unreadable or _silent(limits), said.code)
     return said.document
 
 
 @cache
-def _tell_kept(right: Right) -> None:
-    """Once; it is the same for every document."""
-    log.warning("document_rights_kept", right=right)
+def _tell_kept(rights: tuple[Right, ...]) -> None:
+    """Once; they are the same for every document."""
+    log.warning("document_rights_kept", rights=rights)
 
 
 def _too_slow(limits: Limits) -> str:

@@ -39,7 +39,7 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     ),
     "document_rights_kept": LogEvent(
         "warning",
-        "The processes that read documents cannot give up a right on this system; `right` says which.",
+        "The processes that read documents cannot give up all their rights on this system; `rights` says which.",
         "See what that means in `docs/security.md`.",
     ),
     "embedded_servers": LogEvent("info", "What the servers of this machine do: start, stop.", _NOTHING),

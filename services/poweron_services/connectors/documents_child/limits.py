@@ -1,6 +1,7 @@
 """What reading one document may cost."""
 
 import resource
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 MEGABYTE = 1_000_000
@@ -42,4 +43,5 @@ def confine(limits: Limits) -> None:
 def _cap(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (allowed, allowed))
+    with suppress(ValueError):  # macOS limits no address space
+        resource.setrlimit(kind, (allowed, allowed))

@@ -41,11 +41,11 @@ __all__ = [
 CHILD = "poweron_services.connectors.documents_child"
 BYTES_PER_CHARACTER = 6  # of the child's answer, at most: UTF-8, or an escape such as \u001f
 CHUNK = 1 << 16  # bytes
-Right = Literal["root", "capabilities", "new_rights", "system_calls"]
-"""What a child gives up, as in `documents_child.rights`."""
-
 MAX_NAME, MAX_REASON = 255, 1_000  # characters, of an event
 UNNAMED = "document"
+
+Right = Literal["root", "capabilities", "new_rights", "system_calls"]
+"""What a child gives up, as in `documents_child.rights`."""
 
 log = structlog.get_logger()
 

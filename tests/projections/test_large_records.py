@@ -42,7 +42,8 @@ def test_a_record_that_is_no_event_leaves_nothing_for_the_garbage_collector() ->
     """What a batch holds would stay with it: a gigabyte, until enough other objects were made."""
 
     def batch() -> int:
-        return len([read(Record(EVENTS, 0, offset, 0, b"w", LARGE, {})) for offset in range(10)])
+        reads = [read(Record(EVENTS, 0, offset, 0, b"w", LARGE, {})) for offset in range(10)]
+        return len(reads)
 
     assert (batch(), gc.collect()) == (10, 0)
 

@@ -24,6 +24,10 @@ class InputDocument:
     name: str
     mime_type: str
     data: bytes
+    content: str
+    """The commitment of these bytes."""
+    unread: UnreadDocument | None = None
+    """What an earlier step of the round said of it, if that could read nothing of it."""
 
 
 class Ask(Protocol):

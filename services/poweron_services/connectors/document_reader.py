@@ -1,6 +1,7 @@
 """Documents of strangers become text and tables; nothing of a file is parsed in this process.
 
-Each is read by a child process of its own that may fail in every way without harm to this one.
+Each is read by a child process of its own that may fail in every way without harm to this one. Before it parses, it
+gives up its rights; which of them it cannot give up on this system is logged once.
 """
 
 import asyncio
@@ -12,7 +13,10 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from functools import cache
+from typing import Literal
 
+import structlog
 from pydantic import BaseModel, ValidationError
 
 from poweron_events.codec import writable
@@ -40,6 +44,11 @@ CHUNK = 1 << 16  # bytes
 MAX_NAME, MAX_REASON = 255, 1_000  # characters, of an event
 UNNAMED = "document"
 
+Right = Literal["root", "capabilities", "new_rights", "system_calls"]
+"""What a child gives up, as in `documents_child.rights`."""
+
+log = structlog.get_logger()
+
 
 class UnreadableDocument(Refused):
     """The document holds nothing that can be read; the message says what happened and what to do next."""
@@ -65,6 +74,7 @@ class _Answer(BaseModel):
     document: ExtractedDocument | None = None
     unreadable: str = ""
     code: UnreadCode = "document_damaged"
+    rights_kept: tuple[Right, ...] = ()
 
 
 class DocumentReader:
@@ -161,9 +171,17 @@ def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
         said = _Answer.model_validate_json(answer)
     except ValidationError:
         raise UnreadableDocument(name, _silent(limits), "document_damaged") from None
+    if said.rights_kept:
+        _tell_kept(said.rights_kept)
     if said.document is None:
         raise UnreadableDocument(name, said.unreadable or _silent(limits), said.code)
     return said.document
+
+
+@cache
+def _tell_kept(rights: tuple[Right, ...]) -> None:
+    """Once; they are the same for every document."""
+    log.warning("document_rights_kept", rights=rights)
 
 
 def _too_slow(limits: Limits) -> str:

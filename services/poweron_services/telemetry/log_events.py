@@ -37,6 +37,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "content_store_unavailable": LogEvent(
         "warning", "An action waits for the content store.", "See that the content store can be reached."
     ),
+    "document_rights_kept": LogEvent(
+        "warning",
+        "The processes that read documents cannot give up all their rights on this system; `rights` says which.",
+        "See what that means in `docs/security.md`.",
+    ),
     "embedded_servers": LogEvent("info", "What the servers of this machine do: start, stop.", _NOTHING),
     "ending_waits": LogEvent("warning", "The end of a round could not be written yet.", _MENDED),
     "event_without_effect": LogEvent(

@@ -21,7 +21,10 @@ from poweron_services.embedded.server_process import run
 from poweron_services.embedded.tcp_ports import free_port
 
 SECRET = "a-long-random-word"
-USERS = ("admin", "intake", "deciders", "executor", "client", "auditor")
+USERS = (
+    *("admin", "upstream", "client", "intake", "deciders", "executor"),
+    *("intake-alone", "projector", "auditor"),
+)
 
 SECURED = """\
 listeners=BROKER://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller},{listeners}
@@ -168,7 +171,10 @@ OPERATIONS = {"Read": 3, "Write": 4, "Describe": 8, "DescribeConfigs": 10}
 ALLOW = 3
 
 
-def acls(command: str) -> Iterator[tuple[int, str, int, str, str, int, int]]:
+Acl = tuple[int, str, int, str, str, int, int]
+
+
+def acls(command: str) -> Iterator[Acl]:
     """The ACLs that a `kafka-acls.sh --add` command grants."""
     words = shlex.split(command)
     options = list(pairwise(words))
@@ -180,8 +186,16 @@ def acls(command: str) -> Iterator[tuple[int, str, int, str, str, int, int]]:
     pattern = PATTERNS[(given("--resource-pattern-type") or ["literal"])[0]]
     for principal in given("--allow-principal"):
         for operation in given("--operation"):
-            kind, name = RESOURCES[resource], given(resource)[0]
-            yield kind, name, pattern, principal, "*", OPERATIONS[operation], ALLOW
+            for name in given(resource):
+                yield RESOURCES[resource], name, pattern, principal, "*", OPERATIONS[operation], ALLOW
+
+
+def words(acl: Acl) -> tuple[str, str, str, str]:
+    """Who may do what to what, as the command has it."""
+    kind, name, _, principal, _, operation, _ = acl
+    (resource,) = [option for option, number in RESOURCES.items() if number == kind]
+    (verb,) = [verb for verb, number in OPERATIONS.items() if number == operation]
+    return principal, verb, resource, name
 
 
 async def grant(admin: AIOKafkaAdminClient, commands: list[str]) -> None:

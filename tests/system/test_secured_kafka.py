@@ -6,24 +6,31 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import orjson
 import pytest
 import yaml
-from aiokafka.admin import AIOKafkaAdminClient
-from brokers import SECRET, Authority, ComposedKafka, SecuredKafka, grant
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
+from brokers import SECRET, Authority, ComposedKafka, SecuredKafka, acls, grant, words
 from servers import furnished, run_outside
 
-from poweron_events import topics
-from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_events import topics, workflow_id
+from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message
 from poweron_events.log.kafka import connect
 from poweron_events.log.kafka_clients import reach
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_projections import reader
+from poweron_projections.connection import Pool
+from poweron_projections.connection import connect as connect_postgres
 from poweron_services.embedded.folders import prepare
 from poweron_services.embedded.kafka_server import Kafka
 
@@ -32,8 +39,18 @@ pytestmark = pytest.mark.system
 HOUSE = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((HOUSE / "deploy/compose.yaml").read_text())["services"]
 RUNBOOK = (HOUSE / "deploy/README.md").read_text()
+COMMANDS = re.findall(r"^kafka-acls\.sh .*", RUNBOOK, re.MULTILINE)
+EVERY_TOPIC = frozenset(topic.name for topic in topics.ALL)
 POWERON = Path(sys.executable).with_name("poweron")
 KEY = b"5cf3f1f4-5b5a-5b0e-9d49-7c0c1c2b8a11"
+REQUEST = {
+    "specversion": "1.0",
+    "type": "poweron.request.workflow.v1",
+    "source": "/crm/offers",
+    "id": "4711",
+    "data": {"prompt": "Write a greeting."},
+}
+Client = TypeVar("Client", AIOKafkaAdminClient, AIOKafkaProducer, AIOKafkaConsumer)
 
 
 @contextmanager
@@ -133,93 +150,234 @@ async def test_who_cannot_prove_who_he_is_is_told_so(broker: SecuredKafka, tmp_p
 # --- the runbook ------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def granted(broker: SecuredKafka) -> SecuredKafka:
-    """The topics are there, and each user may do what the runbook's table says."""
-    async with connect(user(broker, "admin")):
-        pass
-    admin = AIOKafkaAdminClient(**user(broker, "admin").client_options())
-    await admin.start()
-    try:
-        await grant(admin, re.findall(r"^kafka-acls\.sh .*", RUNBOOK, re.MULTILINE))
-    finally:
-        await admin.close()
+@dataclass(frozen=True)
+class Rights:
+    """What a row of the runbook's table allows: topics to read, topics to append to, groups to be a member of."""
+
+    reads: frozenset[str]
+    appends: frozenset[str]
+    groups: frozenset[str]
+
+
+def rights() -> dict[str, Rights]:
+    """The runbook's table."""
+    rows = [line.split("|")[1:-1] for line in RUNBOOK.splitlines() if line.startswith("| `poweron-")]
+    named = [[re.findall(r"`([^`]+)`", cell) for cell in row] for row in rows]
+    return {user[0].removeprefix("poweron-"): Rights(*map(frozenset, rest)) for user, *rest in named}
+
+
+RIGHTS = rights()
+EVERY_GROUP = frozenset[str]().union(*(each.groups for each in RIGHTS.values()))
+
+
+@pytest.mark.req("S32")
+def test_the_commands_grant_what_the_table_says_and_nothing_else() -> None:
+    expected = {
+        (f"User:poweron-{name}", operation, kind, of)
+        for name, allowed in RIGHTS.items()
+        for operation, kind, those in (
+            ("Read", "--topic", allowed.reads),
+            ("Write", "--topic", allowed.appends),
+            ("Read", "--group", allowed.groups),
+            ("Describe", "--topic", set() if name == "upstream" else EVERY_TOPIC),
+            ("DescribeConfigs", "--topic", set() if name == "upstream" else EVERY_TOPIC),
+        )
+        for of in those
+    }
+    assert {words(acl) for command in COMMANDS for acl in acls(command)} == expected
+    assert RIGHTS["upstream"] == Rights(frozenset(), frozenset({topics.REQUESTS.name}), frozenset())
+
+
+@pytest.fixture(scope="module")
+def granted(broker: SecuredKafka) -> SecuredKafka:
+    """The topics are there, and each user may do what the runbook's commands say."""
+    run_outside(_granted(user(broker, "admin")))
     return broker
 
 
-@pytest.mark.req("S32")
-async def test_what_the_table_does_not_allow_is_refused(granted: SecuredKafka) -> None:
-    forbidden = {
-        "executor": [topics.REQUESTS, topics.DEAD_LETTERS],
-        "deciders": [topics.REQUESTS, topics.DEAD_LETTERS],
-        "intake": [topics.REQUESTS],
-        "client": [topics.EVENTS, topics.DEAD_LETTERS],
-        "auditor": [topics.EVENTS, topics.REQUESTS, topics.DEAD_LETTERS],
-    }
-    for name, closed in forbidden.items():
-        async with connect(user(granted, name)) as log:
-            before = {topic.name: await log.ends(topic.name) for topic in closed}
-            for topic in closed:
-                with pytest.raises(PowerOnError, match="Authorization"):
-                    await log.append(topic.name, [Message(KEY, b"{}")])
-            assert {topic.name: await log.ends(topic.name) for topic in closed} == before
+async def _granted(admin: KafkaSettings) -> None:
+    async with connect(admin), opened(AIOKafkaAdminClient(**admin.client_options())) as client:
+        await grant(client, COMMANDS)
 
 
-@contextmanager
-def composed(environment: dict[str, dict[str, str]], folder: Path) -> Iterator[None]:
-    """The three services of compose.yaml as processes, each as its own user."""
-    started = []
+@asynccontextmanager
+async def opened(client: Client) -> AsyncGenerator[Client, None]:
+    """A client as any system has it, without ours around it."""
     try:
-        for name, own in environment.items():
-            with (folder / f"{name}.log").open("wb") as log:
-                command = [POWERON, *COMPOSE[name]["command"]]
-                started.append(subprocess.Popen(command, env=own, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
-        yield
+        await client.start()
+        yield client
     finally:
-        for process in started:
-            process.terminate()
-        for process in started:
-            assert process.wait(30) == 0
+        await (client.close() if isinstance(client, AIOKafkaAdminClient) else client.stop())
+
+
+async def write(settings: KafkaSettings, topic: str, value: bytes = b"{}", **options: Any) -> None:
+    async with opened(AIOKafkaProducer(**settings.client_options())) as producer:
+        await producer.send_and_wait(topic, value, **options)
+
+
+async def read(settings: KafkaSettings, topic: str) -> None:
+    async with opened(AIOKafkaConsumer(topic, **settings.client_options(), auto_offset_reset="earliest")) as consumer:
+        await consumer.getmany(timeout_ms=5_000)
+
+
+async def move_offset(settings: KafkaSettings, group: str) -> None:
+    """What has records passed by, or done twice."""
+    options = {**settings.client_options(), "group_id": group, "enable_auto_commit": False}
+    async with opened(AIOKafkaConsumer(**options)) as consumer:
+        consumer.assign([TopicPartition(topics.EVENTS.name, 0)])
+        await consumer.commit({TopicPartition(topics.EVENTS.name, 0): 0})
 
 
 @pytest.mark.req("S32")
-async def test_the_services_of_compose_do_the_work_with_the_rights_of_the_runbook(
-    granted: SecuredKafka, dsn: str, tmp_path: Path
-) -> None:
-    def environment(name: str) -> dict[str, str]:
+@pytest.mark.parametrize("name", RIGHTS)
+async def test_what_the_table_does_not_allow_is_refused(granted: SecuredKafka, name: str) -> None:
+    settings, allowed = user(granted, name), RIGHTS[name]
+    async with connect(user(granted, "admin")) as log, asyncio.timeout(60):
+        before = {topic.name: await log.ends(topic.name) for topic in topics.ALL}
+        for topic in sorted(EVERY_TOPIC - allowed.appends):
+            with pytest.raises(TopicAuthorizationFailedError):
+                await write(settings, topic)
+        for topic in sorted(EVERY_TOPIC - allowed.reads):
+            with pytest.raises(TopicAuthorizationFailedError):
+                await read(settings, topic)
+        for group in sorted(EVERY_GROUP - allowed.groups):
+            with pytest.raises(GroupAuthorizationFailedError):
+                await move_offset(settings, group)
+        assert {topic.name: await log.ends(topic.name) for topic in topics.ALL} == before
+
+
+@pytest.mark.req("S32")
+@pytest.mark.parametrize("name", RIGHTS)
+async def test_nobody_may_create_alter_delete_or_truncate_a_topic(granted: SecuredKafka, name: str) -> None:
+    topic = topics.REQUESTS.name
+    forgetful = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "1"})
+    async with opened(AIOKafkaAdminClient(**user(granted, name).client_options())) as admin:
+        with pytest.raises(TopicAuthorizationFailedError):
+            await admin.create_partitions({topic: NewPartitions(24)})
+        with pytest.raises(TopicAuthorizationFailedError):
+            await admin.delete_records({TopicPartition(topic, 0): RecordsToDelete(-1)})
+        created = await admin.create_topics([NewTopic("poweron.mine", 1, 1)])
+        (altered,) = await admin.alter_configs([forgetful])
+        deleted = await admin.delete_topics([topic])
+    codes = (created.topic_errors[0][1], altered.resources[0][0], deleted.topic_error_codes[0][1])
+    assert set(codes) == {TopicAuthorizationFailedError.errno}
+
+
+# --- services as the runbook has them -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Starts PowerOn, each process as a user of its own."""
+
+    kafka: SecuredKafka
+    folder: Path
+
+    def environment(self, name: str, postgres: str) -> dict[str, str]:
         return {
             **os.environ,
-            "POWERON_HOME": str(tmp_path / name),
-            "POWERON_CONTENT": str(tmp_path / "content"),
-            "POWERON_POSTGRES": dsn,
-            "POWERON_KAFKA": granted.address("SASL_SSL"),
+            "POWERON_HOME": str(self.folder / name),
+            "POWERON_CONTENT": str(self.folder / "content"),
+            "POWERON_POSTGRES": postgres,
+            "POWERON_KAFKA": self.kafka.address("SASL_SSL"),
             "POWERON_KAFKA_PREFIX": "",
             "POWERON_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
             "POWERON_KAFKA_SASL_USERNAME": f"poweron-{name}",
             "POWERON_KAFKA_SASL_PASSWORD": SECRET,
-            "POWERON_KAFKA_CA_FILE": str(granted.tls / "ca.pem"),
+            "POWERON_KAFKA_CA_FILE": str(self.kafka.tls / "ca.pem"),
         }
 
-    async def poweron(name: str, *arguments: str) -> tuple[int | None, bytes]:
+    @contextmanager
+    def serving(self, services: dict[str, tuple[list[str], str]]) -> Iterator[None]:
+        """These services as processes: by user, the command and the Postgres of each."""
+        started = []
+        try:
+            for name, (command, postgres) in services.items():
+                with self._log_file(name).open("wb") as log:
+                    options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+                    own = self.environment(name, postgres)
+                    started.append(subprocess.Popen([POWERON, *command], env=own, **options))
+            yield
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                assert process.wait(30) == 0
+
+    async def run(self, name: str, postgres: str, *arguments: str) -> tuple[int | None, bytes]:
         process = await asyncio.create_subprocess_exec(
-            POWERON, *arguments, env=environment(name), cwd=tmp_path, stdout=subprocess.PIPE
+            POWERON, *arguments, env=self.environment(name, postgres), cwd=self.folder, stdout=subprocess.PIPE
         )
         async with asyncio.timeout(90):
             printed, _ = await process.communicate()
         return process.returncode, printed
 
+    def logs(self, names: Iterable[str]) -> str:
+        return "\n".join(self._log_file(name).read_text() for name in names)
+
+    def _log_file(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+
+@pytest.fixture
+def machine(granted: SecuredKafka, tmp_path: Path) -> Machine:
+    return Machine(granted, tmp_path)
+
+
+def only_reading(dsn: str) -> str:
+    """The same database, in which every transaction only reads."""
+    return f"{dsn}{'&' if '?' in dsn else '?'}default_transaction_read_only=on"
+
+
+@pytest.mark.req("S32")
+async def test_the_services_of_compose_do_the_work_with_the_rights_of_the_runbook(machine: Machine, dsn: str) -> None:
     document = str(HOUSE / "docs/examples/letter.txt")
-    services = {name: environment(name) for name in ("intake", "deciders", "executor")}
+    postgres = {"intake": dsn, "deciders": only_reading(dsn), "executor": only_reading(dsn)}
+    services = {name: (COMPOSE[name]["command"], own) for name, own in postgres.items()}
 
-    with composed(services, tmp_path):
+    with machine.serving(services):
         question = ("ask", "When does the exhibition open?", "--document", document, "--no-serve", "--json")
-        asked, answer = await poweron("client", *question)
-        healthy, _ = await poweron("executor", "status", "--json")
+        asked, answer = await machine.run("client", only_reading(dsn), *question)
+        healthy, _ = await machine.run("executor", dsn, "status", "--json")
 
-    logs = "\n".join((tmp_path / f"{name}.log").read_text() for name in services)
-    assert (asked, healthy) == (0, 0), logs
+    assert (asked, healthy) == (0, 0), machine.logs(services)
     assert "September 12, 2025" in orjson.loads(answer)["message"]
-    assert await poweron("auditor", "verify", "--json") == (0, b'{"events":16,"differences":[]}\n')
+    assert await machine.run("auditor", dsn, "verify", "--json") == (0, b'{"events":16,"differences":[]}\n')
+
+
+@pytest.mark.req("S32")
+@pytest.mark.req("S34")
+async def test_the_request_of_a_system_that_may_only_write_requests_is_done_by_roles_that_may_do_no_more_than_theirs(
+    machine: Machine, granted: SecuredKafka, dsn: str
+) -> None:
+    services = {
+        "projector": (["serve", "--role", "projector"], dsn),
+        "intake-alone": (["serve", "--role", "intake"], only_reading(dsn)),
+        "deciders": (COMPOSE["deciders"]["command"], only_reading(dsn)),
+        "executor": (COMPOSE["executor"]["command"], only_reading(dsn)),
+    }
+    workflow = workflow_id(REQUEST["source"], REQUEST["id"])
+
+    with machine.serving(services):
+        await write(user(granted, "upstream"), topics.REQUESTS.name, orjson.dumps(REQUEST))
+        await write(user(granted, "upstream"), topics.REQUESTS.name, b"no request")
+        await write(user(granted, "admin"), topics.EVENTS.name, b"no event", key=workflow.encode())
+        try:
+            async with connect_postgres(only_reading(dsn)) as pool, asyncio.timeout(60):
+                while not await is_done(pool, workflow):  # noqa: ASYNC110 - Postgres tells nobody
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            pytest.fail(machine.logs(services))
+
+
+async def is_done(pool: Pool, workflow: str) -> bool:
+    """Whether the rows hold the end of the workflow, and both records that nobody can read."""
+    with suppress(Unavailable):  # the projector has not made the tables yet
+        found, letters = await reader.workflow(pool, workflow), await reader.dead_letters(pool)
+        buried = {(letter.topic, letter.raw) for letter in letters}
+        unread = {(topics.REQUESTS.name, b"no request"), (topics.EVENTS.name, b"no event")}
+        return found is not None and found.status == "completed" and unread <= buried
+    return False
 
 
 # --- compose.yaml -----------------------------------------------------------------------------------------

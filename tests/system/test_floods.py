@@ -102,7 +102,7 @@ async def test_beside_a_flood_the_request_of_another_is_opened_soon(connections:
     assert await seconds_to_open(connections, "one") < SOON
 
 
-@pytest.mark.req("E-15")
+@pytest.mark.req("E-15", "X-06")
 @pytest.mark.usefixtures("served")
 async def test_requests_whose_workflows_were_forged_are_refused_and_nothing_more_is_written(
     connections: Connections,

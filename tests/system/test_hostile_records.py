@@ -198,7 +198,7 @@ async def buried(service: Connections) -> dict[Place, tuple[str, bytes | None, i
     }
 
 
-@pytest.mark.req("E-14")
+@pytest.mark.req("E-14", "S34", "X-06")
 @pytest.mark.req("E-02")
 async def test_every_good_request_gets_its_workflow_between_thousands_of_hostile_records(
     service: Connections, hostile: Hostile, model: Any

@@ -426,6 +426,12 @@ class Flaky(ContentStore):
             raise Unavailable("away")
         return await super().get(workflow_id, name)
 
+    async def size(self, workflow_id: str, name: str) -> int:
+        if self.failures:
+            self.failures -= 1
+            raise Unavailable("away")
+        return await super().size(workflow_id, name)
+
 
 def flaky(failures: int) -> Flaky:
     content = Flaky.at("memory:///")

@@ -414,22 +414,21 @@ class Flaky(ContentStore):
 
     failures = 0
 
-    async def put(self, workflow_id: str, content: bytes) -> str:
+    def _fail(self) -> None:
         if self.failures:
             self.failures -= 1
             raise Unavailable("away")
+
+    async def put(self, workflow_id: str, content: bytes) -> str:
+        self._fail()
         return await super().put(workflow_id, content)
 
     async def get(self, workflow_id: str, name: str) -> bytes:
-        if self.failures:
-            self.failures -= 1
-            raise Unavailable("away")
+        self._fail()
         return await super().get(workflow_id, name)
 
     async def size(self, workflow_id: str, name: str) -> int:
-        if self.failures:
-            self.failures -= 1
-            raise Unavailable("away")
+        self._fail()
         return await super().size(workflow_id, name)
 
 

@@ -20,6 +20,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from servers import FirstRun, furnished
 
 from poweron_events.errors import Unavailable
+from poweron_events.log.kafka_clients import reach
 from poweron_services.embedded import Servers, down, lease, nobody, status, unprivileged, up, wheels
 from poweron_services.embedded.folders import Folders
 from poweron_services.embedded.kafka_server import Kafka
@@ -44,7 +45,7 @@ def say(sentence):
 
 async def main():
     async with lease(Path(sys.argv[1]), say) as servers:
-        say("ready " + servers.kafka)
+        say("ready " + servers.kafka.bootstrap)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 asyncio.run(main())
@@ -142,11 +143,11 @@ def give_id_to(stranger: Running, lock: Path) -> None:
 
 async def remember(servers: Servers, what: str) -> None:
     """Write the word to both servers."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers.kafka)
+    admin = AIOKafkaAdminClient(**servers.kafka.client_options())
     await admin.start()
     await admin.create_topics([NewTopic("words", 1, 1)])
     await admin.close()
-    async with AIOKafkaProducer(bootstrap_servers=servers.kafka, acks="all") as producer:
+    async with AIOKafkaProducer(**servers.kafka.client_options(), acks="all") as producer:
         await producer.send_and_wait("words", what.encode())
     connection = await asyncpg.connect(servers.postgres)
     await connection.execute("CREATE TABLE words (word text)")
@@ -155,7 +156,7 @@ async def remember(servers: Servers, what: str) -> None:
 
 
 async def recall(servers: Servers) -> tuple[str, str]:
-    consumer = AIOKafkaConsumer("words", bootstrap_servers=servers.kafka, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer("words", **servers.kafka.client_options(), auto_offset_reset="earliest")
     async with consumer, asyncio.timeout(DEADLINE):
         record = await consumer.getone()
     connection = await asyncpg.connect(servers.postgres)
@@ -176,7 +177,7 @@ async def test_the_last_of_two_processes_stops_the_pair(home: Path) -> None:
     async with another_user(home) as other:
         theirs = await hears(other, "ready")
         async with lease(home, silent) as servers:
-            assert theirs == f"ready {servers.kafka}"
+            assert theirs == f"ready {servers.kafka.bootstrap}"
         assert status(home) == servers
         assert await ends(other) == 0
     assert nothing_runs(home)
@@ -377,12 +378,14 @@ async def test_up_lets_the_pair_run_until_down_and_leases_take_no_time(home: Pat
     assert await down(home) is False
 
 
-async def test_a_port_taken_by_something_else_is_exchanged(home: Path) -> None:
+async def test_a_port_taken_by_something_else_is_exchanged_and_so_is_the_password(home: Path) -> None:
     async with lease(home, silent) as servers:
-        port = int(servers.kafka.rpartition(":")[2])
+        port = int(servers.kafka.bootstrap.rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)):
         async with lease(home, silent) as moved:
-            assert moved.kafka != servers.kafka
+            assert moved.kafka.bootstrap != servers.kafka.bootstrap
+            with pytest.raises(Unavailable, match="does not let us in"):  # as for who passes on what clients say there
+                await reach(replace(servers.kafka, bootstrap=moved.kafka.bootstrap), 5.0)
     assert nothing_runs(home)
 
 

@@ -30,7 +30,7 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-TEN_LINES, BEFOREHAND, STRUCTURED, BINARY, STORED, WITHOUT_BROKER = blocks(ROOT / "events" / "README.md")
+TEN_LINES, BEFOREHAND, REACHED, STRUCTURED, BINARY, STORED, WITHOUT_BROKER = blocks(ROOT / "events" / "README.md")
 (OF_THE_PAGE,) = blocks(ROOT / "docs" / "events.md")
 
 pytestmark = pytest.mark.system
@@ -90,7 +90,7 @@ async def test_ten_lines_ask_for_a_workflow_and_hear_its_events(serving: Connect
 async def test_a_structured_event_of_a_plain_client_gets_its_workflow(
     serving: Connections, kafka: KafkaSettings
 ) -> None:
-    await run(STRUCTURED, **kafka.environment(), OFFER="2")
+    await run(REACHED + STRUCTURED, **kafka.environment(), OFFER="2")
     completed = await answer(serving.log, workflow_id(SOURCE, "2"))
     assert isinstance(completed, RoundCompleted)
     assert "42 dollars" in completed.message
@@ -99,7 +99,7 @@ async def test_a_structured_event_of_a_plain_client_gets_its_workflow(
 @pytest.mark.req("E-12")
 @pytest.mark.req("E-15")
 async def test_a_binary_event_of_a_plain_client_gets_its_workflow(serving: Connections, kafka: KafkaSettings) -> None:
-    await run(BINARY, **kafka.environment(), OFFER="3")
+    await run(REACHED + BINARY, **kafka.environment(), OFFER="3")
     assert isinstance(await answer(serving.log, workflow_id(SOURCE, "3")), RoundCompleted)
 
 
@@ -117,7 +117,7 @@ async def test_a_client_that_follows_the_page_of_events_alone_gets_its_answer(
 @pytest.mark.req("X-06")
 async def test_a_request_that_cannot_be_taken_gets_a_refusal(serving: Connections, kafka: KafkaSettings) -> None:
     wrong = STRUCTURED.replace('"prompt"', '"promt"')
-    await run(wrong, **kafka.environment(), OFFER="4")
+    await run(REACHED + wrong, **kafka.environment(), OFFER="4")
     refused = await answer(serving.log, workflow_id(SOURCE, "4"))
     assert isinstance(refused, RequestRefused)
     assert (refused.request.id, refused.reason) == ("4", "invalid")
@@ -128,7 +128,7 @@ async def test_a_request_that_cannot_be_taken_gets_a_refusal(serving: Connection
 @pytest.mark.req("E-15")
 async def test_a_request_without_an_id_becomes_a_dead_letter(serving: Connections, kafka: KafkaSettings) -> None:
     nameless = STRUCTURED.replace('"id": os', '"name": os')
-    await run(nameless, **kafka.environment())
+    await run(REACHED + nameless, **kafka.environment())
     async with asyncio.timeout(PATIENCE):
         async for records in serving.log.tail(topics.DEAD_LETTERS.name, 0, 0):
             letter = read_dead_letter(records[0].value)

@@ -23,6 +23,8 @@ from poweron_services.embedded import Servers
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer
 WITHHELD: Final = "POWERON_KAFKA_SASL_PASSWORD"
+GET_IN: Final = """
+This Kafka lets in only who has its password, which nobody but you can read. Clients of your own get in with:"""
 
 _SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 
@@ -96,9 +98,9 @@ def _print(places: dict[str, str | None], own: Servers | None, *, as_json: bool)
     for name, value in places.items():
         stdout.print(f"{name:<9} {value or 'does not answer'}")
     if own:
-        stdout.print("\nThis Kafka has a password that nobody but you can read. Clients of your own get in with:")
-        for variable in _exports(own):
-            stdout.print(variable, soft_wrap=True)
+        stdout.print(GET_IN, soft_wrap=True)
+        for line in _exports(own):
+            stdout.print(line, soft_wrap=True)
 
 
 def _login(own: Servers) -> dict[str, Any]:

@@ -39,8 +39,10 @@ share.coordinator.state.topic.min.isr=1
 """
 EACH_RECORD_TO_DISK: Final = "log.flush.interval.messages=1\n"
 
-# Whom the broker lets in stands in its metadata; whom the controller lets in, which holds them, stands here.
+# Whom the broker lets in stands in its metadata; whom the controller lets in, which holds them, stands here. A login
+# that fails is told so at once: the first of ours may be one, and nobody guesses such passwords.
 _LOGINS: Final = """\
+connection.failed.authentication.delay.ms=0
 sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256
 sasl.mechanism.controller.protocol=PLAIN
 listener.name.broker.sasl.enabled.mechanisms=SCRAM-SHA-256

@@ -50,7 +50,7 @@ def test_what_is_no_password_of_ours_is_refused_and_neither_told_nor_overwritten
     for use in (kafka_password.read, lambda path: kafka_password.ensure(path, renew=True)):
         with pytest.raises(Refused) as refused:
             use(path)
-        assert f"{str(path)!r} holds none. Stop Kafka and remove the file" in str(refused.value)
+        assert f"{str(path)!r} holds none. Stop both servers and remove the file" in str(refused.value)
         assert "short" not in str(refused.value)
     assert path.read_bytes() == content
 

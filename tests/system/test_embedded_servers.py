@@ -17,6 +17,7 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from processes import command_lines
 from servers import FirstRun, furnished
 
 from poweron_events.errors import Unavailable
@@ -188,22 +189,12 @@ async def test_three_processes_that_start_at_once_get_one_pair(home: Path) -> No
     async with another_user(home) as one, another_user(home) as two, another_user(home) as three:
         said = [await hears(user, "ready") for user in (one, two, three)]
         assert len(set(said)) == 1
-        brokers = [
-            line for line in map(_line, psutil.process_iter()) if str(home / "servers/kafka/server.properties") in line
-        ]
-        assert len(brokers) == 1
+        assert sum(str(home / "servers/kafka/server.properties") in line for line in command_lines()) == 1
         for user in (one, two):
             assert await ends(user) == 0
         assert status(home) is not None
         assert await ends(three) == 0
     assert nothing_runs(home)
-
-
-def _line(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 async def test_a_killed_user_leaves_the_pair_to_the_next_who_stops_it(home: Path) -> None:

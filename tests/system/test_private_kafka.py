@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from aiokafka.errors import KafkaError
 from brokers import OlderKafka
 from ordinary_user import NOTHING_REFUSED, as_ordinary_user
 from own import OwnServers, own_servers
+from processes import POWERON, command_lines
 from servers import furnished
 
 from poweron_events import topics
@@ -26,19 +28,15 @@ from poweron_events.log import Message
 from poweron_events.log.kafka import KafkaLog, connect
 from poweron_events.log.kafka_clients import reach
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_services.bench import yardsticks
-from poweron_services.bench.processes import running, until_ready
 from poweron_services.embedded import down, lease, status
 from poweron_services.embedded.folders import Folders, explained, prepare
 from poweron_services.embedded.kafka_configuration import Configured, configured
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.server_process import Running
 from poweron_services.embedded.users import join
-from poweron_services.sandbox.servers import open_sandbox
 
 pytestmark = pytest.mark.system
 
-POWERON = Path(sys.executable).with_name("poweron")
 
 LIST_TOPICS = struct.pack(">hhihi", 3, 1, 1, -1, -1)
 DESCRIBE_CLUSTER = struct.pack(">hhihbbb", 60, 0, 1, -1, 0, 0, 0)
@@ -143,17 +141,10 @@ def test_what_holds_the_password_is_the_owners_alone_and_no_command_line_or_log_
         assert (file.stat().st_mode & 0o777, file.stat().st_uid) == (0o600, os.geteuid())
     told = [
         kafka.joinpath("server.log").read_text(),
-        *(" ".join(line) for line in map(command_line, psutil.process_iter())),
+        *command_lines(),
     ]
     assert [text for text in told for secret in secrets if secret and secret in text] == []
     assert own.pair.kafka.sasl_password not in repr(own.pair)
-
-
-def command_line(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 @pytest.mark.req("S32")
@@ -189,18 +180,6 @@ def test_the_servers_have_no_other_doors(own: OwnServers) -> None:
 
     assert doors(own.kafka()) == {("127.0.0.1", written(own).broker), ("127.0.0.1", written(own).controller)}
     assert doors(own.postgres()) == set()
-
-
-async def test_a_child_of_a_run_gets_the_password_where_nobody_else_reads_it(home: Path) -> None:
-    async with (
-        open_sandbox(home, silent) as sandbox,
-        yardsticks.ring(sandbox.kafka_settings),
-        running(sandbox, "yardstick", "project") as child,
-    ):
-        await until_ready(child)
-        process, password = psutil.Process(child.pid), str(sandbox.kafka_settings.sasl_password)
-        assert password not in " ".join(command_line(process))
-        assert process.environ()["POWERON_KAFKA_SASL_PASSWORD"] == password
 
 
 # --- what `poweron status` tells --------------------------------------------------------------------------
@@ -250,9 +229,9 @@ async def test_a_directory_of_an_older_release_gets_a_password_and_keeps_its_dat
     older = await written_by_an_older_release(home)
     await older.stop(found(older))
 
-    async with lease(home, silent) as servers:
-        assert await records(servers.kafka) == [b"kept"]
-        assert servers.kafka.bootstrap == older.let_in.bootstrap
+    async with started(Kafka(older.folders)) as kafka:
+        assert await records(kafka) == [b"kept"]
+        assert kafka.bootstrap == older.let_in.bootstrap
         with pytest.raises(Unavailable, match="does not let us in"):
             await reach(older.let_in, 5.0)
         assert (older.folders.kafka / "server.properties").stat().st_mode & 0o777 == 0o600
@@ -275,6 +254,15 @@ async def test_a_broker_that_an_older_release_left_running_gets_a_password_once_
     assert "lets in everybody on this machine. Stopping it…" in said[0]
 
 
+@asynccontextmanager
+async def started(kafka: Kafka) -> AsyncGenerator[KafkaSettings, None]:
+    await kafka.start(silent)
+    try:
+        yield kafka.client_settings
+    finally:
+        await kafka.stop(found(kafka))
+
+
 def found(kafka: Kafka) -> Running:
     running = kafka.find()
     assert running is not None
@@ -294,13 +282,13 @@ async def test_a_password_file_that_holds_none_ends_in_a_sentence_and_starts_not
     assert Kafka(Folders.of(home)).find() is None
 
 
-async def test_a_password_that_was_removed_is_replaced_and_lets_in(home: Path) -> None:
-    async with lease(home, silent) as servers:
-        first = servers.kafka
-    Folders.of(home).kafka_password.unlink()
-    async with lease(home, silent) as again:
-        assert again.kafka.bootstrap == first.bootstrap
-        assert again.kafka.sasl_password != first.sasl_password
-        await reach(again.kafka, 5.0)
+async def test_a_password_that_was_removed_is_missed_while_kafka_runs_and_replaced_when_it_starts(home: Path) -> None:
+    kafka = Kafka(prepare(home))
+    async with started(kafka) as first:
+        kafka.folders.kafka_password.unlink()
+        with pytest.raises(Refused, match=r"kafka/password' is not there\. Stop both servers"):
+            await kafka.comes_up(found(kafka).pid)
+    async with started(kafka) as second:
+        assert second.bootstrap == first.bootstrap
         with pytest.raises(Unavailable, match="does not let us in"):
             await reach(first, 5.0)

@@ -182,7 +182,7 @@ class Benchmark:
         plan = self.plan
         self.progress(f"Filling a table with {plan.page_rows:,} messages, and reading pages of it…")
         self.found["history_page_p50_ms"] = await page_p50_ms(
-            runner, rows=plan.page_rows, workflows=plan.page_workflows
+            runner, self.sandbox.postgres.dsn, rows=plan.page_rows, workflows=plan.page_workflows
         )
 
     async def _rebuild(self, events: Sequence[Envelope]) -> None:

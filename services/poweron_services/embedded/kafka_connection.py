@@ -137,8 +137,8 @@ def _say(connection: Connection, message: str) -> str:
     return answer[no_complaint + 4 :][:size].decode()
 
 
-def _fields(message: str) -> dict[str, str]:
-    return dict(field.split("=", 1) for field in message.split(","))
+def _fields(line: str) -> dict[str, str]:
+    return dict(field.split("=", 1) for field in line.split(","))
 
 
 def _salted(password: str, salt: bytes) -> bytes:

@@ -29,8 +29,10 @@ def ensure(path: Path, *, renew: bool) -> str:
     Raises:
         Refused: there is something else; nothing that we did not make is overwritten.
     """
-    if path.exists() and read(path) and not renew:
-        return read(path)
+    if path.exists():
+        known = read(path)
+        if not renew:
+            return known
     write_private(path, fresh())
     return read(path)
 
@@ -55,5 +57,5 @@ def read(path: Path) -> str:
 def _unusable(path: Path, why: str) -> str:
     return (
         f"The password of the embedded Kafka cannot be used: {str(path)!r} {why}. "
-        "Stop Kafka and remove the file if it is there; the next start makes another password, and no data is lost."
+        "Stop both servers and remove the file if it is there; the next start makes another one, and no data are lost."
     )

@@ -78,9 +78,9 @@ class Kafka:
         return Program("java", str(self._properties)).find(written_pid(self._pid))
 
     def asks_for_password(self) -> bool:
-        """Whether it lets in only who has the password; one that a release before 0.3 started lets everybody in."""
+        """Whether it was started so that only who has the password is let in, as a release before 0.3 did not."""
         written = configured(self._properties)
-        return written is not None and written.own_password is not None and self.folders.kafka_password.exists()
+        return written is not None and written.own_password is not None
 
     def answers(self) -> bool:
         """Whether the broker lets us in and lists itself as living: only then do clients get anywhere."""

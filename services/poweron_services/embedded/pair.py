@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from poweron_events.errors import PowerOnError, Refused
+from poweron_events.errors import PowerOnError
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_services.embedded import older_kafka
 from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import State, load, save
@@ -98,8 +99,7 @@ def status(home: Path) -> Servers | None:
     folders = Folders.of(home)
     with explained(folders.home):
         kafka, postgres = _pair(folders, load(folders.state))
-        if _lets_everybody_in(kafka):
-            raise Refused(f"{_open_to_all(folders)} The next command that uses it starts it again, with a password.")
+        older_kafka.refuse(kafka, folders)
         running = all(server.find() is not None and server.answers() for server in (kafka, postgres))
         return Servers(kafka.client_settings, postgres.dsn, folders.home) if running else None
 
@@ -128,9 +128,9 @@ async def _ensured(folders: Folders, state: State, progress: Callable[[str], Non
     """Both run. Call it under the lock."""
     kafka, postgres = _pair(folders, state, fsync=fsync)
     with explained(folders.home):
-        await _close_to_others(kafka, folders, progress)
+        await older_kafka.stop(kafka, folders, progress)
         await _both(_ensure(kafka, folders, progress), _ensure(postgres, folders, progress))
-    return Servers(kafka.client_settings, postgres.dsn, folders.home)
+        return Servers(kafka.client_settings, postgres.dsn, folders.home)
 
 
 @asynccontextmanager
@@ -197,31 +197,6 @@ def _current_state(folders: Folders) -> State:
 def _pair(folders: Folders, state: State, *, fsync: bool = False) -> tuple[Kafka, Postgres]:
     short = Path(state.socket_folder) if state.socket_folder else None
     return Kafka(folders, fsync), Postgres(folders, short)
-
-
-async def _close_to_others(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
-    """Stop a broker that lets everybody in; it is started with a password. Call it under the lock, as a user."""
-    process = await asyncio.to_thread(_lets_everybody_in, kafka)
-    if process is None:
-        return
-    others = living(folders.users) - 1
-    if others:
-        raise Refused(
-            f"{_open_to_all(folders)} To get a password it must be started again, and {others} more of your commands "
-            "or services use it: end them and try again."
-        )
-    progress(f"{_open_to_all(folders)} Stopping it…")
-    await kafka.stop(process)
-
-
-def _lets_everybody_in(kafka: Kafka) -> Running | None:
-    """The process of a broker without a password; None if it has one, or none runs."""
-    process = kafka.find()
-    return None if process is None or kafka.asks_for_password() else process
-
-
-def _open_to_all(folders: Folders) -> str:
-    return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and lets in everybody on this machine."
 
 
 async def _ensure(server: Server, folders: Folders, progress: Callable[[str], None]) -> None:

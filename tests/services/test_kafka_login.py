@@ -59,6 +59,7 @@ def test_what_a_killed_process_left_of_a_file_is_in_nobodys_way(path: Path) -> N
     path.with_name("password.new").write_text("half")
     write_private(path, "whole")
     assert path.read_text() == "whole"
+    assert path.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in path.parent.iterdir()] == ["password"]
 
 

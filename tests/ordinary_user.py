@@ -1,6 +1,7 @@
 """Another user of this machine, in a child process: root has no need to be let in, so it becomes nobody."""
 
 import os
+import warnings
 from collections.abc import Callable
 
 from poweron_events.errors import PowerOnError
@@ -12,7 +13,9 @@ NOTHING_REFUSED = "nothing was refused"
 def as_ordinary_user(work: Callable[[], None]) -> str:
     """Do the work without root's rights, in a child, and give back what it refused with."""
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads that other tests left: the child has none
+        child = os.fork()
     if child == 0:
         said = "it ended with an error of its own"
         try:

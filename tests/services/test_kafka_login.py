@@ -1,5 +1,6 @@
 """How the embedded Kafka is looked for and its password kept, without starting it."""
 
+import os
 import socketserver
 import struct
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 from poweron_events.errors import Refused
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_services.config import Settings
 from poweron_services.embedded import kafka_connection, kafka_password
 from poweron_services.embedded.folders import prepare, write_private
 from poweron_services.embedded.kafka_configuration import configuration, configured
@@ -63,8 +65,22 @@ def test_what_a_killed_process_left_of_a_file_is_in_nobodys_way(path: Path) -> N
     assert [each.name for each in path.parent.iterdir()] == ["password"]
 
 
+# --- the settings of clients ------------------------------------------------------------------------------
+
+
 def test_settings_tell_no_password_where_they_are_shown() -> None:
     assert PASSWORD not in repr(KafkaSettings("kafka:9092", sasl_password=PASSWORD))
+
+
+def test_the_variables_say_the_same_to_a_process_of_ours_and_to_a_client_of_somebody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    login = ("SASL_SSL", "SCRAM-SHA-512", "poweron", PASSWORD)
+    every = KafkaSettings("kafka:9093", *login, "ca.pem", "own.pem", "own.key", 3, 9_000, "mine.")
+    for name, value in every.environment().items():
+        monkeypatch.setenv(name, value)
+    assert KafkaSettings.of(os.environ) == Settings().named_kafka == every
+    assert KafkaSettings.of({"POWERON_KAFKA": ""}) == KafkaSettings("localhost:9092")
 
 
 # --- the settings of the broker ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, Failed, InputDocument, Order, document
 from poweron_services.actions.registry import by_name
-from poweron_services.connectors.document_reader import ExtractedDocument, extract
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, extract
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.models.call import Called, Caller
@@ -29,7 +29,11 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 def given(name: str, data: bytes | None = None, mime_type: str = "application/octet-stream") -> InputDocument:
     data = (EXAMPLES / name).read_bytes() if data is None else data
-    return InputDocument(f"docItem:1:{name}", name, mime_type, data, content="0" * 64)
+
+    async def load() -> bytes:
+        return data
+
+    return InputDocument(f"docItem:1:{name}", name, mime_type, len(data), "0" * 64, load)
 
 
 async def done(action: str, *documents: InputDocument, model: ScriptedModel | None = None, **parameters: Any) -> Done:
@@ -90,9 +94,9 @@ async def test_every_document_that_cannot_be_read_is_told_by_itself(action: str)
 async def test_what_a_step_could_not_read_is_not_opened_again_by_a_later_one() -> None:
     opened: list[str] = []
 
-    async def read(data: bytes, name: str) -> ExtractedDocument:
+    async def read(load: LoadBytes, _: int, name: str) -> ExtractedDocument:
         opened.append(name)
-        return await extract(data, name)
+        return await extract(await load(), name)
 
     chosen = {"actionObjective": "Read it", "requiredInputDocuments": ["docList:round1_request"]}
     lines = script(
@@ -224,7 +228,8 @@ class Shout:
     async def __call__(self, order: Order) -> Done:
         told = ShoutParameters.model_validate(order.parameters)
         said = [
-            document(given.name, given.data.decode().upper() + told.ending, "text/plain") for given in order.documents
+            document(given.name, (await given.load()).decode().upper() + told.ending, "text/plain")
+            for given in order.documents
         ]
         return Done(ActionResult(success=True, documents=tuple(said)))
 

@@ -256,9 +256,13 @@ async def test_no_more_documents_are_read_at_a_time_than_may_be(monkeypatch: pyt
             raise UnreadableDocument(name, "is damaged.", "document_damaged")
         return ExtractedDocument(name, "text/plain", (Section("", data.decode()),), truncated=False, notes=())
 
+    async def load() -> bytes:
+        assert reading < 2  # what waits for its turn is not in memory
+        return b"text"
+
     monkeypatch.setattr(document_reader, "extract", counted)
     read = DocumentReader(2)
-    answers = await asyncio.gather(*(read(b"text", str(number)) for number in range(9)), return_exceptions=True)
+    answers = await asyncio.gather(*(read(load, 4, str(number)) for number in range(9)), return_exceptions=True)
     assert most == 2
     assert [type(answer) for answer in answers].count(ExtractedDocument) == 8
 

@@ -36,13 +36,14 @@ async def read_texts(
     notes: list[str] = []
     for given in documents:
         if given.mime_type in as_written:
-            texts.append(SourceText(given.reference, given.name, given.data.decode("utf-8", errors="replace")))
+            written = (await given.load()).decode("utf-8", errors="replace")
+            texts.append(SourceText(given.reference, given.name, written))
             continue
         if given.unread is not None:
             unread.append(given.unread)
             continue
         try:
-            found = await read(given.data, given.name)
+            found = await read(given.load, given.size, given.name)
         except UnreadableDocument as error:
             unread.append(_of(given, error.document))
             continue

@@ -318,7 +318,7 @@ def down() -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say where Kafka and Postgres answer.
+    """Say where Kafka and Postgres answer, and how to get in.
 
     Exit 1 if one of them does not.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from poweron_events.content import ContentStore
 from poweron_events.log import EventLog
 from poweron_events.log.kafka import connect as connect_kafka
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.connection import Pool
 from poweron_projections.connection import connect as connect_postgres
 from poweron_services.config import Settings
@@ -23,7 +24,7 @@ class Connections:
 
 
 @asynccontextmanager
-async def connect(settings: Settings, *, kafka: str, postgres: str) -> AsyncGenerator[Connections, None]:
+async def connect(settings: Settings, *, kafka: KafkaSettings, postgres: str) -> AsyncGenerator[Connections, None]:
     """Open the log, the rows and the content store.
 
     Raises:
@@ -31,7 +32,7 @@ async def connect(settings: Settings, *, kafka: str, postgres: str) -> AsyncGene
         Refused: a topic's settings would break the log.
     """
     async with (
-        connect_kafka(settings.kafka_settings(kafka)) as log,
+        connect_kafka(kafka) as log,
         connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
     ):
         yield Connections(settings, log, pool, ContentStore.at(settings.content_place))

@@ -151,9 +151,14 @@ class Execution:
                     reference=item_reference(found.document_id, found.document_name),
                     name=found.document_name,
                     mime_type=found.mime_type,
-                    data=await retry_content(workflow.id, partial(self.content.get, workflow.id, found.content)),
+                    size=await retry_content(workflow.id, partial(self.content.size, workflow.id, found.content)),
                     content=found.content,
+                    load=partial(self._load, workflow.id, found.content),
                     unread=unreadable.get((found.document_name, found.content)),
                 )
                 for found in await retry_content(workflow.id, named)
             ]
+
+    async def _load(self, workflow_id: str, content: str) -> bytes:
+        async with content_time_limit():
+            return await retry_content(workflow_id, partial(self.content.get, workflow_id, content))

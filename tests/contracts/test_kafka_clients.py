@@ -106,6 +106,9 @@ class _Stuck:
 
     stopped = away = False
 
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return {*range(12)}
+
     async def end_offsets(self, partitions: list[object]) -> dict[object, int]:
         if self.away:
             raise KafkaConnectionError
@@ -124,7 +127,7 @@ class _Watched(KafkaFollower):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(KafkaSettings("nowhere:9"), TOPIC, "g")
         self._consumer = self.stuck = _Stuck()
-        self._mine, self._sought = {1, 2}, {1}
+        self._mine, self._sought = {1, 2}, {1: 3}
         self._loop = asyncio.get_running_loop()
         self._monkeypatch = monkeypatch
 

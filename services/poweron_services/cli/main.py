@@ -298,6 +298,24 @@ def verify(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def recover(
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Go on after events were lost from the log.
+
+    Where the topic poweron.events was deleted, or is not as long as the rows are, nothing is appended. This tells
+    which workflows are lost, asks, and makes the rows again from what the log holds. A restored topic needs none of it.
+
+    With --json, or where nobody can be asked, it changes nothing without --yes.
+    Exit 0 recovered or nothing to recover, 1 nothing was changed.
+    """
+    from poweron_services.cli import recover_command
+
+    recover_command.recover(yes=yes, as_json=as_json)
+
+
+@app.command()
 def up(as_json: AsJson = False) -> None:
     """Start Kafka and Postgres on this machine.
 
@@ -318,9 +336,9 @@ def down() -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say where Kafka and Postgres answer.
+    """Say where Kafka and Postgres answer, and whether the log is complete.
 
-    Exit 1 if one of them does not.
+    Exit 1 if one of them does not, or if events are missing from the log.
     """
     from poweron_services.cli import server_commands
 

@@ -3,22 +3,28 @@
 import asyncio
 import re
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
-from poweron_events.errors import PowerOnError
+from poweron_events.errors import LogLost, PowerOnError
+from poweron_events.log.kafka import connect as connect_kafka
 from poweron_events.log.kafka_clients import reach as reach_kafka
+from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.connection import reach as reach_postgres
+from poweron_projections.guarded_log import GuardedLog
 from poweron_services import embedded
-from poweron_services.cli.advice import WHERE
+from poweron_services.cli.advice import LOG_LOST, WHERE
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentence, sentences
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer
+
+LogState = Literal["complete", "lost", "unknown"]
+"""Whether the log holds what the rows were made of."""
 
 _SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 
@@ -39,12 +45,39 @@ def down() -> None:
 
 @sentences()
 def status(*, as_json: bool) -> None:
-    """Ask the servers whether they answer, and say where."""
+    """Ask the servers whether they answer, and say where; and whether the log holds what the rows were made of."""
     settings = load_settings()
-    kafka, postgres = asyncio.run(_answering(settings))
-    _print_servers(kafka, postgres, str(settings.home), as_json=as_json)
-    if kafka is None or postgres is None:
+    kafka, postgres, log = asyncio.run(_seen(settings))
+    _print_servers(kafka, postgres, str(settings.home), as_json=as_json, log=log)
+    if log != "complete":
         raise typer.Exit(FAILED)
+
+
+async def _seen(settings: Settings) -> tuple[str | None, str | None, LogState]:
+    kafka, postgres = await _answering(settings)
+    if kafka is None or postgres is None:
+        return kafka, postgres, "unknown"
+    return kafka, postgres, await _log_state(settings, kafka, postgres)
+
+
+async def _log_state(settings: Settings, kafka: str, postgres: str) -> LogState:
+    try:
+        async with (
+            asyncio.timeout(REACH_TIMEOUT),
+            connect_kafka(settings.kafka_settings(kafka)) as log,
+            connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
+        ):
+            await GuardedLog(log, pool).check()
+    except LogLost as error:
+        tell(f"{sentence(error)} {LOG_LOST}", style="bold red")
+        return "lost"
+    except PowerOnError as error:
+        tell(sentence(error))
+        return "unknown"
+    except TimeoutError:
+        tell(f"Whether the log is complete was not found out within {REACH_TIMEOUT:g} s.")
+        return "unknown"
+    return "complete"
 
 
 async def _answering(settings: Settings) -> tuple[str | None, str | None]:
@@ -78,8 +111,11 @@ async def _reached(reaching: Coroutine[Any, Any, None]) -> bool:
     return True
 
 
-def _print_servers(kafka: str | None, postgres: str | None, home: str, *, as_json: bool) -> None:
+def _print_servers(
+    kafka: str | None, postgres: str | None, home: str, *, as_json: bool, log: LogState | None = None
+) -> None:
     shown = {"kafka": kafka, "postgres": masked(postgres) if postgres else None, "home": home}
+    shown |= {"log": log} if log else {}
     if as_json:
         print_json(shown)
         return

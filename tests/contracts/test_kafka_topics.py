@@ -46,7 +46,7 @@ async def test_whoever_connects_makes_every_topic_but_that_of_deleted_events(
         assert set((await another.ends(EVENTS)).values()) == {0}
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_nobody_waits_for_events_that_were_deleted(log: KafkaLog, admin: TopicAdmin) -> None:
     partition, ends = log.partition_of(EVENTS, b"w"), await log.ends(EVENTS)
     tail = log.tail(EVENTS, partition, 3)
@@ -58,7 +58,7 @@ async def test_nobody_waits_for_events_that_were_deleted(log: KafkaLog, admin: T
     await tail.aclose()
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_nobody_waits_for_events_that_another_topic_of_that_name_does_not_hold(
     log: KafkaLog, admin: TopicAdmin
 ) -> None:
@@ -71,7 +71,7 @@ async def test_nobody_waits_for_events_that_another_topic_of_that_name_does_not_
             await asked
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_what_was_not_written_before_the_events_were_deleted_is_not_written_after(
     log: KafkaLog, admin: TopicAdmin
 ) -> None:

@@ -50,7 +50,7 @@ async def guarded(log: Breakable, pool: Pool, monkeypatch: pytest.MonkeyPatch) -
     return guarded
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_nothing_is_appended_to_a_log_that_is_shorter_than_the_rows(log: Breakable, guarded: GuardedLog) -> None:
     was = log.records()
     log.replace(*was[:-1])
@@ -61,7 +61,7 @@ async def test_nothing_is_appended_to_a_log_that_is_shorter_than_the_rows(log: B
     assert log.records(DEAD_LETTERS) == []
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_a_log_that_is_restored_is_appended_to(log: Breakable, guarded: GuardedLog) -> None:
     was = log.records()
     log.replace()
@@ -72,7 +72,7 @@ async def test_a_log_that_is_restored_is_appended_to(log: Breakable, guarded: Gu
     assert len(log.records()) == len(was) + 1
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 @pytest.mark.parametrize("place", [0, -1])
 async def test_a_log_that_is_as_long_but_another_one_is_told_by_its_first_and_its_last_record(
     log: Breakable, guarded: GuardedLog, pool: Pool, place: int
@@ -88,7 +88,7 @@ async def test_a_log_that_is_as_long_but_another_one_is_told_by_its_first_and_it
     assert log.records() == forged
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_rows_that_are_behind_or_gone_lose_nothing(log: Breakable, guarded: GuardedLog, pool: Pool) -> None:
     await log.append(EVENTS, typical("2").messages)
     await guarded.check()
@@ -97,7 +97,7 @@ async def test_rows_that_are_behind_or_gone_lose_nothing(log: Breakable, guarded
     await guarded.append(EVENTS, NEW)
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_whoever_slept_while_others_recovered_is_told_once_to_begin_again(
     log: Breakable, guarded: GuardedLog, pool: Pool
 ) -> None:
@@ -124,7 +124,7 @@ async def test_appending_goes_on_while_postgres_is_unavailable(
     await guarded.append(EVENTS, NEW)
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_rows_are_neither_brought_on_nor_made_again_from_a_log_that_lost_events(
     log: Breakable, guarded: GuardedLog, pool: Pool
 ) -> None:

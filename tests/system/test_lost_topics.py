@@ -119,7 +119,7 @@ async def at_work(service: Connections, model: Any, request_id: str) -> str:
     return asked
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_after_the_events_were_deleted_nothing_is_appended_until_somebody_recovers(
     service: Connections, model: Any, lines: Lines, admin: TopicAdmin, shell: Shell
 ) -> None:
@@ -153,7 +153,7 @@ async def test_after_the_events_were_deleted_nothing_is_appended_until_somebody_
     assert (await verify(service.log, service.pool)).differences == []
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_once_the_events_are_restored_everything_goes_on_by_itself(
     service: Connections, model: Any, lines: Lines, admin: TopicAdmin
 ) -> None:
@@ -169,7 +169,7 @@ async def test_once_the_events_are_restored_everything_goes_on_by_itself(
     await completed(service, open_, waiting)
 
 
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 @pytest.mark.parametrize("look_period", [3_600.0])
 async def test_into_a_topic_that_was_made_again_at_once_nothing_is_appended_before_anybody_looked(
     service: Connections, model: Any, lines: Lines, admin: TopicAdmin, monkeypatch: pytest.MonkeyPatch
@@ -208,7 +208,7 @@ async def test_after_the_requests_were_deleted_new_ones_are_answered(
 
 
 @pytest.mark.soak
-@pytest.mark.req("E-01")
+@pytest.mark.req("E-02")
 async def test_services_tell_within_15_s_that_a_topic_was_deleted(
     connections: Connections, environment: dict[str, str], admin: TopicAdmin, tmp_path: Path
 ) -> None:

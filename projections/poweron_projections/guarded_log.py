@@ -7,12 +7,12 @@ Where it does not, events were lost: whoever appended now would bury that.
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from math import inf
 from typing import Final, NamedTuple
 
 from poweron_events import topics
-from poweron_events.errors import LogLost, Unavailable
+from poweron_events.errors import Conflict, LogLost, Refused, Unavailable
 from poweron_events.log import EventLog, Follower, Message, Record
 from poweron_projections.connection import Pool, acquire
 
@@ -46,27 +46,32 @@ class KeptRecord(NamedTuple):
 
 
 class GuardedLog:
-    """An `EventLog` that raises LogLost from `append` and `ends` while events are missing that were there.
+    """An `EventLog` that raises LogLost from `append` and `ends` once events are missing that were there.
 
-    What it does not see by itself, because nothing is asked of it, `check` does.
+    It stays closed until `begin_again`. What it does not see by itself, because nothing is asked of it, `check` does.
     """
 
     def __init__(self, log: EventLog, pool: Pool) -> None:
         self.unguarded = log
         self._pool = pool
+        self._seeing = asyncio.Lock()
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget how the log was, for whoever has forgotten all that came of it; what the rows say counts still."""
+        self._lost = ""  # why it is closed
         self._kept: Sequence[KeptRecord] | None = None  # as the rows had them when they were asked last; None: never
         self._reached = dict[int, int]()  # by partition, how long the log was, as far as the rows and we ourselves saw
         self._seen = -inf  # when it was that long
-        self._seeing = asyncio.Lock()
 
     async def check(self) -> None:
         """Compare the log with the first and the last record of each partition, as the rows had them before.
 
         Raises:
-            LogLost: events are missing. What was known is forgotten: whoever goes on begins again.
+            LogLost: events are missing.
             Unavailable: the log or Postgres cannot be reached.
         """
-        with self._forgetting():
+        with self._closing():
             kept = await self._learn() if self._kept is None else self._kept
             await self._expect_as_long()
             for first in (True, False):
@@ -75,7 +80,7 @@ class GuardedLog:
 
     async def append(self, topic: str, messages: Sequence[Message]) -> Sequence[int]:
         async with self._seeing:
-            if asyncio.get_running_loop().time() > self._seen + SEEN_WITHIN:
+            if self._lost or asyncio.get_running_loop().time() > self._seen + SEEN_WITHIN:
                 await self.ends(EVENTS)
         offsets = await self.unguarded.append(topic, messages)
         if topic == EVENTS:
@@ -88,7 +93,7 @@ class GuardedLog:
             return await self.unguarded.ends(topic)
         if self._kept is None:
             await self.check()
-        with self._forgetting():
+        with self._closing():
             return await self._expect_as_long()
 
     def follow(self, topic: str, group: str) -> AbstractAsyncContextManager[Follower]:
@@ -109,12 +114,13 @@ class GuardedLog:
         return self.unguarded.partition_of(topic, key)
 
     @contextmanager
-    def _forgetting(self) -> Iterator[None]:
+    def _closing(self) -> Iterator[None]:
+        if self._lost:
+            raise LogLost(self._lost)
         try:
             yield
-        except LogLost:
-            self._kept, self._seen = None, -inf
-            self._reached.clear()
+        except LogLost as error:
+            self._lost = str(error)
             raise
 
     async def _learn(self) -> Sequence[KeptRecord]:
@@ -156,16 +162,12 @@ class GuardedLog:
 
 async def _kept_records(pool: Pool) -> Sequence[KeptRecord]:
     """The first and the last record of each partition that the rows hold; none where there are no rows."""
-    async with _within_time(), acquire(pool) as connection:
-        if not await connection.fetchval(_HAS_ROWS):
-            return ()
-        return [KeptRecord(*found) for found in await connection.fetch(_FIRST_AND_LAST, EVENTS)]
-
-
-@asynccontextmanager
-async def _within_time() -> AsyncGenerator[None, None]:
     try:
-        async with asyncio.timeout(QUERY_TIMEOUT):
-            yield
+        async with asyncio.timeout(QUERY_TIMEOUT), acquire(pool) as connection:
+            if not await connection.fetchval(_HAS_ROWS):
+                return ()
+            return [KeptRecord(*found) for found in await connection.fetch(_FIRST_AND_LAST, EVENTS)]
     except TimeoutError as error:
         raise Unavailable(f"Postgres did not answer within {QUERY_TIMEOUT:g} s") from error
+    except (Refused, Conflict) as error:  # a right is missing, or tables are being exchanged: no fault of the log
+        raise Unavailable(str(error)) from error

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast, get_args
 
 import structlog
@@ -145,7 +146,12 @@ async def keep_serving(connections: Connections, roles: Collection[str], model: 
         with suppress(LogLost):
             await serve(connections, roles, model)
         pauses = Backoff(CHECK_PERIOD, CHECK_PERIOD)
-        await retry(connections.log.check, failed=_still_lost, on=PowerOnError, backoff=pauses)
+        await retry(partial(_begin_again, connections.log), failed=_still_lost, on=PowerOnError, backoff=pauses)
+
+
+async def _begin_again(guarded: GuardedLog) -> None:
+    guarded.begin_again()
+    await guarded.check()
 
 
 def _still_lost(failure: Failure) -> None:

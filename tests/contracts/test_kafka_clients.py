@@ -101,6 +101,17 @@ async def test_closing_while_the_broker_is_unavailable_ends_and_leaves_nothing_r
     assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
 
 
+@pytest.mark.req("E-09")
+async def test_closing_that_is_cancelled_leaves_nothing_running() -> None:
+    client = _Silent()
+    closing = asyncio.ensure_future(kafka_shutdown.closed(client))
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    assert closing.cancelled()
+    assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
+
+
 class _Stuck:
     """A consumer that stands still although there is more to read."""
 

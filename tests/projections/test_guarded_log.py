@@ -62,12 +62,28 @@ async def test_nothing_is_appended_to_a_log_that_is_shorter_than_the_rows(log: B
 
 
 @pytest.mark.req("E-02")
-async def test_a_log_that_is_restored_is_appended_to(log: Breakable, guarded: GuardedLog) -> None:
+async def test_what_no_row_was_made_of_yet_is_missed_by_whoever_saw_it(log: Breakable, guarded: GuardedLog) -> None:
+    was = log.records()
+    await guarded.append(EVENTS, typical("2").messages)
+    log.replace(*was)
+    for _ in range(2):
+        with pytest.raises(LogLost):
+            await guarded.append(EVENTS, NEW)
+    assert log.records() == was
+
+
+@pytest.mark.req("E-02")
+async def test_a_log_that_is_restored_is_appended_to_by_whoever_begins_again(
+    log: Breakable, guarded: GuardedLog
+) -> None:
     was = log.records()
     log.replace()
     with pytest.raises(LogLost):
         await guarded.check()
     log.replace(*was)
+    with pytest.raises(LogLost):
+        await guarded.append(EVENTS, NEW)
+    guarded.begin_again()
     await guarded.append(EVENTS, NEW)
     assert len(log.records()) == len(was) + 1
 
@@ -83,6 +99,8 @@ async def test_a_log_that_is_as_long_but_another_one_is_told_by_its_first_and_it
     for each in (guarded, GuardedLog(log, pool)):
         with pytest.raises(LogLost, match="not the one that the rows were made of"):
             await each.check()
+        with pytest.raises(LogLost):
+            await each.append(EVENTS, NEW)
     with pytest.raises(LogLost):
         await GuardedLog(log, pool).append(EVENTS, NEW)
     assert log.records() == forged
@@ -98,7 +116,7 @@ async def test_rows_that_are_behind_or_gone_lose_nothing(log: Breakable, guarded
 
 
 @pytest.mark.req("E-02")
-async def test_whoever_slept_while_others_recovered_is_told_once_to_begin_again(
+async def test_whoever_slept_while_others_recovered_has_to_begin_again(
     log: Breakable, guarded: GuardedLog, pool: Pool
 ) -> None:
     log.replace()
@@ -108,6 +126,7 @@ async def test_whoever_slept_while_others_recovered_is_told_once_to_begin_again(
     await catch_up(log, pool)
     with pytest.raises(LogLost):
         await guarded.check()
+    guarded.begin_again()
     await guarded.check()
 
 

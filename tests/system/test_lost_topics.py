@@ -136,9 +136,10 @@ async def test_after_the_events_were_deleted_nothing_is_appended_until_somebody_
     await looked_again(lines)
     status = await shell("status", "--json")
     assert (status.code, status.lines[0]["log"]) == (1, "lost")
-    asked = await shell("ask", "Write it.", "--no-serve", "--json")
-    assert (asked.code, asked.lines[-1]["code"]) == (1, "log_lost")
-    assert "`poweron recover`" in asked.err
+    for own_service in ((), ("--no-serve",)):
+        asked = await shell("ask", "Write it.", "--json", *own_service)
+        assert (asked.code, asked.lines[-1]["code"]) == (1, "log_lost")
+        assert "`poweron recover`" in asked.err
     assert {each["workflowId"] for each in (await shell("workflows", "--json")).lines} == {done, open_}
     assert (await shell("rebuild")).code == 1
     told = await shell("recover")

@@ -60,6 +60,8 @@ class KafkaLog:
         self._partitions = await prepare(self._settings, anew=anew)
 
     async def close(self) -> None:
+        if self._giving_up is not None:
+            await self._giving_up
         for client in (self._producer, self._asking):
             if client is not None:
                 await closed(client)

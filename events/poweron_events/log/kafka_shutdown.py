@@ -15,6 +15,9 @@ async def closed(client: Any) -> None:
             await stop()
     except Exception:  # noqa: BLE001 - whatever it complains of on its way out, it goes
         await _abandoned(client)
+    except asyncio.CancelledError:
+        await _abandoned(client)
+        raise
 
 
 async def given_up(client: Any) -> None:

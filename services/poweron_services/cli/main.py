@@ -301,9 +301,9 @@ def down() -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say where Kafka and Postgres answer, and whether the log is complete.
+    """Say where Kafka and Postgres answer.
 
-    Exit 1 if one of them does not, or if events are missing from the log.
+    And whether the log is complete. Exit 1 if a server does not answer, or if events are missing from the log.
     """
     from poweron_services.cli import server_commands
 

@@ -1,6 +1,7 @@
 """The guard before the log: nobody appends to one that does not hold what the rows were made of."""
 
 import pytest
+from breakable import Breakable
 from living import running
 from tables import wipe
 
@@ -8,8 +9,7 @@ from builders import typical
 from poweron_events import topics
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import LogLost, Unavailable
-from poweron_events.log import Message, Record
-from poweron_events.log.memory import MemoryLog
+from poweron_events.log import Message
 from poweron_projections import guarded_log, reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool
@@ -19,19 +19,6 @@ from poweron_projections.rebuild import rebuild
 EVENTS = topics.EVENTS.name
 DEAD_LETTERS = topics.DEAD_LETTERS.name
 NEW = [Message(b"k", b"new")]
-
-
-class Breakable(MemoryLog):
-    """A log whose topic somebody deletes, cuts and restores."""
-
-    def replace(self, *records: Record, topic: str = EVENTS) -> None:
-        """Make the topic again, with these records."""
-        self._topics[topic] = [[] for _ in self._topics[topic]]
-        for record in records:
-            self._topics[topic][record.partition].append(record)
-
-    def records(self, topic: str = EVENTS) -> list[Record]:
-        return [record for partition in self._topics[topic] for record in partition]
 
 
 @pytest.fixture

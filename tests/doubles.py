@@ -29,9 +29,9 @@ from poweron_events.log.memory import MemoryFollower, MemoryLog
 from poweron_events.request import workflow_id
 from poweron_events.stream import WorkflowEvent
 from poweron_services import wiring
-from poweron_services.actions.action import Action, Done, Order, Resources, document
+from poweron_services.actions.action import Action, Done, Order, ReadDocument, Resources, document
 from poweron_services.actions.registry import actions
-from poweron_services.connectors.document_reader import extract
+from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.models.call import Caller
@@ -146,12 +146,10 @@ class Counting:
             self.running -= 1
 
 
-RESOURCES = Resources(read_document=extract, render_report=markdown_to_html)
-
-
-async def our_actions() -> list[Action]:
+async def our_actions(read: ReadDocument | None = None) -> list[Action]:
     """The actions of the registry, which hold nothing open."""
-    async with actions(RESOURCES) as known:
+    resources = Resources(read_document=read or DocumentReader(1), render_report=markdown_to_html)
+    async with actions(resources) as known:
         return [*known.values()]
 
 

@@ -121,7 +121,8 @@ def _references(event: ActionSelected) -> tuple[Any, ...]:
 
 def _compared(message: dict[str, Any]) -> dict[str, Any]:
     told = {name: value for name, value in message.items() if name not in ("seq", "time_ms")}
-    return {**told, "documents": [_named(document) for document in told["documents"]]}
+    unread = [{**document, "content": None} for document in told["unread"]]
+    return {**told, "documents": [_named(document) for document in told["documents"]], "unread": unread}
 
 
 def _named(document: DocumentRef | dict[str, Any]) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 from pydantic import ValidationError
@@ -21,7 +21,7 @@ from poweron_events.envelope import CONTENT_TYPE, SPECVERSION, Cause, Envelope, 
 from poweron_events.errors import Refused
 from poweron_events.event import READING, Event
 from poweron_events.log import Record
-from poweron_events.request import RequestIdentity
+from poweron_events.request import RequestIdentity, workflow_id
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
 from poweron_events.upcasting import upcast
 from poweron_events.validation_messages import explain
@@ -323,6 +323,32 @@ def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> Receive
         named = data.get("workflowId") if isinstance(data, dict) else None
         raise InvalidRequest(identity, named if isinstance(named, str) else None, explain(error)) from error
     return ReceivedRequest(identity, cast("Request", request), _trace_context(attributes, headers))
+
+
+class RequestAddress(NamedTuple):
+    """Whose request a record is, and what it is about, read without checking it any further."""
+
+    source: str
+    id: str
+    workflow_id: str
+    """The workflow that it names, else the one that it would open."""
+
+
+def request_address(value: bytes | None, headers: Mapping[str, bytes]) -> RequestAddress | None:
+    """Where a record of `poweron.requests` belongs; None where that cannot be read."""
+    binary = "ce_specversion" in headers
+    try:
+        attributes = _header_attributes(headers) if binary else _json_object(value)
+        identity = _identity(attributes)
+    except Undecodable:
+        return None
+    try:
+        data = _json_object(value) if binary else _inner_data(attributes)
+    except Undecodable:
+        data = None
+    named = data.get("workflowId") if isinstance(data, dict) else None
+    own = workflow_id(identity.source, identity.id)
+    return RequestAddress(identity.source, identity.id, named if isinstance(named, str) and is_uuid(named) else own)
 
 
 def _trace_context(attributes: dict[str, Any], headers: Mapping[str, bytes | None]) -> str | None:

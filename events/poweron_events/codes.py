@@ -24,6 +24,7 @@ StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done"
 RefusalCode = Literal[
     "already_approved",
     "already_denied",
+    "answer_superseded",
     "approval_overdue",
     "document_missing",
     "invalid_request",
@@ -180,6 +181,10 @@ CODES: Final[dict[str, Explained]] = {
     "already_denied": Explained("Somebody denied it already.", "Nothing: the first answer holds."),
     "other_parameters": Explained(
         "The step waits with other parameters than those that were answered.", "Look at them again."
+    ),
+    "answer_superseded": Explained(
+        "The answer to the request had no effect: an event of another writer took its place, such as a forged opening.",
+        "See who may write events; ask again under another id.",
     ),
     "approval_overdue": Explained("The time in which it could be approved is over.", "Ask again and answer in time."),
 }

@@ -144,6 +144,8 @@ class ContentStore:
         return False
 
     async def _read(self, path: str) -> bytes:
+        if self._folder is not None:
+            return await asyncio.to_thread((self._folder / path).read_bytes)
         if not self._is_remote:
             return await asyncio.to_thread(lambda: bytes(self._store.get(path).bytes()))
         found = await self._store.get_async(path)

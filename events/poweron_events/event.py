@@ -202,6 +202,7 @@ class UnreadDocument(Model):
     document_name: FreeText = Field(min_length=1, max_length=255)
     code: Code
     reason: FreeText = Field(max_length=1_000)
+    content: Commitment | None = None
 
 
 class CriterionProgress(Model):

@@ -18,6 +18,8 @@ class WorkflowSummary(Model):
     stopped_by: str | None
     """The code of why the last round ended, or is ending."""
     frozen: bool
+    stuck: bool
+    """Whether nobody works on it any more, since three events in a row had no effect."""
     prompt: str | None
     workflow_mode: str | None
     max_steps: int | None

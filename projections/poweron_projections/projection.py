@@ -75,11 +75,14 @@ class Batch:
 
 
 def read(record: Record) -> Read:
-    """A record of `poweron.events` as the fold takes it."""
+    """A record of `poweron.events` as the fold takes it.
+
+    Why it is none is told without the traceback: its frames would hold whole batches until the garbage is collected.
+    """
     try:
         return record, read_record(record)
     except Undecodable as error:
-        return record, error
+        return record, Undecodable(str(error))
 
 
 def project(view: View, record: Record, recorded: Recorded, batch: Batch) -> View:

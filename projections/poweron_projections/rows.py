@@ -17,8 +17,8 @@ from poweron_projections.projection import Batch, put_dead_letters
 from poweron_projections.table_spec import columns_of
 from poweron_projections.tables import PROJECTED
 
-BATCH_BYTES: Final = 16 * 2**20  # of records in one transaction; ordinary ones stay far below
-APPEND_BYTES: Final = 4 * 2**20  # of dead letters in one append, which has to be confirmed within seconds
+BATCH_BYTES: Final = 8 * 2**20  # of records in one transaction; ordinary ones stay far below
+APPEND_BYTES: Final = 2 * 2**20  # of dead letters in one append, which has to be confirmed within seconds
 
 _KNOWN_DEAD_LETTERS: Final = """
 SELECT partition, log_offset

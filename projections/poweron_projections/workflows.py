@@ -21,6 +21,7 @@ class WorkflowRow(NamedTuple):
     step: int
     is_open: bool
     frozen: bool
+    stuck: bool
     seq: int
     last_offset: int
     opened_ms: int
@@ -72,6 +73,7 @@ def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> 
         step=step,
         is_open=after.is_open,
         frozen=after.frozen,
+        stuck=after.stuck,
         seq=after.seq,
         last_offset=after.last,
         opened_ms=_opened_ms(row, newest, after),

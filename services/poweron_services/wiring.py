@@ -1,7 +1,6 @@
 """The wiring: what is opened, in which order, and who gets what."""
 
 import asyncio
-import gc
 import os
 import secrets
 import socket
@@ -51,7 +50,6 @@ __all__ = [
     "FOLDING",
     "ROLES",
     "build_model",
-    "freeze_garbage_collector",
     "group_of",
     "keep_serving",
     "now_ms",
@@ -64,7 +62,6 @@ ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
 
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
-COLLECT_AFTER = 10_000  # objects more than there were
 CHECK_PERIOD = 5.0  # seconds between looks whether the log holds what the rows were made of
 
 
@@ -106,13 +103,6 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def freeze_garbage_collector() -> None:
-    """Spare the garbage collector what stays for good: for processes that do nothing but serve."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER)
 
 
 async def serve(

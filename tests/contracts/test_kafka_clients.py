@@ -14,6 +14,7 @@ from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, kafka_shutdown
 from poweron_events.log import kafka as kafka_log
 from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
+from poweron_events.log.kafka_clients import MAX_BYTES
 from poweron_events.log.kafka_follower import KafkaFollower
 
 TOPIC = "poweron.events"
@@ -31,6 +32,24 @@ async def test_after_a_record_that_the_broker_refuses_the_next_is_taken(
         with pytest.raises(Refused, match="as too large"):
             await log.append(TOPIC, [Message(b"w", os.urandom(3_000_000))])
         assert list(await log.append(TOPIC, [Message(b"w", b"second"), Message(b"w", b"third")])) == [1, 2]
+
+
+@pytest.mark.system
+@pytest.mark.req("X-06")
+async def test_a_poll_brings_no_more_than_some_megabytes_however_well_they_were_compressed(
+    kafka: KafkaSettings,
+) -> None:
+    sizes = list[int]()
+    async with connect(kafka) as log, log.follow(TOPIC, "group") as follower:
+        for _ in range(40):
+            await log.append(TOPIC, [Message(b"w", b"x" * topics.MAX_RECORD)])
+        async with asyncio.timeout(60):
+            while sum(sizes) < 40 * topics.MAX_RECORD:
+                polled = await follower.poll(1)
+                for number in polled.assigned:
+                    await follower.seek(number, 0)
+                sizes.append(sum(len(record.value or b"") for record in polled.records))
+    assert max(sizes) <= 2 * MAX_BYTES
 
 
 @pytest.mark.req("E-05")

@@ -1,7 +1,7 @@
 """The fold's laws, on any log that competing, lagging, erring and lying writers could write."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import given, settings
@@ -137,6 +137,25 @@ def _known_by_content(workflow: Workflow) -> Workflow:
     head = step_free.head and step_free.head._replace(offset=0)
     timeless = dict.fromkeys((name for name in Round._fields if name.endswith("_ms")), 0)
     return step_free._replace(head=head, round=step_free.round._replace(messages=messages, task=task, **timeless))
+
+
+@pytest.mark.req("E-06")
+@settings(max_examples=50)
+@given(partitions())
+def test_after_three_answers_in_vain_nobody_has_a_turn_until_an_event_is_accepted(partition: Partition) -> None:
+    in_vain = defaultdict[str, set[str]](set)
+    counts = Counter[str]()
+    for entry in partition.records:
+        id_ = entry.recorded.envelope.workflow_id
+        before, after = partition.states[id_][counts[id_] : counts[id_] + 2]
+        counts[id_] += 1
+        if after.head != before.head:
+            in_vain[id_].clear()
+        cause = entry.recorded.envelope.cause
+        if entry.verdict == "superseded" and before.is_open and cause is not None and cause == before.head:
+            in_vain[id_].add(entry.recorded.sha256)
+        assert after.stuck == (after.is_open and len(in_vain[id_]) >= 3)
+        assert not after.stuck or turn(after) is None
 
 
 @pytest.mark.req("E-03")

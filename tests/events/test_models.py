@@ -83,7 +83,9 @@ def test_an_observation_has_the_names_that_upstream_reads() -> None:
             }
         ],
         "code": None,
-        "unread": [{"documentName": "b.pdf", "code": "document_damaged", "reason": "'b.pdf' is damaged."}],
+        "unread": [
+            {"documentName": "b.pdf", "code": "document_damaged", "reason": "'b.pdf' is damaged.", "content": None}
+        ],
         "notes": ["One was empty."],
         "links": ["https://a.example/"],
         "truncated": True,

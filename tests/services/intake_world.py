@@ -10,11 +10,12 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from builders import requested
-from poweron_events import RequestApproval, RequestCancellation, RequestWorkflow, encode_request, topics
+from poweron_events import RequestApproval, RequestCancellation, RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.catalog import CATALOG
-from poweron_events.codec import decode
+from poweron_events.codec import decode, encode
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
+from poweron_events.envelope import envelop
 from poweron_events.errors import Unavailable
 from poweron_events.execution import ApprovalGranted
 from poweron_events.fold.partial import Stub
@@ -37,8 +38,10 @@ class Rows:
         self._log = log
         self.behind = False
         self.away = False
+        self.blind = False  # no answer is ever found
         self.failing: set[str] = set()
         self.looks = 0
+        self.asked_for: list[str] = []  # the requests whose answer was looked for
         self.ended = 0
         self.stubs: dict[str, Stub] = {}
         self.asked: StepApproval | None = None
@@ -57,7 +60,8 @@ class Rows:
     async def answered(self, source: str, request_id: str) -> bool:
         if request_id in self.failing:
             raise KeyError(request_id)
-        return any(event.request.id == request_id for event in await events(self._log))
+        self.asked_for.append(request_id)
+        return not self.blind and any(event.request.id == request_id for event in await accepted(self._log))
 
     async def look_up(self, partition: int, workflow_ids: Sequence[str]) -> tuple[int, Mapping[str, Stub]]:
         if self.replaced:
@@ -120,9 +124,11 @@ async def running(
             await asyncio.wait({task})
 
 
-async def request(log: MemoryLog, request_id: str, prompt: str = "Write it.", key: bytes = b"k", **fields: Any) -> None:
+async def request(
+    log: MemoryLog, request_id: str, prompt: str = "Write it.", key: bytes = b"k", source: str = SOURCE, **fields: Any
+) -> None:
     asked = RequestWorkflow.model_construct(prompt=prompt, **fields)
-    value = encode_request(asked, source=SOURCE, request_id=request_id, time=TIME)
+    value = encode_request(asked, source=source, request_id=request_id, time=TIME)
     await log.append(topics.REQUESTS.name, [Message(key, value)])
 
 
@@ -139,13 +145,17 @@ def away_once(call: Callable[..., Awaitable[Any]], *needed: object) -> Callable[
     return called
 
 
-def overtaken_once(log: MemoryLog, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The call, which the first who makes it waits for until somebody else has answered."""
+def overtaken_once(
+    log: MemoryLog, call: Callable[..., Awaitable[Any]], began: asyncio.Event | None = None
+) -> Callable[..., Awaitable[Any]]:
+    """The call, which the first who makes it waits for until somebody else has answered; tells when it waits."""
     first = [True]
 
     async def called(*arguments: Any) -> Any:
         if first[0]:
             first[0] = False
+            if began is not None:
+                began.set()
             async with asyncio.timeout(10):
                 while not await events(log):  # noqa: ASYNC110 - nobody tells
                     await asyncio.sleep(0.01)
@@ -166,6 +176,18 @@ async def events(log: MemoryLog) -> list[Any]:
     return [event_of(value) for value in await values(log, topics.EVENTS.name)]
 
 
+async def accepted(log: MemoryLog) -> list[Any]:
+    """The events, less the openings of workflows that were open already."""
+    opened, kept = set[str](), list[Any]()
+    for value in await values(log, topics.EVENTS.name):
+        workflow, event = decode(value).workflow_id, event_of(value)
+        if not isinstance(event, WorkflowRequested) or workflow not in opened:
+            kept.append(event)
+        if isinstance(event, WorkflowRequested):
+            opened.add(workflow)
+    return kept
+
+
 @cache
 def event_of(value: bytes) -> Any:
     return decode(value).event
@@ -183,6 +205,14 @@ async def looked(rows: Rows, times: int) -> None:
     async with asyncio.timeout(10):
         while rows.looks < times:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
+
+
+async def forge_opening(log: MemoryLog, request_id: str) -> None:
+    """Open the workflow that a request is yet to open, in the name of another one."""
+    opening = requested("forged")
+    workflow = workflow_id(SOURCE, request_id)
+    forged = envelop(opening, workflow_id=workflow, source="/poweron/intake/forged", time=TIME)
+    await log.append(topics.EVENTS.name, [Message(workflow.encode(), encode(forged))])
 
 
 async def dead_letters(log: MemoryLog) -> list[DeadLetter]:

@@ -32,7 +32,7 @@ def sample(name: str) -> bytes:
     return (SAMPLES / name).read_bytes()
 
 
-def pdf_of(*pages: str | None, encrypt: StandardEncryption | None = None) -> bytes:
+def pdf_of(*pages: str | None, font: str = "Helvetica", encrypt: StandardEncryption | None = None) -> bytes:
     """Each page holds its text, or an image if there is none."""
     packed = io.BytesIO()
     canvas = Canvas(packed, invariant=1, encrypt=encrypt)
@@ -40,6 +40,7 @@ def pdf_of(*pages: str | None, encrypt: StandardEncryption | None = None) -> byt
         if text is None:
             canvas.drawImage(ImageReader(io.BytesIO(ONE_PIXEL)), 0, 0, 500, 700)
         else:
+            canvas.setFont(font, 12)
             canvas.drawString(72, 720, text)
         canvas.showPage()
     canvas.save()

@@ -8,16 +8,18 @@ from doubles import World, our_actions, script
 from modes import MODES
 from pydantic import Field
 
-from builders import Told, requested
+from builders import At, Told, completed, follow_up, planned, requested, reviewed, step
 from poweron_events.catalog import CATALOG, ActionSpec, Reference
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
-from poweron_events.event import DocumentRef, Model
+from poweron_events.event import DocumentRef, Model, UnreadDocument
 from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, Failed, InputDocument, Order, document
 from poweron_services.actions.registry import by_name
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, extract
 from poweron_services.decider.schema_check import check_values
+from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import ProcessPrompt, Prompt
 from poweron_services.models.scripted import ScriptedModel
@@ -26,7 +28,12 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def given(name: str, data: bytes | None = None, mime_type: str = "application/octet-stream") -> InputDocument:
-    return InputDocument(f"docItem:1:{name}", name, mime_type, (EXAMPLES / name).read_bytes() if data is None else data)
+    data = (EXAMPLES / name).read_bytes() if data is None else data
+
+    async def load() -> bytes:
+        return data
+
+    return InputDocument(f"docItem:1:{name}", name, mime_type, len(data), "0" * 64, load)
 
 
 async def done(action: str, *documents: InputDocument, model: ScriptedModel | None = None, **parameters: Any) -> Done:
@@ -81,6 +88,59 @@ async def test_every_document_that_cannot_be_read_is_told_by_itself(action: str)
         ("a.pdf", "document_empty"),
         ("b.pdf", "document_empty"),
     ]
+
+
+@pytest.mark.req("X-04")
+async def test_what_a_step_could_not_read_is_not_opened_again_by_a_later_one() -> None:
+    opened: list[str] = []
+
+    async def read(load: LoadBytes, _: int, name: str) -> ExtractedDocument:
+        opened.append(name)
+        return await extract(await load(), name)
+
+    chosen = {"actionObjective": "Read it", "requiredInputDocuments": ["docList:round1_request"]}
+    lines = script(
+        selection=[{"action": action, **chosen} for action in ("document.extract", "ai.process")],
+        parameters=[{"schema": "parameters_v1", "parameters": given} for given in ({}, {"aiPrompt": "When?"})],
+        refinement=[
+            {"decision": decision, "reason": "Because.", "classification": "success"}
+            for decision in ("continue", "stop")
+        ],
+    )
+    world, id_ = World(await our_actions(read), lines), workflow_id("/tests", "1")
+    documents = [
+        DocumentRef(
+            document_id=f"d{number}",
+            document_name=name,
+            mime_type="application/octet-stream",
+            size=len(data),
+            content=await world.content.put(id_, data),
+        )
+        for number, (name, data) in enumerate({"broken.pdf": b"%PDF-1.7 broken", "letter.txt": b"On Friday."}.items())
+    ]
+    async with world.process():
+        await world.ask(documents=tuple(documents))
+        await world.ended(id_)
+
+    first, second = (event for event in world.accepted(id_) if isinstance(event, ActionCompleted))
+    assert opened == ["broken.pdf", "letter.txt", "letter.txt"]
+    assert [each.code for each in first.unread] == ["document_damaged"]
+    assert second.unread == first.unread
+    assert (first.success, second.success) == (True, True)
+
+
+@pytest.mark.req("X-04")
+def test_only_the_same_bytes_under_the_same_name_count_as_known_and_only_in_their_round() -> None:
+    damaged, other = (
+        UnreadDocument(document_name=name, code="document_damaged", reason=f"{name!r} is damaged.", content="a" * 64)
+        for name in ("a.pdf", "b.pdf")
+    )
+    partly = damaged.model_copy(update={"code": "partly_read", "content": "b" * 64})
+    done = At().done(unread=(damaged, other, partly))
+    told = Told().tell(requested(), planned(), *step()[:3], done, *step()[4:])
+
+    assert known_unreadable(told.workflow) == {("a.pdf", "a" * 64): damaged, ("b.pdf", "a" * 64): other}
+    assert known_unreadable(told.tell(reviewed(), completed(), follow_up()).workflow) == {}
 
 
 @pytest.mark.req("C-05")
@@ -168,7 +228,8 @@ class Shout:
     async def __call__(self, order: Order) -> Done:
         told = ShoutParameters.model_validate(order.parameters)
         said = [
-            document(given.name, given.data.decode().upper() + told.ending, "text/plain") for given in order.documents
+            document(given.name, (await given.load()).decode().upper() + told.ending, "text/plain")
+            for given in order.documents
         ]
         return Done(ActionResult(success=True, documents=tuple(said)))
 

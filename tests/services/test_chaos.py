@@ -26,7 +26,7 @@ from poweron_services.chaos.evidence import (
     SentRequest,
 )
 from poweron_services.chaos.faults import DURATIONS, FAULT_NAMES, KINDS, FaultKind, plan_faults
-from poweron_services.chaos.load import MAX_SCENARIO_STEPS, LoadGenerator, plan_requests
+from poweron_services.chaos.load import FLOOD, MAX_SCENARIO_STEPS, LoadGenerator, forged_id, plan_requests
 from poweron_services.chaos.recovery import InjectedFault, RecoveryMonitor
 from poweron_services.chaos.scenarios import Journal, ScenarioModel, ScenarioParameters, scenario_actions
 from poweron_services.chaos.status import fault_statistics
@@ -253,6 +253,36 @@ def test_a_request_that_nobody_sent_is_named() -> None:
     invented = evidence()
     invented.log.answers["scenario-2"] = AnswerCounts(accepted=1)
     assert found(invented) == [("one answer", None)]
+
+
+def test_a_request_whose_workflow_was_forged_must_be_refused() -> None:
+    forged = evidence(forged={"scenario-1"})
+    forged.log.answers[forged_id("scenario-1")] = AnswerCounts(accepted=1)
+    assert found(forged) == [("one answer", WORKFLOW)]
+    forged.log.answers["scenario-1"] = AnswerCounts(refused=1)
+    assert found(forged) == []
+
+
+def test_records_that_are_appended_again_and_again_are_named() -> None:
+    repeated = evidence()
+    reader, told = LogReader(), Told().tell(requested(documents=()))
+    home = topics.partition_of(told.id.encode(), topics.PARTITIONS)
+    reader.read(Record("", home, offset, 0, told.id.encode(), told.values[0], {}) for offset in range(102))
+    assert reader.summary.most_in_a_row == 101
+    repeated.log.most_in_a_row = 101
+    assert found(repeated) == [("nothing is appended for ever", None)]
+
+
+async def test_a_flood_is_the_newest_request_many_times() -> None:
+    log = MemoryLog()
+    load = LoadGenerator(log, 7, asyncio.Event())
+    await load.flood()
+    assert load.records == 0
+    for _ in range(2):
+        await load.send(load.next_opening())
+    await load.flood()
+    assert load.records == 2 + FLOOD
+    assert len(load.sent) == 2
 
 
 def test_a_round_that_does_not_end_is_named_with_what_it_waits_for() -> None:

@@ -99,6 +99,7 @@ def listed_in(**fields: Any) -> None:
         "phase": "select",
         "stopped_by": None,
         "frozen": False,
+        "stuck": False,
         "prompt": "Write it.",
         "max_steps": 5,
         "cost_nano_usd": 0,
@@ -107,8 +108,11 @@ def listed_in(**fields: Any) -> None:
     print_workflow(WorkflowSummary.model_validate(given | fields))
 
 
-def test_a_workflow_that_waits_for_a_person_stands_out_in_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_workflow_that_waits_for_a_person_or_is_stuck_stands_out_in_the_list(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert listed(capsys, phase="approve") == f"{WORKFLOW}  2026-11-22 10:00  approval     Write it.\n"
+    assert listed(capsys, stuck=True) == f"{WORKFLOW}  2026-11-22 10:00  stuck        Write it.\n"
     assert listed(capsys, phase="act") == f"{WORKFLOW}  2026-11-22 10:00  running      Write it.\n"
 
 

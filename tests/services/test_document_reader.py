@@ -1,13 +1,23 @@
 """Documents of every format become text and tables through one door: `extract`."""
 
+import hashlib
 import io
+from types import SimpleNamespace
 
+import docx
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+from docx.opc.constants import RELATIONSHIP_TYPE
 from extracted_markdown import parse_markdown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from papers import example, needs_samples, pdf_of, sample
+from reportlab.lib import pdfencrypt
 from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.pdfbase.cidfonts import UnicodeCIDFont
+from reportlab.pdfbase.pdfmetrics import registerFont
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
 
 from poweron_services.connectors.document_reader import (
@@ -240,6 +250,39 @@ async def test_a_pdf_locked_only_against_printing_is_read() -> None:
     assert document.sections[0].text == "Hello"
 
 
+@pytest.mark.req("C-05")
+@pytest.mark.parametrize(
+    ("font", "text"), [("HeiseiMin-W3", "見積書 合計"), ("STSong-Light", "报价单"), ("HYSMyeongJo-Medium", "견적서")]
+)
+async def test_letters_of_a_font_that_a_pdf_does_not_bring_along_are_read(font: str, text: str) -> None:
+    registerFont(UnicodeCIDFont(font))
+
+    document = await extract(pdf_of(text, font=font), "a.pdf")
+
+    assert document.sections == (Section("page 1", text),)
+
+
+class Encrypter:
+    """As reportlab expects it of a package that we do not need otherwise."""
+
+    def __init__(self, key_and_start: tuple[bytes, bytes]) -> None:
+        key, start = key_and_start
+        self._aes = Cipher(AES(key), CBC(start)).encryptor()
+
+    def feed(self, data: bytes = b"") -> bytes:
+        return self._aes.update(data)
+
+
+async def test_a_pdf_encrypted_as_today_but_without_a_password_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    aes = SimpleNamespace(Encrypter=Encrypter, AESModeOfOperationCBC=lambda key, iv: (key, iv))
+    monkeypatch.setattr(pdfencrypt, "pyaes", aes)
+    monkeypatch.setattr(pdfencrypt, "sha256", hashlib.sha256, raising=False)
+
+    document = await extract(pdf_of("Hello", encrypt=StandardEncryption("", ownerPassword="x", strength=256)), "a.pdf")
+
+    assert document.sections[0].text == "Hello"
+
+
 # -- the other formats ------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +293,20 @@ async def test_word_headings_are_sections() -> None:
 
     assert [section.locator for section in document.sections][1:3] == ["section Abstract", "section Introduction"]
     assert "| 13 | 14 | 49e168b7-d2ae-407f-a055-2167576f39a1 | 15 | 16 | 17 |" in document.sections[3].text
+
+
+@pytest.mark.req("C-05")
+async def test_headings_of_word_are_sections_also_without_a_list_of_styles() -> None:
+    packed = io.BytesIO()
+    written = docx.Document()
+    written.add_heading("Scope", level=1)
+    written.add_paragraph("A kitchen.")
+    del written.part.rels[written.part.relate_to(written.part._styles_part, RELATIONSHIP_TYPE.STYLES)]
+    written.save(packed)
+
+    document = await extract(packed.getvalue(), "a.docx")
+
+    assert document.sections == (Section("section Scope", "A kitchen."),)
 
 
 @needs_samples
@@ -313,6 +370,10 @@ async def test_a_table_in_an_old_japanese_encoding_is_read() -> None:
         ("a.txt", "Gr\xf6\xdfe".encode("utf-16"), "Gr\xf6\xdfe"),
         ("a.html", b"<p>A<br>B</p><script>x()</script><ul><li>one<ol><li>two</ol></ul>", "A\nB\n\n- one\n  1. two"),
         ("a.html", b"<table><tr><th>a<th>b<tr><td colspan=2>1</table>", "| a | b |\n| --- | --- |\n| 1 |  |"),
+        ("a.html", '<meta charset="koi8-r"><p>Смета</p>'.encode("koi8-r"), "Смета"),
+        ("a.html", b'<meta charset="cp1252"><p>Estimate</p>', "Estimate"),
+        ("a.html", b'<meta charset="unheard-of"><p>Estimate</p>', "Estimate"),
+        ("a.html", '<meta charset="latin-1"><p>见积</p>'.encode("utf-16"), "见积"),
     ],
 )
 @pytest.mark.req("C-05")

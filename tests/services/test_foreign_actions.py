@@ -99,7 +99,7 @@ async def test_two_sets_of_actions_in_one_process_know_nothing_of_one_another(mo
     assert [order.parameters for order in tickets.given] == [
         {"subject": "2026", "how-many": 3, "urgency": "HIGH", "documentList": ["docItem:d1:a.txt"]}
     ]
-    assert [given.data for given in tickets.given[0].documents] == [b"what"]
+    assert [await given.load() for given in tickets.given[0].documents] == [b"what"]
     assert [order.parameters for order in weather.given] == [{"place": "Bern"}]
     assert only(ParametersSet, first).dropped == ("colour",)
     for events in (first, second):

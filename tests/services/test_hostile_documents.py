@@ -92,7 +92,7 @@ ENTITIES = (
         ("a.csv", lambda: b",,,\n,,,\n", "holds no text"),
     ],
 )
-@pytest.mark.req("X-04", "X-06", "C-05")
+@pytest.mark.req("X-04", "X-06", "C-05", "S18")
 async def test_what_can_not_be_read_is_refused_with_a_sentence(name, make, says) -> None:
     with pytest.raises(UnreadableDocument) as refused:
         await extract(make(), name)
@@ -102,7 +102,7 @@ async def test_what_can_not_be_read_is_refused_with_a_sentence(name, make, says)
     assert isinstance(refused.value, Refused)
 
 
-@pytest.mark.req("X-04")
+@pytest.mark.req("X-04", "S18")
 async def test_an_archive_that_unpacks_to_too_much_is_not_opened() -> None:
     with pytest.raises(UnreadableDocument, match="it would unpack to 3 MB, more than 2 MB"):
         await extract(docx_with(("a.bin", bytes(3_000_000))), "a.docx", limits=Limits(archive_bytes=2_000_000))
@@ -114,7 +114,7 @@ async def test_a_pdf_that_unpacks_to_more_than_the_memory_is_refused() -> None:
         await extract(pdf_bomb(), "bomb.pdf", limits=Limits(memory_bytes=400 << 20))
 
 
-@pytest.mark.req("X-06")
+@pytest.mark.req("X-06", "S19")
 async def test_a_page_nested_too_deeply_is_truncated_and_says_so() -> None:
     deep = b"<html><body><p>Start.</p>" + b"<div>" * 100_000 + b"deep" + b"</div>" * 100_000
 
@@ -188,19 +188,19 @@ async def test_cancelling_kills_the_child() -> None:
     assert papers.reading() == []
 
 
-@pytest.mark.req("X-04")
+@pytest.mark.req("X-04", "S17")
 async def test_the_child_is_confined_before_it_sees_the_document() -> None:
     program = (
         "import resource, sys\n"
         "from poweron_services.connectors.documents_child.limits import Limits, confine\n"
         "confine(Limits())\n"
-        "names = ['RLIMIT_AS', 'RLIMIT_CPU', 'RLIMIT_NOFILE', 'RLIMIT_FSIZE', 'RLIMIT_CORE']\n"
+        "names = ['RLIMIT_AS', 'RLIMIT_CPU', 'RLIMIT_NOFILE', 'RLIMIT_FSIZE', 'RLIMIT_CORE', 'RLIMIT_NPROC']\n"
         "print([resource.getrlimit(getattr(resource, name)) for name in names])\n"
     )
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
     said, _ = await child.communicate()
 
-    assert said.decode().strip() == "[(1073741824, 1073741824), (55, 55), (64, 64), (0, 0), (0, 0)]"
+    assert said.decode().strip() == "[(1073741824, 1073741824), (55, 55), (64, 64), (0, 0), (0, 0), (0, 0)]"
 
 
 async def test_the_child_starts_without_the_rest_of_poweron() -> None:
@@ -256,9 +256,13 @@ async def test_no_more_documents_are_read_at_a_time_than_may_be(monkeypatch: pyt
             raise UnreadableDocument(name, "is damaged.", "document_damaged")
         return ExtractedDocument(name, "text/plain", (Section("", data.decode()),), truncated=False, notes=())
 
+    async def load() -> bytes:
+        assert reading < 2  # what waits for its turn is not in memory
+        return b"text"
+
     monkeypatch.setattr(document_reader, "extract", counted)
     read = DocumentReader(2)
-    answers = await asyncio.gather(*(read(b"text", str(number)) for number in range(9)), return_exceptions=True)
+    answers = await asyncio.gather(*(read(load, 4, str(number)) for number in range(9)), return_exceptions=True)
     assert most == 2
     assert [type(answer) for answer in answers].count(ExtractedDocument) == 8
 

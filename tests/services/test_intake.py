@@ -12,6 +12,7 @@ from intake_world import (
     committed,
     dead_letters,
     events,
+    forge_opening,
     looked,
     request,
     running,
@@ -116,6 +117,29 @@ async def test_a_prompt_too_large_for_an_event_is_refused_and_intake_goes_on(log
     assert "shorten the prompt" in refused.detail
     told = {line["answer"] for line in lines if line["event"] == "request_answered"}
     assert told == {RequestRefused.TYPE, WorkflowRequested.TYPE}
+
+
+@pytest.mark.req("E-15")
+async def test_a_request_whose_workflow_was_opened_by_somebody_else_is_refused_once(log: MemoryLog, rows: Rows) -> None:
+    await forge_opening(log, "coming")
+    async with running(log, rows):
+        await request(log, "coming")
+        await request(log, "other")
+        await committed(log, 2)
+    answers = [event for event in await events(log) if event.request.id == "coming"]
+    assert [type(answer) for answer in answers] == [WorkflowRequested, WorkflowRequested, RequestRefused]
+    assert (answers[-1].reason, answers[-1].code) == ("invalid", "answer_superseded")
+
+
+@pytest.mark.req("E-14")
+async def test_a_request_whose_refusal_the_rows_never_show_becomes_a_dead_letter(log: MemoryLog, rows: Rows) -> None:
+    rows.blind = True
+    await request(log, "lost")
+    async with running(log, rows):
+        await committed(log, 1)
+    assert len(await events(log)) == 3
+    (letter,) = await dead_letters(log)
+    assert "was superseded" in letter.reason
 
 
 @pytest.mark.req("E-15")

@@ -1,5 +1,7 @@
 """What intake does while no more may be opened: what passes, what waits, and what it takes in hand."""
 
+import asyncio
+
 import pytest
 from intake_world import (
     SOURCE,
@@ -22,8 +24,10 @@ from poweron_events.fold.partial import Stub
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
 from poweron_projections.request_answers import StepApproval
-from poweron_services.intake.request_intake import GROUP
-from poweron_services.intake.request_queue import PendingOffsets
+from poweron_services.intake import held_requests
+from poweron_services.intake.held_requests import PendingOffsets
+from poweron_services.intake.request_intake import GROUP, URGENT_GROUP
+from poweron_services.intake.request_queue import MAX_PENDING
 
 
 @pytest.mark.req("E-09")
@@ -123,25 +127,33 @@ async def test_a_cancellation_that_two_lanes_have_in_hand_gets_one_answer(log: M
 
 
 @pytest.mark.req("E-15")
-async def test_an_approval_that_is_in_hand_twice_gets_one_answer(log: MemoryLog, rows: Rows) -> None:
+async def test_an_approval_that_two_processes_have_in_hand_gets_one_answer(log: MemoryLog, rows: Rows) -> None:
     waiting = workflow_id(SOURCE, "waiting")
     rows.stubs = {waiting: Stub(waiting, (0,), is_open=True, seq=5, last=4)}
     rows.asked = StepApproval("asked", "0" * 64, due_ms=1_000, by=None, waits=True)
-    rows.look_up = overtaken_once(log, rows.look_up)
-    for _ in range(2):
-        await approve(log, "yes", waiting)
+    began = asyncio.Event()
+    rows.look_up = overtaken_once(log, rows.look_up, began)
+    await approve(log, "yes", waiting)
     async with running(log, rows):
-        await passed_by_the_cancellations(log, 2)
+        await began.wait()
+        (slow,) = log._groups[topics.REQUESTS.name, URGENT_GROUP]
+        log.expel(slow)
+        async with running(log, rows):
+            await passed_by_the_cancellations(log, 1)
     assert [type(event) for event in await events(log)] == [ApprovalGranted]
 
 
 @pytest.mark.req("E-09")
-async def test_no_more_requests_are_in_memory_than_one_poll_brings(log: MemoryLog, rows: Rows) -> None:
+@pytest.mark.parametrize(("limit", "most"), [("MAX_HELD", 50), ("MAX_HELD_BYTES", 50 * 1_000)])
+async def test_no_more_requests_are_in_memory_than_the_limits_say_and_one_poll_brings(
+    log: MemoryLog, rows: Rows, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    monkeypatch.setattr(held_requests, limit, most)
     rows.ended = -1
     async with running(log, rows, max_open=1):
-        for batch in range(20):
+        for batch in range(5):
             for number in range(100):
-                await request(log, f"{batch}-{number}")
+                await request(log, f"{batch}-{number}", prompt="x" * 1_000)
             await passed_by_the_cancellations(log, 100 * (batch + 1))
         assert in_hand(log) <= 200
 
@@ -150,6 +162,40 @@ def in_hand(log: MemoryLog) -> int:
     """How many requests have been taken from the log and are not answered."""
     (follower,) = log._groups[topics.REQUESTS.name, GROUP]
     return follower._positions[log.partition_of(topics.REQUESTS.name, b"k")]
+
+
+@pytest.mark.req("E-15")
+async def test_beside_a_senders_backlog_the_request_of_another_is_opened_next(log: MemoryLog, rows: Rows) -> None:
+    for number in range(1_000):
+        await request(log, f"{number}", source="/greedy")
+    await request(log, "one", source="/modest")
+    async with running(log, rows, max_open=1):
+        await told(log, 1)
+        rows.ended = 3
+        await told(log, 4)
+        assert "/modest" in {event.request.source for event in await events(log)}
+
+
+@pytest.mark.req("E-15")
+async def test_a_workflow_with_many_requests_keeps_one_of_the_hands(log: MemoryLog, rows: Rows) -> None:
+    busy = workflow_id(SOURCE, "busy")
+    for number in range(2 * MAX_PENDING):
+        await cancel(log, f"{number}", busy)
+    await request(log, "other")
+    rows.away = True
+    async with running(log, rows):
+        await looked(rows, 3)
+    assert {"0", "other"} <= set(rows.asked_for) <= {"0", "1", "other"}
+
+
+@pytest.mark.req("E-15")
+async def test_a_request_that_is_sent_again_while_it_waits_is_looked_up_once(log: MemoryLog, rows: Rows) -> None:
+    for _ in range(1_000):
+        await request(log, "again")
+    async with running(log, rows):
+        await committed(log, 1_000)
+    assert len(await events(log)) == 1
+    assert len(rows.asked_for) < 10
 
 
 def test_offsets_that_nobody_delivers_hold_no_commit_back() -> None:

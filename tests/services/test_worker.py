@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from doubles import EVENTS, ROLES, WHOLE_LOOP, Away, Clock, Counting, World, script, soon
+from structlog.testing import capture_logs
 
 from builders import cancellation, requested
 from poweron_events.errors import Refused, Unavailable
@@ -17,6 +18,7 @@ from poweron_services.cli.code_advice import advice_for
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.roles.selector import Selector
 from poweron_services.runtime import worker
 
 pytestmark = pytest.mark.usefixtures("logged")
@@ -41,6 +43,30 @@ async def test_half_a_character_from_the_model_does_not_keep_a_round_from_its_en
     async with world.process():
         workflow = await world.ended(await world.ask())
     assert world.accepted(workflow.id)[-1].message == "The total ? is 42."
+
+
+@pytest.mark.req("E-06")
+async def test_a_role_that_says_the_same_three_times_without_effect_stops_and_a_cancellation_ends_the_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    select = Selector.__call__
+
+    async def beside_the_point(selector: Selector, workflow: Workflow) -> Any:
+        return [event.model_copy(update={"step": 7}) for event in await select(selector, workflow)]
+
+    monkeypatch.setattr(Selector, "__call__", beside_the_point)
+    world = World([Counting()])
+    with capture_logs() as lines:
+        async with world.process():
+            workflow = await world.until(await world.ask(), lambda found: found.stuck)
+            await soon(lambda: "workflow_stuck" in {line["event"] for line in lines})
+        async with world.process():  # nor does the next process try again
+            assert world.names(workflow.id, "superseded") == 3 * ["ActionSelected"]
+            await world.tell(workflow.id, cancellation())
+            await world.ended(workflow.id)
+    assert world.names(workflow.id, "superseded") == 3 * ["ActionSelected"]
+    told = [line["event"] for line in lines if line["log_level"] == "error"]
+    assert told == ["event_without_effect", "event_without_effect", "workflow_stuck"]
 
 
 @pytest.mark.req("E-06")

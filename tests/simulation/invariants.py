@@ -18,12 +18,13 @@ REJECTED_TOO_OFTEN    a third answer to one stage at one place was rejected
 UNKNOWN_DOCUMENT      a document that a prompt named could not be found
 FALSE_ALARM           a correct process stopped on a workflow
 ACTED_ON_THE_PAST     a process acted before it had folded what was there when it was assigned
+APPENDED_FOR_EVER     more records without effect in a row than crashes and rivals explain: somebody repeats himself
 PLACE_LOST            a process that rests has fewer places for work than it had
 ENDED_BY_ITSELF       a process ended that nobody had stopped
 UNEXPECTED            an exception that nobody foresaw
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 Flag = tuple[str, object]
 
+MOST_IN_A_ROW = 12  # records of one workflow; the most in 10,000 worlds were
+
 
 def check(world: "World") -> Iterator[Flag]:
     """Everything that does not hold of a world at its end."""
@@ -53,6 +56,7 @@ def check(world: "World") -> Iterator[Flag]:
     yield from _stuck(world)
     yield from _effects(world)
     yield from _requests(world)
+    yield from _appends(world)
     yield from _rows(world)
     for process in world.processes:
         if process.serves:
@@ -108,6 +112,21 @@ def _requests(world: "World") -> Iterator[Flag]:
             yield from _spurious(world, recorded)
 
 
+def _appends(world: "World") -> Iterator[Flag]:
+    """What is appended for each accepted event is bounded; the same bytes again are one append with a lost answer."""
+    in_a_row: dict[str, set[str]] = defaultdict(set)
+    for place, recorded in world.full.records.items():
+        if recorded is None or world.process(recorded.envelope.source) is None:
+            continue
+        wasted = in_a_row[recorded.envelope.workflow_id]
+        if world.full.verdicts[place] == "accepted":
+            wasted.clear()
+        wasted.add(recorded.sha256)
+        if len(wasted) > MOST_IN_A_ROW:
+            yield "APPENDED_FOR_EVER", (recorded.envelope.workflow_id, place, type(recorded.envelope.event).__name__)
+            return
+
+
 def _answers(world: "World") -> Iterable[tuple[str, Recorded]]:
     for recorded in world.full.accepted():
         request = getattr(recorded.envelope.event, "request", None)
@@ -155,7 +174,7 @@ def _spurious(world: "World", recorded: Recorded) -> Iterator[Flag]:
 def _possible(request: object, state: Workflow, now_ms: int) -> bool:
     match request:
         case RequestWorkflow():
-            return True
+            return state.phase == "none"
         case RequestRound(after_round=after):
             return state.phase == "ended" and len(state.openings) == after
         case RequestCancellation(round=number):

@@ -15,6 +15,7 @@ from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import Message
 from poweron_projections import projection
 from poweron_services.decider import approval
+from poweron_services.intake import settlement
 from poweron_services.models import call
 from poweron_services.roles import rejections
 from poweron_services.runtime import partitions, worker
@@ -102,6 +103,17 @@ def asked_for_ever() -> None:
     rules.MAX_REFUSALS = rejections.MAX_REFUSALS = 9
 
 
+def never_gives_up() -> None:
+    """E-15: an answer that is superseded is given again, however often."""
+
+    async def planted(settling: settlement.Settlement, workflow: str, identity: Any, judge: Any) -> None:
+        while not await settling.is_answered(workflow, identity):
+            event = await judge()
+            await settling._reads.reach(workflow, await settling.append(workflow, identity, event) + 1)
+
+    settlement.Settlement.settle = planted
+
+
 BUGS: Mapping[str, Callable[[], None]] = {
     "last wins": last_wins,
     "no read-back": no_read_back,
@@ -109,4 +121,5 @@ BUGS: Mapping[str, Callable[[], None]] = {
     "nobody asked": nobody_asked,
     "no budget": no_budget,
     "asked for ever": asked_for_ever,
+    "never gives up": never_gives_up,
 }

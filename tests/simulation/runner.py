@@ -29,6 +29,7 @@ HURRY: Mapping[Any, Mapping[str, float]] = {
 """Waits that are shortened, so that in the little time of a world many of them end."""
 
 FORESEEN = ("action_error",)
+ALARMS = ("event_without_effect", "workflow_stuck")
 CHUNK = 5
 COLLECTED = 8  # worlds
 
@@ -85,7 +86,7 @@ def _overhear(_: Any, level: str, event: dict[str, Any]) -> Any:
     said = event["event"]
     if _world is not None and said not in FORESEEN:
         error = sys.exc_info()[1] if event.get("exc_info") is True else event.get("exc_info")
-        _world.flag("FALSE_ALARM" if level == "critical" else "UNEXPECTED", said, repr(error), event.get("workflow_id"))
+        _world.flag("FALSE_ALARM" if said in ALARMS else "UNEXPECTED", said, repr(error), event.get("workflow_id"))
     raise structlog.DropEvent
 
 

@@ -43,6 +43,7 @@ FAULTS = {
     "no room",
     "nonsense in the log",
     "offsets lost",
+    "opening forged",
     "pause",
     "poll away",
     "Postgres away",
@@ -50,6 +51,7 @@ FAULTS = {
     "Postgres wiped",
     "rebalance",
     "request doubled",
+    "request flood",
     "slow reader",
     "slow start",
     "small batch",
@@ -110,6 +112,7 @@ def test_a_seed_replays_exactly() -> None:
         ("nobody asked", {"UNAPPROVED"}),
         ("no budget", {"OVER_BUDGET"}),
         ("asked for ever", {"REJECTED_TOO_OFTEN"}),
+        ("never gives up", {"APPENDED_FOR_EVER"}),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:

@@ -1,5 +1,6 @@
 """Those who ask and who answer: new workflows, follow-ups, cancellations, approvals, some of them twice, some too early, some at once with a rival."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,9 +8,11 @@ from simulation.clock import VirtualLoop
 from simulation.faults import Chance
 from simulation.full_fold import FullFold
 from simulation.postgres import Postgres
-from simulation.wire import REQUESTS, SimulatedLog
+from simulation.wire import EVENTS, REQUESTS, SimulatedLog
 
-from poweron_events.codec import encode_request
+from builders import requested
+from poweron_events.codec import encode, encode_request
+from poweron_events.envelope import envelop
 from poweron_events.execution import ApprovalRequested
 from poweron_events.fold.state import Workflow
 from poweron_events.request import (
@@ -24,6 +27,8 @@ from poweron_events.stream import Request
 from poweron_projections.workflows import WORKFLOWS
 
 SOURCE = "/simulation"
+FORGER = "/poweron/intake/forger"
+FLOOD = 50  # records
 OTHER_PARAMETERS = "0" * 64
 TIME = "2026-11-21T00:00:00.000Z"
 PATIENCE = 60  # looks after which a client no longer waits for the end of a round
@@ -42,9 +47,17 @@ class Upstream:
     """All clients of one world."""
 
     def __init__(
-        self, loop: VirtualLoop, log: SimulatedLog, chance: Chance, full: FullFold, postgres: Postgres
+        self,
+        loop: VirtualLoop,
+        log: SimulatedLog,
+        chance: Chance,
+        full: FullFold,
+        postgres: Postgres,
+        *,
+        marked: Iterable[str],
     ) -> None:
         self._loop, self._log, self._chance, self._full, self._postgres = loop, log, chance, full, postgres
+        self._marked = tuple(sorted(marked))
         self.asked: dict[str, Asked] = {}
         self.left = 0
 
@@ -52,7 +65,12 @@ class Upstream:
         chance = self._chance
         for number in range(workflows):
             name, moment = f"w{number}", chance.between(0, 0.8)
-            self._ask(moment, f"{name}-new", self._opening(), workflow_id(SOURCE, f"{name}-new"))
+            id_ = workflow_id(SOURCE, f"{name}-new")
+            self._ask(moment, f"{name}-new", self._opening(), id_)
+            if chance.often(0.2):
+                self._forge(chance.between(0, 2 * moment), id_, name)
+            if chance.often(0.05):
+                self._flood(moment, f"{name}-new")
             if chance.often(0.4):
                 self._cancel(moment + chance.one_of([0.001, 0.05, 0.2, 0.8]), name, 1)
             for after in (1, 2):
@@ -60,6 +78,25 @@ class Upstream:
                     self._watch(name, after)
         if chance.often(0.1):
             self._cancel(chance.between(0, 1), "nobody", 1)
+
+    def _forge(self, delay: float, id_: str, name: str) -> None:
+        """Somebody who may write events opens a workflow that a request is to open; what it marks is his to say."""
+        opening = requested(f"forged-{name}", documents=(), approve=self._marked, **self._limits())
+        envelope = envelop(opening, workflow_id=id_, source=FORGER, time=TIME)
+
+        def land() -> None:
+            self.left -= 1
+            self._chance.struck["opening forged"] += 1
+            self._log.write(EVENTS, id_.encode(), encode(envelope))
+
+        self.left += 1
+        self._loop.later(delay, land)
+
+    def _flood(self, delay: float, request_id: str) -> None:
+        """A request comes again and again."""
+        self._chance.struck["request flood"] += 1
+        for _ in range(FLOOD):
+            self._send(delay, self.asked[request_id].workflow, self.asked[request_id].value)
 
     def _opening(self) -> RequestWorkflow:
         return RequestWorkflow(prompt="What is the total?", **self._limits())

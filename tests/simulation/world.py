@@ -77,7 +77,9 @@ class World:
         self.layout = self.chance.one_of(LAYOUTS)
         self.processes: list[Process] = []
         self._names: dict[str, Process] = {}
-        self.upstream = Upstream(self.loop, self.log, self.chance, self.full, self.postgres)
+        self.upstream = Upstream(
+            self.loop, self.log, self.chance, self.full, self.postgres, marked=self.approval.patterns
+        )
         self.trouble = Trouble(self)
         self._over = False
 

@@ -20,7 +20,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from servers import FirstRun, furnished
 
 from poweron_events.errors import Unavailable
-from poweron_services.embedded import Servers, down, lease, nobody, status, unprivileged, up, wheels
+from poweron_services import unprivileged
+from poweron_services.embedded import Servers, down, lease, nobody, status, up, wheels
 from poweron_services.embedded.folders import Folders
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import load, save

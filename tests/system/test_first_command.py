@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from papers import EXAMPLES, pdf_of
+from reportlab.pdfbase.cidfonts import UnicodeCIDFont
+from reportlab.pdfbase.pdfmetrics import registerFont
 
 HOUSE = Path(__file__).parents[2]
 DEADLINE = 150.0  # seconds
@@ -38,6 +42,18 @@ async def main(home, copies):
     await server.stop(running)
 
 asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+READ = """
+import asyncio, sys
+from pathlib import Path
+from poweron_services.connectors.document_reader import extract
+
+async def main():
+    for path in map(Path, sys.argv[1:]):
+        print((await extract(path.read_bytes(), path.name)).markdown())
+
+asyncio.run(main())
 """
 
 as_root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be root")
@@ -157,6 +173,19 @@ def fresh_clone(folder: Path) -> None:
             shutil.copy(HOUSE / name, folder / name)
 
 
+def reads_every_kind(newcomer: Newcomer) -> bool:
+    """Whether he reads what is read here: the examples, and what takes files of the packages to be read."""
+    registerFont(UnicodeCIDFont("HeiseiMin-W3"))
+    (newcomer.folder / "japanese.pdf").write_bytes(pdf_of("見積書", font="HeiseiMin-W3"))
+    (newcomer.folder / "russian.txt").write_bytes("Смета на ремонт кухни, всего к оплате".encode("cp1251"))
+    for file in EXAMPLES.iterdir():
+        shutil.copy(file, newcomer.folder / file.name)
+    files = sorted(file for file in newcomer.folder.iterdir() if file.is_file() and file.suffix != ".py")
+    read = [sys.executable, "-c", READ, *map(str, files)]
+    there = newcomer.types(shlex.join([".venv/bin/python", *read[1:]])).stdout
+    return len(files) == 11 and there == subprocess.check_output(read, text=True) and "見積書" in there
+
+
 def first_command() -> str:
     """Without what installs uv."""
     (command,) = re.findall(
@@ -176,6 +205,13 @@ def test_root_gets_an_answer_where_only_root_may_enter(root: Newcomer) -> None:
 
 
 @as_root_only
+@pytest.mark.req("S17")
+def test_nobody_reads_every_kind_of_document_for_root_where_only_root_may_enter(root: Newcomer) -> None:
+    root.types("uv sync --quiet")
+    assert reads_every_kind(root)
+
+
+@as_root_only
 def test_root_without_the_right_to_keep_rights_starts_a_copy_that_is_made_once(root: Newcomer) -> None:
     copies = Path(tempfile.mkdtemp(prefix="poweron-copies-"))
     try:
@@ -190,8 +226,9 @@ def test_root_without_the_right_to_keep_rights_starts_a_copy_that_is_made_once(r
         shutil.rmtree(copies)
 
 
-def test_an_ordinary_user_gets_an_answer(ordinary: Newcomer) -> None:
+def test_an_ordinary_user_gets_an_answer_and_can_read_every_kind_of_document(ordinary: Newcomer) -> None:
     ended = ordinary.types(first_command())
 
     assert ended.returncode == 0, ended.stderr
     assert ANSWER in ended.stdout
+    assert reads_every_kind(ordinary)

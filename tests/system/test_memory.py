@@ -4,19 +4,22 @@ The long runs (`-m soak`) print what they measured.
 """
 
 import asyncio
+import os
 import statistics
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from processes import ONE_STEP, Processes, script, serving
 
-from poweron_events import RequestWorkflow, encode_request, topics
+from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
 from poweron_events.errors import Unavailable
 from poweron_events.log import Message
+from poweron_events.request import StoredDocument
 from poweron_projections import request_answers
 from poweron_services.client.connect import Connections
 from poweron_services.intake.request_queue import MAX_PENDING
@@ -30,7 +33,23 @@ MAX_OPEN = 100
 PERIOD = 0.25  # seconds between looks at the memory
 AT_ONCE = 500  # requests appended at a time
 MEGABYTE = 1_000_000
+LARGE_RECORDS = 800
+MOST_OF_LARGE_WORK = 300  # MB of a process that plays all roles
 MOST = 160  # MB of any process; ended workflows are held for some seconds, so it is more where more end in a second
+
+
+_ALL: dict[str, Any] = {"actionObjective": "Read it.", "requiredInputDocuments": ["docList:round1_request"]}
+READ_AND_ANSWER: dict[str, list[Any]] = {
+    **ONE_STEP,
+    "SelectionPrompt": [{"action": action, **_ALL} for action in ("document.extract", "ai.process")],
+    "ParametersPrompt": [
+        {"schema": "parameters_v1", "parameters": parameters} for parameters in ({}, {"aiPrompt": "Write it."})
+    ],
+    "RefinementPrompt": [
+        {"decision": "continue", "reason": "It is read.", "classification": "success", "criteriaProgress": []},
+        *ONE_STEP["RefinementPrompt"],
+    ],
+}
 
 
 @dataclass
@@ -90,11 +109,15 @@ def _request(request_id: str) -> bytes:
 
 @contextmanager
 def watching(
-    connections: Connections, environment: Mapping[str, str], tmp_path: Path, roles: Sequence[str]
+    connections: Connections,
+    environment: Mapping[str, str],
+    tmp_path: Path,
+    roles: Sequence[str],
+    lines: Mapping[str, list[Any]] = ONE_STEP,
 ) -> Generator[Watched, None, None]:
     """Processes that play these roles, while the block lasts."""
     settings = {
-        "POWERON_MODEL": script(tmp_path, ONE_STEP),
+        "POWERON_MODEL": script(tmp_path, lines),
         "POWERON_MAX_OPEN": str(MAX_OPEN),
         "POWERON_LOG_LEVEL": "warning",
     }
@@ -111,6 +134,44 @@ async def test_a_backlog_of_requests_stays_in_kafka(
         await watched.until_ended(600, timeout=170)
     assert 0 < watched.most_open <= MAX_OPEN + MAX_PENDING
     assert {roles: seen for roles, seen in watched.resident.items() if max(seen) > MOST * MEGABYTE} == {}
+
+
+@pytest.mark.req("X-06")
+@pytest.mark.soak
+async def test_large_records_that_nobody_can_read_take_little_memory(
+    connections: Connections, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with watching(connections, environment, tmp_path, ["all"]) as watched:
+        for number in range(LARGE_RECORDS):
+            await connections.log.append(topics.EVENTS.name, [Message(f"{number}".encode(), os.urandom(MEGABYTE))])
+            await watched.look()
+        async with asyncio.timeout(170):
+            while await connections.pool.fetchval("SELECT count(*) FROM dead_letters") < LARGE_RECORDS:
+                await watched.look()
+                await asyncio.sleep(PERIOD)
+    assert max(watched.resident["all"]) < MOST_OF_LARGE_WORK * MEGABYTE
+
+
+@pytest.mark.req("X-04")
+@pytest.mark.soak
+@pytest.mark.parametrize("text", [b"Many words, again and again. " * 1_400_000, b"\xff\x00" * 45_000_000])
+async def test_large_documents_take_little_memory(
+    connections: Connections, environment: dict[str, str], tmp_path: Path, text: bytes
+) -> None:
+    id_ = workflow_id(SOURCE, "large")
+    content = await connections.content.put(id_, text)
+    documents = tuple(StoredDocument(document_name=f"{number}.txt", content=content) for number in range(4))
+    request = RequestWorkflow(prompt="Read it.", documents=documents)
+    value = encode_request(request, source=SOURCE, request_id="large", time=TIME)
+    with watching(connections, environment, tmp_path, ["all"], READ_AND_ANSWER) as watched:
+        await connections.log.append(topics.REQUESTS.name, [Message(b"large", value)])
+        await watched.until_ended(1, timeout=170)
+        for _ in range(20):
+            await watched.look()
+            await asyncio.sleep(PERIOD)
+    seen = [size / MEGABYTE for size in watched.resident["all"]]
+    print(f"\n{max(seen):.0f} MB at most, {seen[-1]:.0f} MB in the end")  # noqa: T201 - for whoever runs it by hand
+    assert max(seen) < MOST_OF_LARGE_WORK
 
 
 @pytest.mark.req("E-09")

@@ -60,7 +60,10 @@ _TEXT = DocumentRef(
     document_id="t1a1s1d1", document_name="estimate.md", mime_type="text/markdown", size=2_048, content=CONTENT
 )
 _UNREAD = UnreadDocument(
-    document_name="scan.pdf", code="document_damaged", reason="'scan.pdf' is damaged, so nothing of it was read."
+    document_name="scan.pdf",
+    code="document_damaged",
+    reason="'scan.pdf' is damaged, so nothing of it was read.",
+    content=CONTENT,
 )
 _CALL = ModelCall(
     provider="builtin",

@@ -137,6 +137,7 @@ MEANINGS: Final[dict[str, str]] = {
     "resultLabel": "The label of the result's documents, `round{r}_task{t}_action{a}_{label}`.",
     "unread": "Documents of which not everything was read, with the reason.",
     "unreadLeftOut": "How many more there are, for which the event has no room.",
+    "UnreadDocument.content": "The commitment of its bytes, by which it is not read again in the round.",
     "UnreadDocument.reason": "What was not read and why, in a sentence that begins with the document's name.",
     "notes": "What else is worth knowing.",
     # observation

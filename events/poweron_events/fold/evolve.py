@@ -35,6 +35,7 @@ from poweron_events.fold.state import (
     rejections,
     task_context,
 )
+from poweron_events.fold.superseded import superseded
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
     AnswerRejected,
@@ -70,7 +71,7 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
         return _unknown(workflow, recorded)
     after = _judge(workflow, recorded, event)
     if after is None:
-        return workflow._replace(seq=workflow.seq + 1, last=recorded.offset), "superseded"
+        return superseded(workflow, recorded), "superseded"
     if after is workflow:
         return workflow._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
     return _remember(workflow, recorded, event, after), "accepted"
@@ -96,6 +97,7 @@ def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after:
         round=round_._replace(**changes) if changes else round_,
         head=recorded.cause,
         head_ms=recorded.time_ms,
+        superseded=frozenset(),
         seq=before.seq + 1,
         last=recorded.offset,
     )

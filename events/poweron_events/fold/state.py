@@ -20,6 +20,8 @@ from poweron_events.planning import PlannedAction, TaskPlan
 from poweron_events.request import RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected, SelectionRejected
 
+STUCK_AFTER = 3  # events that answer to one head and have no effect
+
 Phase = Literal[
     "none",
     "plan",
@@ -199,12 +201,19 @@ class Workflow(NamedTuple):
     head: Cause | None = None
     head_ms: int = 0
     frozen: bool = False
+    superseded: frozenset[str] = frozenset()
+    """The hashes of records that answered to `head` and had no effect: roles and fold disagree, or one was forged."""
     seq: int = 0
     last: int = -1
 
     @property
     def is_open(self) -> bool:
         return self.phase not in ("none", "ended")
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nobody tries any more: only a cancellation or the deadline of the round goes on from here."""
+        return self.is_open and len(self.superseded) >= STUCK_AFTER
 
     @property
     def current(self) -> Round:

@@ -29,14 +29,14 @@ STAGES: Final[frozenset[Phase]] = frozenset(
 
 
 def turn(workflow: Workflow) -> Role | None:
-    """The role that is next; None where nobody is, or where the workflow is frozen for this release.
+    """The role that is next; None where nobody is, or where the workflow is stuck or frozen for this release.
 
     A workflow frozen by an unknown type can still be brought to its end once it is stopped; one whose
     laws we lack is left to those who know them (E-13).
     """
     if workflow.frozen and (workflow.phase not in ("closing", "draining") or workflow.current.opening.laws > LAWS):
         return None
-    return TURNS.get(workflow.phase)
+    return None if workflow.stuck else TURNS.get(workflow.phase)
 
 
 @dataclass(frozen=True, slots=True)

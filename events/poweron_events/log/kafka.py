@@ -7,6 +7,7 @@ fold that gives every event exactly one effect.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.cluster import ClusterMetadata
@@ -15,12 +16,14 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeEr
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message, Record
-from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started
+from poweron_events.log.kafka_clients import record_of, started, take_records
 from poweron_events.log.kafka_follower import KafkaFollower
 from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
+
+READ_TIMEOUT = 1.0  # seconds that a read waits for something
 
 
 @asynccontextmanager
@@ -179,15 +182,16 @@ class KafkaLog:
             consumer.assign([followed])
             consumer.seek(followed, offset)
             while True:
+                taken: dict[TopicPartition, list[Any]] = {}
                 try:
-                    fetched = await consumer.getmany(followed, timeout_ms=1_000, max_records=MAX_RECORDS)
-                    if not fetched:
+                    await take_records(consumer, [followed], READ_TIMEOUT, taken)
+                    if not taken:
                         await expect_there(consumer, [followed])
                 except OffsetOutOfRangeError as error:
                     raise gone(followed) from error
                 except KafkaError as error:
                     raise Unavailable(f"Kafka cannot be read: {error!r}") from error
-                for records in fetched.values():
+                for records in taken.values():
                     yield [record_of(topic, record) for record in records]
 
     def _topic_partitions(self, topic: str) -> list[TopicPartition]:
@@ -199,15 +203,16 @@ async def _upto(
     consumer: AIOKafkaConsumer, topic: str, left: dict[TopicPartition, int]
 ) -> AsyncGenerator[Sequence[Record], None]:
     """One fetch; partitions that have reached their end are struck from `left`."""
+    taken: dict[TopicPartition, list[Any]] = {}
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
-            fetched = await consumer.getmany(*left, timeout_ms=1_000, max_records=MAX_RECORDS)
+            await take_records(consumer, list(left), READ_TIMEOUT, taken)
             at = {partition: await consumer.position(partition) for partition in left}
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka cannot be read: {error!r}") from error
-    if not fetched:
+    if not taken:
         await _expect_as_long(consumer, left)
-    for partition, records in fetched.items():
+    for partition, records in taken.items():
         wanted = [record_of(topic, record) for record in records if record.offset < left[partition]]
         if wanted:
             yield wanted

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
+from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
@@ -13,6 +15,8 @@ from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 
 MAX_RECORDS = 2_000  # in one poll
+MAX_BYTES = 8_388_608  # in one poll, about: how many records that is, is told by the first of them
+FIRST_RECORDS = 8
 
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what matters of it is raised as errors of ours
 
@@ -44,6 +48,27 @@ def record_of(topic: str, record: Any) -> Record:
     return Record(
         topic, record.partition, record.offset, record.timestamp, record.key, record.value, dict(record.headers)
     )
+
+
+async def take_records(
+    consumer: Any, partitions: Sequence[TopicPartition], timeout: float, taken: dict[TopicPartition, list[Any]]
+) -> None:
+    """Take what was fetched, waiting at most `timeout` seconds for something; what compresses well may be huge.
+
+    `taken` gets the records as they come, so that none is lost where the wait is given up.
+    """
+    count = size = 0
+    most, timeout_ms = FIRST_RECORDS, int(timeout * 1000)
+    while most > 0:
+        fetched = await consumer.getmany(*partitions, timeout_ms=timeout_ms, max_records=most)
+        for partition, records in fetched.items():
+            taken.setdefault(partition, []).extend(records)
+            size += sum(len(record.value or b"") for record in records)
+        came = sum(map(len, fetched.values()))
+        if came < most:
+            return
+        count, timeout_ms = count + came, 0
+        most = min(MAX_RECORDS - count, (MAX_BYTES - size) * count // (size + 1))
 
 
 async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:

@@ -11,7 +11,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Polled, Record
-from poweron_events.log.kafka_clients import MAX_RECORDS, record_of, started
+from poweron_events.log.kafka_clients import MAX_BYTES, record_of, started, take_records
 from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
@@ -96,16 +96,14 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
 
     async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> dict[TopicPartition, list[Any]]:
         """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""
-        try:
-            async with asyncio.timeout(timeout) as self._poll_timeout:
-                fetched: dict[TopicPartition, list[Any]] = await consumer.getmany(
-                    timeout_ms=int(timeout * 1000), max_records=MAX_RECORDS
-                )
-                return fetched
-        except TimeoutError:
-            return {}
-        finally:
-            self._poll_timeout = None
+        taken: dict[TopicPartition, list[Any]] = {}
+        with suppress(TimeoutError):
+            try:
+                async with asyncio.timeout(timeout) as self._poll_timeout:
+                    await take_records(consumer, (), timeout, taken)
+            finally:
+                self._poll_timeout = None
+        return taken
 
     def _polled(self, records: list[Record]) -> Polled:
         revoked, assigned = frozenset(self._revoked), frozenset(self._assigned)
@@ -191,6 +189,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             session_timeout_ms=self._settings.session_timeout_ms,
             heartbeat_interval_ms=self._settings.session_timeout_ms // 3,
             max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
+            fetch_max_bytes=MAX_BYTES,
             max_partition_fetch_bytes=FETCHED.get(self._topic, 1_048_576),
             rebalance_timeout_ms=int(REQUEST_TIMEOUT * 1000),
         )

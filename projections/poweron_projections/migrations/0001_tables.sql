@@ -42,6 +42,7 @@ CREATE TABLE workflows (
     step        integer NOT NULL,
     is_open     boolean NOT NULL,
     frozen      boolean NOT NULL,
+    stuck       boolean NOT NULL,
     seq         integer NOT NULL,
     last_offset bigint  NOT NULL,
     opened_ms   bigint  NOT NULL,

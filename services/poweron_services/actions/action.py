@@ -11,7 +11,7 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ActionDocument, ActionResult
-from poweron_services.connectors.document_reader import ExtractedDocument
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 
@@ -23,7 +23,14 @@ class InputDocument:
     reference: str
     name: str
     mime_type: str
-    data: bytes
+    size: int
+    """Bytes."""
+    content: str
+    """The commitment of its bytes."""
+    load: LoadBytes
+    """Its bytes, which may be many: whoever loads them lets go of them before the next document's."""
+    unread: UnreadDocument | None = None
+    """What an earlier step of the round said of it, if that could read nothing of it."""
 
 
 class Ask(Protocol):
@@ -39,7 +46,7 @@ class ReadDocument(Protocol):
     read nothing now.
     """
 
-    async def __call__(self, data: bytes, name: str) -> ExtractedDocument: ...
+    async def __call__(self, load: LoadBytes, size: int, name: str) -> ExtractedDocument: ...
 
 
 class RenderReport(Protocol):

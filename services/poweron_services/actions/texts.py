@@ -27,6 +27,7 @@ async def read_texts(
 ) -> Reading:
     """Each document that can be read as markdown; one that cannot be read is noted, not fatal to the others.
 
+    What an earlier step of the round could not read is not opened again: that takes up to a minute, and ends alike.
     `as_written` are the media types whose text is taken as it stands: an earlier action wrote it.
     """
     texts: list[SourceText] = []
@@ -35,19 +36,28 @@ async def read_texts(
     notes: list[str] = []
     for given in documents:
         if given.mime_type in as_written:
-            texts.append(SourceText(given.reference, given.name, given.data.decode("utf-8", errors="replace")))
+            written = (await given.load()).decode("utf-8", errors="replace")
+            texts.append(SourceText(given.reference, given.name, written))
+            continue
+        if given.unread is not None:
+            unread.append(given.unread)
             continue
         try:
-            found = await read(given.data, given.name)
+            found = await read(given.load, given.size, given.name)
         except UnreadableDocument as error:
-            unread.append(error.document)
+            unread.append(_of(given, error.document))
             continue
         texts.append(SourceText(given.reference, given.name, found.markdown()))
         if found.truncated:
-            partly.append(partly_read(given.name, found.notes))
+            partly.append(_of(given, partly_read(given.name, found.notes)))
         else:
             notes += found.notes
     return Reading(texts, [*unread, *partly], notes)
+
+
+def _of(given: InputDocument, said: UnreadDocument) -> UnreadDocument:
+    """With the bytes of which it was said."""
+    return said.model_copy(update={"content": given.content})
 
 
 def process_prompt(

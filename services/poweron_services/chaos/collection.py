@@ -11,6 +11,7 @@ from poweron_projections.shadow import Difference
 from poweron_projections.verify import verify
 from poweron_services.chaos.environment import ChaosEnvironment
 from poweron_services.chaos.evidence import Evidence, ListedWorkflow, LogReader, LogSummary, SentRequest
+from poweron_services.chaos.fault_injection import FaultInjector
 
 LIST_PAGE = 500  # workflows
 
@@ -18,7 +19,7 @@ LIST_PAGE = 500  # workflows
 async def collect(
     environment: ChaosEnvironment,
     requests: Sequence[SentRequest],
-    poison: Sequence[bytes],
+    injector: FaultInjector,
     unexpected: Sequence[str],
     *,
     rows: bool,
@@ -33,7 +34,8 @@ async def collect(
         effects=environment.journal.read(),
         differences=[_sentence(each) for each in differences],
         listed=await _listed(connections.pool) if rows else {},
-        poison=poison,
+        poison=injector.poison,
+        forged=injector.forged,
         dead_letters=await _dead_letters(connections.log),
         unexpected=unexpected,
     )

@@ -100,6 +100,8 @@ class LogSummary:
     accepted: int = 0
     superseded: int = 0
     undecodable: int = 0
+    most_in_a_row: int = 0
+    """How many records of one workflow had no effect one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ class Evidence:
     poison: Sequence[bytes] = ()
     """Records that nobody can read."""
     dead_letters: Collection[bytes] = ()
+    forged: Collection[str] = ()
+    """The requests whose workflow somebody else opened."""
     unexpected: Sequence[str] = ()
     """What else should not have happened, in sentences."""
 
@@ -134,6 +138,7 @@ class LogReader:
     def __init__(self) -> None:
         self.summary = LogSummary()
         self._workflows: dict[str, Workflow] = {}
+        self._in_a_row: Counter[str] = Counter()
 
     def read(self, records: Iterable[Record]) -> None:
         """The next records of some partition."""
@@ -151,7 +156,10 @@ class LogReader:
         self.summary.phases[workflow_id] = workflow.phase
         if verdict != "accepted" or recorded.envelope.event is None:
             self.summary.superseded += 1
+            self._in_a_row[workflow_id] += 1
+            self.summary.most_in_a_row = max(self.summary.most_in_a_row, self._in_a_row[workflow_id])
             return
+        del self._in_a_row[workflow_id]
         self.summary.accepted += 1
         self._count_answer(recorded.envelope.event)
         self._note(before, workflow, recorded.envelope.event)

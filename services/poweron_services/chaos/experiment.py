@@ -106,7 +106,7 @@ class Experiment:
     def __post_init__(self) -> None:
         sandbox, role_processes = self.environment.sandbox, self.environment.role_processes
         self._load = LoadGenerator(sandbox.connections.log, self.seed, self._over)
-        self._injector = FaultInjector(sandbox, role_processes, self._monitor, self._over)
+        self._injector = FaultInjector(sandbox, role_processes, self._load, self._monitor, self._over)
         self._observer = StatusObserver(self._monitor, self.seconds)
 
     @property
@@ -220,7 +220,7 @@ class Experiment:
         sent = self._load.sent.values()
         requests = [SentRequest(each.request_id, each.workflow_id, kind_of(each.request)) for each in sent]
         unexpected = [*self._overdue, *self.environment.role_processes.unexpected, *self._injector.unexpected]
-        return await collect(self.environment, requests, self._injector.poison, unexpected, rows=finished)
+        return await collect(self.environment, requests, self._injector, unexpected, rows=finished)
 
 
 def _behind(who: str, positions: Mapping[int, int], ends: Mapping[int, int]) -> str | None:

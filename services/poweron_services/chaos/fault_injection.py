@@ -19,6 +19,7 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.chaos.faults import Fault, FaultKind
+from poweron_services.chaos.load import LoadGenerator, forged_opening
 from poweron_services.chaos.recovery import RecoveryMonitor
 from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
@@ -52,11 +53,14 @@ class FaultInjector:
 
     sandbox: Sandbox
     role_processes: RoleProcesses
+    load: LoadGenerator
     monitor: RecoveryMonitor
     stopping: asyncio.Event
     unexpected: list[str] = field(default_factory=list)
     poison: list[bytes] = field(default_factory=list)
     """Records that nobody can read; each has to become a dead letter."""
+    forged: set[str] = field(default_factory=set)
+    """The requests whose workflow somebody else opened; each has to be refused."""
     _kafka: asyncio.Lock = field(default_factory=asyncio.Lock)
     _postgres: asyncio.Lock = field(default_factory=asyncio.Lock)
     _processes: dict[str, asyncio.Lock] = field(
@@ -96,6 +100,8 @@ class FaultInjector:
                 return [self._postgres]
             case "rebalance" | "second_projector" | "offsets_lost" | "records_poisoned":
                 return []
+            case "opening_forged" | "requests_flooded":
+                return []
 
     async def _inject(self, fault: Fault) -> None:
         injections: Mapping[FaultKind, Callable[[Fault], Awaitable[None]]] = {
@@ -111,6 +117,8 @@ class FaultInjector:
             "rows_lost": self._rows_lost,
             "rows_rebuilt": self._rows_rebuilt,
             "records_poisoned": self._records_poisoned,
+            "opening_forged": self._opening_forged,
+            "requests_flooded": self._requests_flooded,
         }
         await injections[fault.kind](fault)
 
@@ -211,7 +219,18 @@ class FaultInjector:
         await self.sandbox.connections.log.append(topic, [Message(poison, poison)])
         self.poison.append(poison)
 
-    async def _until_done(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _opening_forged(self, _: Fault) -> None:
+        """Somebody who may write events opens the workflow that a request is to open."""
+        planned = self.load.next_opening()
+        self.forged.add(planned.request_id)
+        message = forged_opening(planned)
+        await self._until_done(partial(self.sandbox.connections.log.append, topics.EVENTS.name, [message]))
+        await self.load.send(planned)
+
+    async def _requests_flooded(self, _: Fault) -> None:
+        await self.load.flood()
+
+    async def _until_done(self, work: Callable[[], Awaitable[object]]) -> None:
         """Try until it is done: other faults last at the same time."""
         await retry(
             work,

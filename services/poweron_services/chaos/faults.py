@@ -17,6 +17,8 @@ FaultKind = Literal[
     "rows_lost",
     "rows_rebuilt",
     "records_poisoned",
+    "opening_forged",
+    "requests_flooded",
 ]
 
 KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
@@ -34,6 +36,8 @@ FAULT_NAMES: Final[dict[FaultKind, str]] = {
     "rows_lost": "all rows dropped",
     "rows_rebuilt": "rows rebuilt beside",
     "records_poisoned": "unreadable records",
+    "opening_forged": "opening forged",
+    "requests_flooded": "flood of duplicates",
 }
 
 SESSION_TIMEOUT = 3.0  # seconds until the group goes on without a silent process
@@ -51,6 +55,8 @@ DURATIONS: Final[dict[FaultKind, tuple[float, float]]] = {
     "rows_lost": (0.0, 0.0),
     "rows_rebuilt": (0.0, 0.0),
     "records_poisoned": (0.0, 0.0),
+    "opening_forged": (0.0, 0.0),
+    "requests_flooded": (0.0, 0.0),
 }
 """Seconds until a fault is undone by a start, a thaw or a leave, at least and at most."""
 

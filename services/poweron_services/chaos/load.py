@@ -15,10 +15,17 @@ from typing import Final
 import structlog
 
 from poweron_events import topics
-from poweron_events.codec import encode_request
-from poweron_events.envelope import rfc3339
+from poweron_events.codec import encode, encode_request
+from poweron_events.envelope import envelop, rfc3339
 from poweron_events.log import EventLog, Message
-from poweron_events.request import RequestCancellation, RequestRound, RequestWorkflow, workflow_id
+from poweron_events.request import (
+    RequestCancellation,
+    RequestIdentity,
+    RequestRound,
+    RequestWorkflow,
+    WorkflowRequested,
+    workflow_id,
+)
 from poweron_events.retry import Failure, retry
 from poweron_events.stream import Request
 from poweron_services.sandbox.polling import stopped
@@ -28,6 +35,8 @@ log = structlog.get_logger()
 RATE: Final = 3.0  # scenarios a second
 MAX_OPEN_SCENARIOS: Final = 60  # workflows; beyond that nothing new is requested
 MAX_SCENARIO_STEPS: Final = 4
+FORGER: Final = "/poweron/intake/forger"
+FLOOD: Final = 2_000  # records of one request
 
 TWICE_SHARE, LATE_SHARE, AGAIN_SHARE = 0.15, 0.1, 0.1  # of all scenarios
 FOLLOW_UP_SHARE, CANCELLED_SHARE = 0.15, 0.1  # of all scenarios
@@ -46,6 +55,25 @@ class PlannedRequest:
 def source(seed: int) -> str:
     """Who asks."""
     return f"/poweron/chaos/{seed}"
+
+
+def forged_opening(planned: PlannedRequest) -> Message:
+    """An event that opens the workflow of a request in the name of another one, which nobody sent."""
+    assert isinstance(planned.request, RequestWorkflow)
+    opening = WorkflowRequested(
+        round=1,
+        prompt=planned.request.prompt,
+        max_steps=planned.request.max_steps,
+        request=RequestIdentity(source=FORGER, id=forged_id(planned.request_id)),
+    )
+    time = rfc3339(datetime.now(UTC))
+    envelope = envelop(opening, workflow_id=planned.workflow_id, source=FORGER, time=time)
+    return Message(planned.workflow_id.encode(), encode(envelope))
+
+
+def forged_id(request_id: str) -> str:
+    """The id of the request in whose name the workflow of this one was opened."""
+    return f"forged-{request_id}"
 
 
 def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
@@ -96,15 +124,25 @@ class LoadGenerator:
                         for after in planned.times:
                             group.create_task(self._send_later(planned, after))
 
+    def next_opening(self) -> PlannedRequest:
+        """The opening of one more scenario; whoever asks for it sends it."""
+        return self._next()[0]
+
+    async def flood(self) -> None:
+        """Send the newest request again and again."""
+        planned = next(reversed(self.sent.values()), None)
+        if planned is not None:
+            await self.send(planned, FLOOD)
+
     async def send_to_each_partition(self) -> None:
         """Request one more scenario in each partition, once."""
-        await asyncio.gather(*map(self._send, self._next_in_each_partition()))
+        await asyncio.gather(*map(self.send, self._next_in_each_partition()))
 
     def _next_in_each_partition(self) -> Collection[PlannedRequest]:
         """An opening for each partition; the numbers whose workflows would double one are left out."""
         chosen: dict[int, PlannedRequest] = {}
         while len(chosen) < topics.PARTITIONS:
-            opening = self._next()[0]
+            opening = self.next_opening()
             chosen.setdefault(topics.partition_of(opening.workflow_id.encode(), topics.PARTITIONS), opening)
         return chosen.values()
 
@@ -114,15 +152,16 @@ class LoadGenerator:
 
     async def _send_later(self, planned: PlannedRequest, after: float) -> None:
         if not await stopped(self._stopping, after):
-            await self._send(planned)
+            await self.send(planned)
 
-    async def _send(self, planned: PlannedRequest) -> None:
+    async def send(self, planned: PlannedRequest, copies: int = 1) -> None:
+        """Append a request until it is confirmed, as so many records."""
         self.sent[planned.request_id] = planned
         time = rfc3339(datetime.now(UTC))
         value = encode_request(planned.request, source=source(self._seed), request_id=planned.request_id, time=time)
         message = Message(planned.workflow_id.encode(), value)
-        await retry(partial(self._log.append, topics.REQUESTS.name, [message]), failed=_appends_again)
-        self.records += 1
+        await retry(partial(self._log.append, topics.REQUESTS.name, copies * [message]), failed=_appends_again)
+        self.records += copies
 
 
 def _appends_again(failure: Failure) -> None:

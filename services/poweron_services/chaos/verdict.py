@@ -4,7 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from poweron_services.chaos.evidence import AnswerCounts, Evidence, LoggedAction, LoggedRound
+from poweron_services.chaos.evidence import AnswerCounts, Evidence, LoggedAction, LoggedRound, SentRequest
+from poweron_services.chaos.load import forged_id
+
+MOST_IN_A_ROW = 100  # records of one workflow without effect; crashes and rivals explain some ten
 
 Violations = Iterator["Violation"]
 
@@ -20,7 +23,7 @@ class Violation:
 
 def judge(evidence: Evidence, *, finished: bool = True) -> tuple[Violation, ...]:
     """Every violation. Where the run was stopped, what is not finished yet is none."""
-    rules = [_answered_once, _ended_as_expected, _effects, _unexpected]
+    rules = [_answered_once, _appends, _ended_as_expected, _effects, _unexpected]
     if finished:
         rules += [_nothing_lost, _everything_ended, _rows, _readers, _dead_letters]
     return tuple(violation for rule in rules for violation in rule(evidence))
@@ -32,11 +35,25 @@ def _answered_once(evidence: Evidence) -> Violations:
         if answers.accepted > 1:
             sentence = f"Request {sent.request_id!r} was accepted {answers.accepted} times."
             yield Violation("one answer", sentence, sent.workflow_id)
-        if sent.kind == "workflow" and answers.refused and not answers.accepted:
+        if sent.request_id in evidence.forged:
+            yield from _forged(sent, answers)
+        elif sent.kind == "workflow" and answers.refused and not answers.accepted:
             yield Violation("one answer", f"Request {sent.request_id!r} was refused.", sent.workflow_id)
-    known = {sent.request_id for sent in evidence.requests}
+    known = {sent.request_id for sent in evidence.requests} | set(map(forged_id, evidence.forged))
     for request_id in sorted(evidence.log.answers.keys() - known):
         yield Violation("one answer", f"Request {request_id!r} was answered, but never sent.")
+
+
+def _forged(sent: SentRequest, answers: AnswerCounts) -> Violations:
+    if answers.accepted:
+        sentence = f"Request {sent.request_id!r} was accepted, though somebody else had opened its workflow."
+        yield Violation("one answer", sentence, sent.workflow_id)
+
+
+def _appends(evidence: Evidence) -> Violations:
+    if evidence.log.most_in_a_row > MOST_IN_A_ROW:
+        sentence = f"{evidence.log.most_in_a_row} records of one workflow in a row had no effect."
+        yield Violation("nothing is appended for ever", sentence)
 
 
 def _nothing_lost(evidence: Evidence) -> Violations:

@@ -46,6 +46,7 @@ STYLES = {
     "approval": "bold yellow",
     "denied": "bold red",
     "not run": "bold yellow",
+    "stuck": "bold red",
     "cancelled": "bold yellow",
     "superseded": "dim",
     "result": "green",

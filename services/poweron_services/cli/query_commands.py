@@ -95,7 +95,7 @@ def print_workflow(workflow: WorkflowSummary) -> None:
     narrow = stdout.is_terminal and stdout.width < WIDE
     opened_, columns = (workflow.opened[5:16], 9) if narrow else (workflow.opened[:16], 11)
     margin = Text(f"{workflow.workflow_id}  {opened_.replace('T', ' ')}  ", style="dim")
-    status = "approval" if workflow.phase == "approve" else workflow.status
+    status = "stuck" if workflow.stuck else "approval" if workflow.phase == "approve" else workflow.status
     margin.append(f"{status.replace('_', ' '):<{columns}}  ", style=STYLES.get(status, "bold"))
     print_row(stdout, margin, workflow.prompt or "")
 

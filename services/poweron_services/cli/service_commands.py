@@ -17,6 +17,7 @@ from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.config import Settings
+from poweron_services.process_memory import tune_memory
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 
@@ -35,7 +36,7 @@ def serve(roles: Sequence[str]) -> None:
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
     async with open_connections(settings, _tell_log, wait=True) as connections, wiring.open_model(settings) as model:
-        wiring.freeze_garbage_collector()
+        tune_memory()
         await wiring.keep_serving(connections, roles, model)
 
 

@@ -1,6 +1,7 @@
 """Documents of strangers become text and tables; nothing of a file is parsed in this process.
 
-Each is read by a child process of its own that may fail in every way without harm to this one.
+Each is read by a child process of its own that may fail in every way without harm to this one. Before it parses, it
+gives up its rights; which of them it cannot give up on this system is logged once.
 """
 
 import asyncio
@@ -9,10 +10,13 @@ import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from functools import cache
+from typing import Literal
 
+import structlog
 from pydantic import BaseModel, ValidationError
 
 from poweron_events.codec import writable
@@ -36,9 +40,18 @@ __all__ = [
 
 CHILD = "poweron_services.connectors.documents_child"
 BYTES_PER_CHARACTER = 6  # of the child's answer, at most: UTF-8, or an escape such as \u001f
-CHUNK = 1 << 16  # bytes
+CHUNK = 1 << 16  # bytes that are received at a time
+SENT = 1 << 20  # bytes that are sent at a time
 MAX_NAME, MAX_REASON = 255, 1_000  # characters, of an event
 UNNAMED = "document"
+
+Right = Literal["root", "capabilities", "new_rights", "system_calls"]
+"""What a child gives up, as in `documents_child.rights`."""
+
+LoadBytes = Callable[[], Awaitable[bytes]]
+"""How the bytes of a document are had."""
+
+log = structlog.get_logger()
 
 
 class UnreadableDocument(Refused):
@@ -65,6 +78,7 @@ class _Answer(BaseModel):
     document: ExtractedDocument | None = None
     unreadable: str = ""
     code: UnreadCode = "document_damaged"
+    rights_kept: tuple[Right, ...] = ()
 
 
 class DocumentReader:
@@ -73,10 +87,11 @@ class DocumentReader:
     def __init__(self, at_once: int) -> None:
         self._places = asyncio.Semaphore(at_once)
 
-    async def __call__(self, data: bytes, name: str) -> ExtractedDocument:
-        """Arguments and errors as in `extract`."""
+    async def __call__(self, load: LoadBytes, size: int, name: str) -> ExtractedDocument:
+        """Read a document of so many bytes, which are loaded once it is its turn; errors as in `extract`."""
+        _expect_size(size, name, DEFAULT_LIMITS)
         async with self._places:
-            return await extract(data, name)
+            return await extract(await load(), name)
 
 
 def affordable_readers() -> int:
@@ -93,25 +108,29 @@ async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) ->
     that can be read in part is returned with `truncated` and a note. Raises `Unavailable` when this machine can
     start no process now. Cancelling kills the child.
     """
-    if not data:
-        raise UnreadableDocument(
-            name, "is empty; check that it was saved and handed over completely.", "document_empty"
-        )
-    if len(data) > limits.input_bytes:
-        raise UnreadableDocument(
-            name,
-            f"has {len(data) // MEGABYTE} MB, more than the {limits.input_bytes // MEGABYTE} MB "
-            f"that a document may have; hand over a smaller part of it.",
-            "document_too_large",
-        )
+    _expect_size(len(data), name, limits)
     limits = limits.for_size(len(data))
     question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
     try:
         async with asyncio.timeout(limits.wall_seconds), _child() as child:
-            answer = await _ask(child, [question, data], limits)
+            answer = await _ask(child, question, data, limits)
     except TimeoutError:
         raise UnreadableDocument(name, _too_slow(limits), "document_timeout") from None
     return await asyncio.to_thread(_understood, answer, name, limits)
+
+
+def _expect_size(size: int, name: str, limits: Limits) -> None:
+    if not size:
+        raise UnreadableDocument(
+            name, "is empty; check that it was saved and handed over completely.", "document_empty"
+        )
+    if size > limits.input_bytes:
+        raise UnreadableDocument(
+            name,
+            f"has {size // MEGABYTE} MB, more than the {limits.input_bytes // MEGABYTE} MB "
+            f"that a document may have; hand over a smaller part of it.",
+            "document_too_large",
+        )
 
 
 @asynccontextmanager
@@ -131,18 +150,20 @@ async def _child() -> AsyncGenerator[Process, None]:
         await child.communicate()
 
 
-async def _ask(child: Process, question: list[bytes], limits: Limits) -> bytes:
+async def _ask(child: Process, question: bytes, data: bytes, limits: Limits) -> bytes:
     async with asyncio.TaskGroup() as group:
-        group.create_task(_send(child, question))
+        group.create_task(_send(child, question, data))
         return await _receive(child, limits.characters * BYTES_PER_CHARACTER + MEGABYTE)
 
 
-async def _send(child: Process, question: list[bytes]) -> None:
-    stdin = child.stdin
+async def _send(child: Process, question: bytes, data: bytes) -> None:
+    stdin, view = child.stdin, memoryview(data)
     assert stdin is not None
     with suppress(BrokenPipeError, ConnectionResetError):  # a child that died says why by its silence
-        stdin.writelines(question)
-        await stdin.drain()
+        stdin.write(question)
+        for start in range(0, len(data), SENT):  # what is written at once is copied
+            stdin.write(view[start : start + SENT])
+            await stdin.drain()
     stdin.close()
 
 
@@ -161,9 +182,17 @@ def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
         said = _Answer.model_validate_json(answer)
     except ValidationError:
         raise UnreadableDocument(name, _silent(limits), "document_damaged") from None
+    if said.rights_kept:
+        _tell_kept(said.rights_kept)
     if said.document is None:
         raise UnreadableDocument(name, said.unreadable or _silent(limits), said.code)
     return said.document
+
+
+@cache
+def _tell_kept(rights: tuple[Right, ...]) -> None:
+    """Once; they are the same for every document."""
+    log.warning("document_rights_kept", rights=rights)
 
 
 def _too_slow(limits: Limits) -> str:

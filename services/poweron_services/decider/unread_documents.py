@@ -1,6 +1,6 @@
 """Documents that could not be read: what a round says of them, whatever its model wrote (L-10)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from poweron_events.event import UnreadDocument
@@ -21,6 +21,12 @@ def unread_in_short(completed: ActionCompleted) -> str:
     """How many documents an action could not read, for the summary of its step; empty where it read them all."""
     count = len(_unread(completed.unread)) + (completed.unread_left_out if _left_out_unread(completed) else 0)
     return f" ({count} document{'' if count == 1 else 's'} could not be read)" if count else ""
+
+
+def known_unreadable(workflow: Workflow) -> Mapping[tuple[str, str | None], UnreadDocument]:
+    """What steps of this round could read nothing of, by the documents' names and the commitments of their bytes."""
+    steps = [message for message in workflow.current.messages if message.kind == "step"]
+    return {(each.document_name, each.content): each for step in steps for each in _unread(step.unread)}
 
 
 def unread_documents(workflow: Workflow) -> str:

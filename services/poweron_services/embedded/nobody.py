@@ -12,18 +12,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from poweron_events.errors import Refused
-from poweron_services.embedded import unprivileged, wheels
+from poweron_services import unprivileged
+from poweron_services.embedded import wheels
 from poweron_services.embedded.server_process import clean_env
 
 COPIES = Path("/var/cache/poweron")  # only root can write on the way there, so nobody can plant a program for others
 OPEN = 0o755
 NOT_NEEDED = shutil.ignore_patterns("include", "pkgconfig", "*.a")
 
+NOT_HERE = (
+    "Postgres does not run as root, and here root may not run it as the user 'nobody': that takes CAP_SETUID, "
+    "CAP_SETGID, CAP_KILL and CAP_DAC_OVERRIDE, in a user namespace that has 'nobody'. Allow these, run PowerOn as an "
+    "ordinary user, or set POWERON_POSTGRES to a server of your own."
+)
+NOT_ON_THIS_SYSTEM = (
+    "Postgres does not run as root, and only on Linux can PowerOn start it as root all the same. "
+    "Run PowerOn as an ordinary user, or set POWERON_POSTGRES to a server of your own."
+)
+
 
 def command(program: Sequence[str]) -> list[str]:
     """What runs the program; as nobody where we are root."""
     if os.geteuid() != 0:
         return [*program]
+    if sys.platform != "linux":
+        raise Refused(NOT_ON_THIS_SYSTEM)
     try:
         nobody = pwd.getpwnam("nobody")
     except KeyError as error:
@@ -51,9 +64,9 @@ def programs() -> Path:
 
 def _may_run(folder: Path) -> bool:
     version = command([str(folder / "postgres"), "--version"])
-    asked = subprocess.run(version, env=clean_env(), capture_output=True, text=True, check=False)  # noqa: S603
+    asked = subprocess.run(version, env=clean_env(), capture_output=True, check=False)  # noqa: S603
     if asked.returncode == unprivileged.IMPOSSIBLE:
-        raise Refused(asked.stderr.strip())
+        raise Refused(NOT_HERE)
     return asked.returncode != unprivileged.CLOSED
 
 

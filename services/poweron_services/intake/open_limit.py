@@ -1,8 +1,10 @@
 """The limit of open workflows: while as many are open as may be, openings wait (docs/decisions/0008)."""
 
+import asyncio
 from dataclasses import dataclass
 
 from poweron_services.intake.intake_ports import IntakeQueries
+from poweron_services.intake.sender_turns import SenderTurns
 from poweron_services.intake.shared_query import SharedQuery
 
 
@@ -20,11 +22,23 @@ class OpenLimit:
         self._queries = queries
         self._max_open = max_open
         self._capacity = SharedQuery(self._left)
+        self._waiting = SenderTurns[asyncio.Event]()
 
-    async def admit(self) -> None:
-        """Wait while as many workflows are open as may be; who asked first opens first."""
-        capacity = await self._capacity.until(lambda capacity: capacity.free > 0)
-        capacity.free -= 1
+    async def admit(self, sender: str) -> None:
+        """Wait while as many workflows are open as may be; senders take turns."""
+        admitted = asyncio.Event()
+        self._waiting.add(sender, admitted)
+        try:
+            while not admitted.is_set():
+                self._let_in(await self._capacity())
+        finally:
+            admitted.set()  # who no longer waits takes nobody's turn
+
+    def _let_in(self, capacity: _Capacity) -> None:
+        while capacity.free > 0 and (admitted := self._waiting.next()) is not None:
+            if not admitted.is_set():
+                capacity.free -= 1
+                admitted.set()
 
     async def _left(self) -> _Capacity:
         return _Capacity(self._max_open - await self._queries.count_open(self._max_open))

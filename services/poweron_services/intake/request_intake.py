@@ -80,10 +80,10 @@ class Intake:
         except Undecodable as error:
             await self._dead_letter(record, str(error))
         except InvalidRequest as error:
-            await self._settlement.settle_in_turn(target_of_invalid(error), error.identity, _refusing(error))
+            await self._settlement.settle(target_of_invalid(error), error.identity, _refusing(error))
         else:
             telemetry.bind_request(record.time_ms, received)
-            await self._settlement.settle_in_turn(target(received), received.identity, self._judging(received))
+            await self._settlement.settle(target(received), received.identity, self._judging(received))
 
     async def _answer_at_once(self, record: Record) -> None:
         if not is_approval(record):

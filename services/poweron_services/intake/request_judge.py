@@ -82,7 +82,7 @@ class RequestJudge:
         )
 
     async def _open(self, workflow: str, identity: RequestIdentity, request: RequestWorkflow) -> WorkflowRequested:
-        await self.open_limit.admit()
+        await self.open_limit.admit(identity.source)
         return WorkflowRequested(
             round=1,
             workflow_mode=request.workflow_mode,
@@ -95,7 +95,7 @@ class RequestJudge:
         stub = await self._known(workflow)
         judgement.check_round(request, stub)
         last = len(stub.openings)
-        await self.open_limit.admit()
+        await self.open_limit.admit(identity.source)
         return RoundRequested(
             round=last + 1,
             workflow_mode=request.workflow_mode,

@@ -1,9 +1,8 @@
 """Settling a request: its answer is appended until the rows hold one; an answer is final (E-15)."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from weakref import WeakValueDictionary
+from functools import partial
 
 from poweron_events import topics
 from poweron_events.codec import MAX_EVENT, encode
@@ -14,7 +13,7 @@ from poweron_events.request import RequestIdentity, RequestRefused
 from poweron_services import telemetry
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
-from poweron_services.intake.judgement import IntakeEvent
+from poweron_services.intake.judgement import IntakeEvent, Refusal
 
 Judge = Callable[[], Awaitable[IntakeEvent]]
 """Judges a request by how its workflow stands when it is called."""
@@ -39,30 +38,33 @@ class Settlement:
         self._source = source("intake", instance)
         self._now_ms = now_ms
         self._spans = spans
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    async def settle_in_turn(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
-        """Requests of one workflow one after another, in the order in which they came."""
-        async with self._turns.setdefault(workflow, asyncio.Lock()):
-            await self.settle(workflow, identity, judge)
 
     async def settle(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
         """Append until Postgres holds an answer to this request.
 
         What makes a request impossible may be its own answer, which another queue or process gave meanwhile:
-        so before a refusal is appended, the rows are asked again.
+        so before a refusal is appended, the rows are asked again. An answer that is superseded once was overtaken,
+        and the workflow is judged as it stands now; one that is superseded again ends in a refusal.
+
+        Raises:
+            Refused: the rows do not hold the refusal either; nothing more is appended.
         """
-        answered = await self.is_answered(workflow, identity)
-        while not answered:
-            event = await judge()
+        if await self.is_answered(workflow, identity):
+            return
+        for judge_ in (judge, judge, partial(_refuse_as_superseded, identity)):
+            event = await judge_()
             if isinstance(event, RequestRefused) and await self.is_answered(workflow, identity):
                 return
             offset = await self.append(workflow, identity, event)
             await self._reads.reach(workflow, offset + 1)
-            answered = await self._queries.answered(identity.source, identity.id)
+            if await self._queries.answered(identity.source, identity.id):
+                return
+        raise Refused("the log did not take the answer: what intake wrote was superseded, a refusal, too")
 
     async def is_answered(self, workflow: str, identity: RequestIdentity) -> bool:
-        """Whether the request had its answer when it was asked."""
+        """Whether the request had its answer when it was asked; one that is in the rows, however old, is final."""
+        if await self._queries.answered(identity.source, identity.id):
+            return True
         await self._reads.reach_end(workflow)
         return await self._queries.answered(identity.source, identity.id)
 
@@ -86,3 +88,8 @@ class Settlement:
         time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
         of = answer.traceparent
         return encode(envelop(answer.event, workflow_id=workflow, source=self._source, time=time, traceparent=of))
+
+
+async def _refuse_as_superseded(identity: RequestIdentity) -> RequestRefused:
+    detail = "What this request was answered with had no effect, twice: events of somebody else came before it."
+    return Refusal("answer_superseded", detail).event(identity)

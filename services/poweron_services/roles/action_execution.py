@@ -22,6 +22,7 @@ from poweron_services.actions.action import Action, Done, Failed, InputDocument,
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language
 from poweron_services.decider.schema_check import check_values
+from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
@@ -142,6 +143,7 @@ class Execution:
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
         """What the action reads."""
+        unreadable = known_unreadable(workflow)
         async with content_time_limit():
             named = partial(documents_named, references, workflow, self.content)
             return [
@@ -149,7 +151,14 @@ class Execution:
                     reference=item_reference(found.document_id, found.document_name),
                     name=found.document_name,
                     mime_type=found.mime_type,
-                    data=await retry_content(workflow.id, partial(self.content.get, workflow.id, found.content)),
+                    size=await retry_content(workflow.id, partial(self.content.size, workflow.id, found.content)),
+                    content=found.content,
+                    load=partial(self._load, workflow.id, found.content),
+                    unread=unreadable.get((found.document_name, found.content)),
                 )
                 for found in await retry_content(workflow.id, named)
             ]
+
+    async def _load(self, workflow_id: str, content: str) -> bytes:
+        async with content_time_limit():
+            return await retry_content(workflow_id, partial(self.content.get, workflow_id, content))

@@ -15,6 +15,7 @@ from poweron_events import topics
 from poweron_events.envelope import Recorded, source
 from poweron_events.event import Role
 from poweron_events.fold.state import Workflow
+from poweron_events.fold.superseded import answers_head
 from poweron_events.fold.turn import turn
 from poweron_events.log import EventLog, Follower
 from poweron_events.outcome import DeadlinePassed
@@ -67,7 +68,6 @@ class Worker:
         self._slots = asyncio.Semaphore(concurrency)
         self._waiting = 0
         self._works: dict[str, Work] = {}
-        self._stopped: set[str] = set()
         self._follower: Follower | None = None
         self._held: HeldPartitions | None = None
         self._appender = Appender(event_log, instance=instance, now_ms=now_ms, traced=spans is not None)
@@ -114,17 +114,14 @@ class Worker:
                     self._consider(partition, partition.fold.workflows.get(workflow_id))
 
     def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
-        """Stop on a workflow whose fold and ours disagree: our event was refused by its own cause (E-06).
-
-        An event that travelled with its cause, whose offset it could not know, was written before the
-        verdict on that: where the round was stopped meanwhile, it is honestly too late.
-        """
+        """Think again where our event answered what the workflow waits for and had no effect, until it is stuck."""
         ours = recorded.envelope.source.endswith(f"/{self._instance}")
-        cause = recorded.envelope.cause
-        if ours and workflow.is_open and cause is not None and cause.offset is not None and cause.names(workflow.head):
-            self._stopped.add(workflow.id)
-            self._forget_claim(workflow.id)
-            log.critical("workflow_halted", workflow_id=workflow.id, event_id=recorded.envelope.id)
+        if ours and answers_head(workflow, recorded):
+            self._forget_work(workflow.id)
+            if workflow.stuck:
+                log.error("workflow_stuck", workflow_id=workflow.id, event_id=recorded.envelope.id)
+            else:
+                log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
 
     def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
         """Tell what an event of ours ended; for intake, which folds nothing, the reviewer tells it."""
@@ -135,7 +132,6 @@ class Worker:
     def released(self, workflow_ids: Iterable[str]) -> None:
         """Results of work in hand are still appended, the fold decides on them; new effects do not start."""
         for workflow_id in workflow_ids:
-            self._stopped.discard(workflow_id)
             self._deadlines.forget(workflow_id)
             if workflow_id not in self._works or not self._works[workflow_id].running:
                 self._forget_work(workflow_id)
@@ -143,7 +139,7 @@ class Worker:
     # --- acting -----------------------------------------------------------------------------------------
 
     def _consider(self, partition: Partition, workflow: Workflow | None) -> None:
-        if workflow is None or workflow.head is None or workflow.id in self._stopped:
+        if workflow is None or workflow.head is None:
             return
         if "reviewer" in self._stage_functions:
             self._deadlines.watch(partition, workflow)

@@ -12,6 +12,7 @@ from poweron_services import wiring
 from poweron_services.actions.registry import OpenActions
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel
+from poweron_services.process_memory import tune_memory
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 
@@ -27,7 +28,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 async def serve(settings: Settings, roles: Sequence[str], model: ChatModel, open_actions: OpenActions) -> None:
     """Play these roles with this model and these actions."""
     async with open_connections(settings, lambda _: None, wait=True) as connections:
-        wiring.freeze_garbage_collector()
+        tune_memory()
         log.info("service_started", roles=",".join(roles))
         await wiring.serve(connections, roles, model, open_actions)
 

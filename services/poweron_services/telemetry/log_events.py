@@ -37,8 +37,18 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "content_store_unavailable": LogEvent(
         "warning", "An action waits for the content store.", "See that the content store can be reached."
     ),
+    "document_rights_kept": LogEvent(
+        "warning",
+        "The processes that read documents cannot give up all their rights on this system; `rights` says which.",
+        "See what that means in `docs/security.md`.",
+    ),
     "embedded_servers": LogEvent("info", "What the servers of this machine do: start, stop.", _NOTHING),
     "ending_waits": LogEvent("warning", "The end of a round could not be written yet.", _MENDED),
+    "event_without_effect": LogEvent(
+        "error",
+        "An event of this process was superseded where that cannot be; it is tried up to three times.",
+        "See that all processes are of one release, and who else may write events.",
+    ),
     "fault_retried": LogEvent("debug", "`poweron chaos` injects a fault again that another fault met.", _NOTHING),
     "iteration_ended": LogEvent("info", "A step of a task ended, with decision, tokens, cost and duration.", _NOTHING),
     "kafka_unavailable": LogEvent(
@@ -101,9 +111,9 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "request again.",
     ),
     "work_retried": LogEvent("error", "Work on a workflow met an unexpected error and is tried again.", _REPORT),
-    "workflow_halted": LogEvent(
-        "critical",
-        "This process stopped its work on a workflow: an event of its own was superseded where that cannot be.",
-        "Report it; another process, or a restart, goes on with the workflow.",
+    "workflow_stuck": LogEvent(
+        "error",
+        "Three events in a row had no effect on a workflow; nobody works on it any more. `poweron workflows` shows it.",
+        "Report it. Somebody else may write events: see who may. A cancellation ends the round.",
     ),
 }

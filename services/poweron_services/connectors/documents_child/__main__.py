@@ -1,4 +1,8 @@
-"""The process that reads one document: bytes on standard input, one JSON answer on standard output, then its end."""
+"""The process that reads one document: bytes on standard input, one JSON answer on standard output, then its end.
+
+What kind of document it is, is told by its first bytes; before anything of it is parsed, the process has given up
+whatever that does not take.
+"""
 
 import json
 import os
@@ -8,7 +12,9 @@ from typing import Any, BinaryIO
 
 from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import Limits, confine
-from poweron_services.connectors.documents_child.readers import read
+from poweron_services.connectors.documents_child.media_types import sniff
+from poweron_services.connectors.documents_child.readers import read, reader_of
+from poweron_services.connectors.documents_child.rights import give_up_rights
 
 
 def main() -> None:
@@ -24,16 +30,23 @@ def main() -> None:
 
 
 def _answer(name: str, limits: Limits) -> dict[str, Any]:
+    """The document or why there is none, and which rights this process could not give up."""
+    answer: dict[str, Any] = {}
     try:
-        return {"document": asdict(read(sys.stdin.buffer.read(), name, limits))}
+        data = sys.stdin.buffer.read()
+        kind = sniff(data, name)
+        reader = reader_of(kind, data)
+        answer["rights_kept"] = give_up_rights()
+        answer["document"] = asdict(read(reader(data, limits), kind, name, limits))
     except Unreadable as error:
-        return {"unreadable": str(error), "code": error.code}
+        answer |= {"unreadable": str(error), "code": error.code}
     except MemoryError:
         why = "needs more memory than a document may use; hand over a smaller part of it."
-        return {"unreadable": why, "code": "document_too_large"}
+        answer |= {"unreadable": why, "code": "document_too_large"}
     except RecursionError:
         why = "is nested too deeply to be read; hand over a simpler version of it."
-        return {"unreadable": why, "code": "document_unsafe"}
+        answer |= {"unreadable": why, "code": "document_unsafe"}
+    return answer
 
 
 def _keep_stdout_for_the_answer() -> BinaryIO:

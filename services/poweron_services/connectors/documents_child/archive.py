@@ -1,5 +1,6 @@
 """Office files are zip archives of XML; nothing of one is unpacked before its table of contents was judged."""
 
+import codecs
 import io
 import stat
 import zipfile
@@ -9,6 +10,8 @@ from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 
 PROLOG = 1024  # bytes of an XML part in which a document type would stand
 DRIVE = ":"
+
+codecs.lookup("cp437")  # of some names; nothing can be loaded any more once a document is read
 
 
 def check(data: bytes, limits: Limits) -> None:

@@ -1,6 +1,7 @@
 """What reading one document may cost."""
 
 import resource
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 MEGABYTE = 1_000_000
@@ -36,9 +37,11 @@ def confine(limits: Limits) -> None:
     _cap(resource.RLIMIT_NOFILE, limits.open_files)
     _cap(resource.RLIMIT_FSIZE, 0)
     _cap(resource.RLIMIT_CORE, 0)
+    _cap(resource.RLIMIT_NPROC, 0)  # that are started from now on; it does not bind root
 
 
 def _cap(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (allowed, allowed))
+    with suppress(ValueError):  # macOS limits no address space
+        resource.setrlimit(kind, (allowed, allowed))

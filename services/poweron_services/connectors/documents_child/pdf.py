@@ -1,14 +1,17 @@
 """PDF: one section per page, from the places of its words and the rules between them."""
 
+import codecs
 import io
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pdfplumber
+from cryptography.hazmat.backends import default_backend
 from pdfminer.pdfdocument import PDFPasswordIncorrect
 from pdfplumber.utils.exceptions import PdfminerException
 
+from poweron_services.connectors.documents_child import character_maps
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
@@ -20,6 +23,10 @@ OVERPRINT = 2.5  # points: narrower letters may stand this close because they ar
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
 
 Box = tuple[float, float, float, float]
+
+codecs.lookup("utf-16-be")  # of some texts; nothing can be loaded any more once a document is read
+default_backend()  # of the encrypted
+character_maps.keep()
 
 
 def read(data: bytes, _: Limits) -> Iterator[Part]:

@@ -4,15 +4,14 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
+from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import Note, Part
 
-SAMPLE = 1 << 16  # bytes that the guess of an encoding looks at
 FULL = 0.75  # of the longest line of a paragraph: a line this long was broken by the margin
 FULL_WORDS = 6
 WIDEST = 120  # characters; nobody breaks prose by hand later than this
-COMMON_ENCODINGS = ["cp932", "cp1252", "gb18030", "euc_kr", "euc_jp", "big5", "cp1251", "iso8859_2", "utf_16"]
 
 _EMPTY_LINES = re.compile(r"\n[ \t]*\n\s*")
 _COLUMNS = re.compile(r"\t|\S {2,}\S|\|")
@@ -27,7 +26,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 def decoded(data: bytes, limits: Limits, *, whole: bool = False, encoding: str | None = None) -> tuple[str, list[Note]]:
     """The text of the bytes; unless it is wanted whole, no more of them is looked at than it may be long."""
     head = data if whole else data[: limits.characters]
-    text = head.decode(encoding or _encoding(head), "replace")
+    text = head.decode(encoding or text_encodings.found(head), "replace")
     notes = []
     if len(head) < len(data):
         text = text[: text.rfind("\n") + 1] or text
@@ -44,21 +43,3 @@ def _mended(paragraph: str) -> str:
         was_full = margin * FULL <= len(above) and len(above.split()) >= FULL_WORDS and not _COLUMNS.search(above)
         text += " " + line if margin <= WIDEST and was_full and line[:1].isalpha() else "\n" + line
     return text
-
-
-def _encoding(data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        cut_in_a_character = error.start >= len(data) - 3
-        return "utf-8" if cut_in_a_character else _guessed(data[:SAMPLE])
-    return "utf-8-sig"
-
-
-def _guessed(sample: bytes) -> str:
-    from charset_normalizer import from_bytes  # noqa: PLC0415 - most texts are UTF-8 and never need it
-
-    best = from_bytes(sample, cp_isolation=COMMON_ENCODINGS).best()
-    return best.encoding if best else "cp1252"

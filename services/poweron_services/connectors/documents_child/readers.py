@@ -1,7 +1,8 @@
 """Which reader reads which kind of document, and when it has read enough.
 
 A reader is a generator of sections and notes, so it stops where its listener stops. Each is imported only when
-its format turns up: the child lives for one document, and its start is what a person waits for.
+its format turns up: the child lives for one document, and its start is what a person waits for. What a reader opens,
+it opens when it is imported: once it reads, it cannot open files any more.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from poweron_services.connectors.documents_child import media_types
+from poweron_services.connectors.documents_child import media_types, text_encodings
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 
@@ -54,19 +55,44 @@ WORDS_FOR = {
     media_types.TEXT: "plain text",
     media_types.MARKDOWN: "markdown text",
 }
+TEXTS = {
+    media_types.HTML,
+    media_types.CSV,
+    media_types.TSV,
+    media_types.JSON,
+    media_types.TEXT,
+    media_types.MARKDOWN,
+}
 READABLE = "PDF, DOCX, XLSX, PPTX, HTML, CSV, JSON, TXT and MD"
 
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
 
 
-def read(data: bytes, name: str, limits: Limits) -> ExtractedDocument:
+def reader_of(kind: str, data: bytes) -> Reader:
+    """The reader of this kind of document, with all that it will need to read this one."""
+    if kind == media_types.ENCRYPTED:
+        raise Unreadable(
+            "is protected with a password, so nothing of it can be read; "
+            "save it without a password and hand it over again.",
+            "document_protected",
+        )
+    if kind not in READERS:
+        raise Unreadable(
+            f"is not a kind of document that can be read (its content looks like {kind}); hand over one of {READABLE}.",
+            "document_format_unknown",
+        )
+    reader: Reader = import_module(f"poweron_services.connectors.documents_child.{READERS[kind]}").read
+    if kind in TEXTS:
+        text_encodings.load(data)
+    return reader
+
+
+def read(parts: Iterable[Part], kind: str, name: str, limits: Limits) -> ExtractedDocument:
     """Read the document here and now, in this process: only the child may call this."""
     deadline = time.monotonic() + limits.wall_seconds * READING_SHARE
-    kind = media_types.sniff(data, name)
-    reader = _reader(kind)
     try:
-        document = collect(reader(data, limits), limits, deadline)
+        document = collect(parts, limits, deadline)
     except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception as error:
@@ -110,22 +136,6 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
         truncated=any(note.truncated for note in notes),
         notes=tuple(dict.fromkeys(" ".join(_clean(note.sentence).split()) for note in notes)),
     )
-
-
-def _reader(kind: str) -> Reader:
-    if kind == media_types.ENCRYPTED:
-        raise Unreadable(
-            "is protected with a password, so nothing of it can be read; "
-            "save it without a password and hand it over again.",
-            "document_protected",
-        )
-    if kind not in READERS:
-        raise Unreadable(
-            f"is not a kind of document that can be read (its content looks like {kind}); hand over one of {READABLE}.",
-            "document_format_unknown",
-        )
-    reader: Reader = import_module(f"poweron_services.connectors.documents_child.{READERS[kind]}").read
-    return reader
 
 
 def _without_text(notes: tuple[str, ...]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import lxml.html  # type: ignore[import-untyped] # it has no stubs
 
+from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
@@ -34,8 +35,6 @@ _INLINE = {
     *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "label"),
     *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "br", "img"),
 }
-_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w-]{2,30})", re.IGNORECASE)
-_HEAD = 4096  # bytes in which a page names its encoding
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
@@ -49,11 +48,8 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 
 
 def _text(data: bytes, limits: Limits) -> tuple[str, list[Note]]:
-    named = _CHARSET.search(data[:_HEAD])
-    if named is None or data.startswith((b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")):
-        return decoded(data, limits)
     try:
-        return decoded(data, limits, encoding=named[1].decode())
+        return decoded(data, limits, encoding=text_encodings.named(data))
     except LookupError:  # an encoding that nobody knows
         return decoded(data, limits)
 

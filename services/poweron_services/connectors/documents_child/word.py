@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import docx
+from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml.ns import qn
 from lxml import etree  # type: ignore[import-untyped] # it has no stubs
 
@@ -22,6 +23,8 @@ from poweron_services.connectors.documents_child.readers import Part
 TITLE, HEADING = 1, 2  # levels: a title stands above "heading 1"
 ASIDES = {"footnotes": "Footnotes", "endnotes": "Endnotes", "comments": "Comments"}
 
+WITHOUT_STYLES = {"Title": TITLE} | {f"Heading{level}": HEADING + level - 1 for level in range(1, 10)}
+
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _TEXT = {qn("w:tab"): "\t", qn("w:br"): "\n", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
 _SKIPPED = {qn("w:del"), qn("w:moveFrom"), "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"}
@@ -31,10 +34,16 @@ _PARAGRAPH, _TABLE, _ROW, _CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
     check(data, limits)
     document = docx.Document(io.BytesIO(data))
-    levels = {style.style_id: _level(style) for style in document.styles}
-    yield from sections(list(_blocks(document.element.body, levels)))
+    yield from sections(list(_blocks(document.element.body, _levels(document))))
     yield from _margins(document)
     yield from _asides(document)
+
+
+def _levels(document: Any) -> dict[str, int]:
+    """By the ids of styles. For a document without any, python-docx would open a file of its own."""
+    if all(relation.reltype != RELATIONSHIP_TYPE.STYLES for relation in document.part.rels.values()):
+        return WITHOUT_STYLES
+    return {style.style_id: _level(style) for style in document.styles}
 
 
 def _level(style: Any) -> int:

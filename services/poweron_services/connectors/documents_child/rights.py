@@ -1,0 +1,37 @@
+"""What the process gives up before it looks into a document; whoever takes it over by a document has no more."""
+
+import os
+import pwd
+import sys
+
+from poweron_services import unprivileged
+from poweron_services.connectors.documents_child.system_calls import only_compute
+
+
+def give_up_rights() -> list[str]:
+    """For ever. Returns what this system does not let us give up."""
+    kept = []
+    for right, give_up in RIGHTS.items():
+        try:
+            give_up()
+        except (AttributeError, KeyError, OSError):  # there is no such call, there is no 'nobody', it is forbidden
+            kept.append(right)
+    return kept
+
+
+def _become_nobody() -> None:
+    """If we are root, and root can still end the process that is nobody's."""
+    if os.geteuid() != 0:
+        return
+    nobody = pwd.getpwnam("nobody")
+    if sys.platform == "linux":
+        unprivileged.expect_rights(unprivileged.CAP_KILL, unprivileged.CAP_SETGID, unprivileged.CAP_SETUID)
+    unprivileged.become(nobody.pw_uid, nobody.pw_gid)
+
+
+RIGHTS = {
+    "root": _become_nobody,
+    "capabilities": unprivileged.keep_rights,
+    "new_rights": unprivileged.get_no_new_rights,
+    "system_calls": only_compute,
+}

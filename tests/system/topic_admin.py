@@ -22,6 +22,8 @@ class TopicAdmin:
     async def delete(self, topic: Topic) -> None:
         response = await self.client.delete_topics([self.kafka.physical(topic.name)])
         assert [code for _, code in response.topic_error_codes] == [0]
+        while topic.name in await self.names():  # brokers hear of it from the controller
+            pass
 
     async def make(self, topic: Topic) -> None:
         """Make the topic, empty, with the settings that it needs."""

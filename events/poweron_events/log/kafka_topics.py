@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from poweron_events import topics
 from poweron_events.errors import Unavailable
-from poweron_events.log.kafka_clients import unreachable
+from poweron_events.log.kafka_clients import started, unreachable
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 from poweron_events.topics import Topic
@@ -66,9 +66,8 @@ async def make_again(settings: KafkaSettings, name: str) -> None:
 @asynccontextmanager
 async def _administered(settings: KafkaSettings) -> AsyncGenerator["_OurTopics", None]:
     admin = AIOKafkaAdminClient(**settings.client_options())
+    await started(admin, settings, REQUEST_TIMEOUT)
     try:
-        async with asyncio.timeout(REQUEST_TIMEOUT):
-            await admin.start()
         yield _OurTopics(settings, admin)
     except (KafkaError, OSError, TimeoutError) as error:
         raise unreachable(settings, error) from error
@@ -124,6 +123,8 @@ class _OurTopics:
         resource = ConfigResource(ConfigResourceType.TOPIC, self._settings.physical(topic.name))
         (response,) = await self._admin.describe_configs([resource])
         (answer,) = response.resources
+        if answer[0]:
+            raise for_code(answer[0])  # it was deleted just now
         return {entry[0]: entry[1] for entry in answer[4]}
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import uuid
 from collections.abc import AsyncGenerator, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import asyncpg
@@ -92,4 +93,4 @@ def _with_database(dsn: str, name: str) -> str:
 @pytest.fixture
 def kafka(pair: Pair) -> KafkaSettings:
     """Topics and groups of a test's own on the shared broker."""
-    return KafkaSettings(pair.kafka, prefix=f"t{uuid.uuid4().hex}.")
+    return replace(pair.kafka, prefix=f"t{uuid.uuid4().hex}.")

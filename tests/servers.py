@@ -17,14 +17,16 @@ from typing import Any, TypeVar
 
 import pytest
 
+from poweron_events.log.kafka_settings import KafkaSettings
+
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The addresses of a Kafka and a Postgres for the tests."""
+    """A Kafka and the address of a Postgres for the tests."""
 
-    kafka: str
+    kafka: KafkaSettings
     postgres: str
 
 
@@ -39,7 +41,7 @@ def chosen_servers(environment: dict[str, str]) -> str:
 
 @contextmanager
 def given_servers(_: Path) -> Generator[Pair, None, None]:
-    yield Pair(os.environ["POWERON_KAFKA"], os.environ["POWERON_POSTGRES"])
+    yield Pair(KafkaSettings.of(os.environ), os.environ["POWERON_POSTGRES"])
 
 
 @contextmanager
@@ -55,7 +57,7 @@ def docker_servers(_: Path) -> Generator[Pair, None, None]:
             returncode=2,
         )
     with KafkaContainer().with_kraft() as kafka, PostgresContainer("postgres:18", driver=None) as postgres:
-        yield Pair(kafka.get_bootstrap_server(), postgres.get_connection_url())
+        yield Pair(KafkaSettings(kafka.get_bootstrap_server()), postgres.get_connection_url())
 
 
 def docker_complaint() -> str:

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 import typer.main
-from servers import Pair, furnished
+from servers import furnished
 from typer import Typer
 
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -76,13 +76,12 @@ def test_how_far_a_download_has_come_is_not_written_down() -> None:
 
 
 @pytest.fixture
-def given(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
+def given(kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
     """The environment of somebody who has a Kafka and a Postgres."""
     (tmp_path / "docs").symlink_to(HOUSE / "docs")
     return {
         **os.environ,
-        "POWERON_KAFKA": pair.kafka,
-        "POWERON_KAFKA_PREFIX": kafka.prefix,
+        **kafka.environment(),
         "POWERON_POSTGRES": dsn,
         "POWERON_HOME": str(tmp_path / "home"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from servers import CHOICES, Pair, chosen_servers, docker_servers, given_servers
 
+from poweron_events.log.kafka_settings import KafkaSettings
+
 GIVEN = {"POWERON_KAFKA": "kafka:9092", "POWERON_POSTGRES": "postgresql://db/poweron"}
 
 
@@ -27,7 +29,7 @@ def test_given_servers_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch, tm
     for name, value in GIVEN.items():
         monkeypatch.setenv(name, value)
     with given_servers(tmp_path) as pair:
-        assert pair == Pair("kafka:9092", "postgresql://db/poweron")
+        assert pair == Pair(KafkaSettings("kafka:9092"), "postgresql://db/poweron")
 
 
 def test_containers_without_a_docker_engine_end_the_run_with_a_sentence(

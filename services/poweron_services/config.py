@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -234,8 +235,21 @@ class Settings(BaseSettings):
     def approval_expires_ms(self) -> int:
         return int(self.approval_expires[:-1]) * UNITS[self.approval_expires[-1]]
 
-    def kafka_settings(self, bootstrap: str) -> KafkaSettings:
-        """The settings of every Kafka client."""
+    @property
+    def named_kafka(self) -> KafkaSettings | None:
+        """The settings of every Kafka client, where a Kafka is named."""
+        return None if self.kafka is None else self.clients_of(self._login(self.kafka))
+
+    def clients_of(self, kafka: KafkaSettings) -> KafkaSettings:
+        """The settings of every client of this Kafka: how to be let in comes with it, all else from here."""
+        return replace(
+            kafka,
+            replication_factor=self.kafka_replication_factor,
+            session_timeout_ms=self.kafka_session_timeout_ms,
+            prefix=self.kafka_prefix,
+        )
+
+    def _login(self, bootstrap: str) -> KafkaSettings:
         password = self.kafka_sasl_password
         return KafkaSettings(
             bootstrap=bootstrap,
@@ -246,9 +260,6 @@ class Settings(BaseSettings):
             ca_file=_text(self.kafka_ca_file),
             certificate_file=_text(self.kafka_certificate_file),
             key_file=_text(self.kafka_key_file),
-            replication_factor=self.kafka_replication_factor,
-            session_timeout_ms=self.kafka_session_timeout_ms,
-            prefix=self.kafka_prefix,
         )
 
 

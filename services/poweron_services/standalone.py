@@ -16,6 +16,7 @@ import structlog
 from poweron_events.client import Heard
 from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_clients import reach as reach_kafka
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import RequestIdentity
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import reach as reach_postgres
@@ -152,7 +153,7 @@ async def open_connections(
         if wait:
             yield await _waited_for(connected)
         else:
-            await _reached(settings, kafka, postgres)
+            await _reached(kafka, postgres)
             yield await connected()
 
 
@@ -167,20 +168,22 @@ async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Conne
 
 
 @asynccontextmanager
-async def _servers(settings: Settings, progress: Callable[[str], None]) -> AsyncGenerator[tuple[str, str], None]:
-    """The addresses of Kafka and Postgres."""
-    postgres = settings.postgres.get_secret_value() if settings.postgres else None
-    if settings.kafka and postgres:
-        yield settings.kafka, postgres
+async def _servers(
+    settings: Settings, progress: Callable[[str], None]
+) -> AsyncGenerator[tuple[KafkaSettings, str], None]:
+    """Kafka and the address of Postgres."""
+    kafka, postgres = settings.named_kafka, settings.postgres.get_secret_value() if settings.postgres else None
+    if kafka and postgres:
+        yield kafka, postgres
         return
     async with embedded.lease(settings.home, progress, mend=True) as servers:
-        yield settings.kafka or servers.kafka, postgres or servers.postgres
+        yield kafka or settings.clients_of(servers.kafka), postgres or servers.postgres
 
 
-async def _reached(settings: Settings, kafka: str, postgres: str) -> None:
+async def _reached(kafka: KafkaSettings, postgres: str) -> None:
     """Ask both servers at once, so that neither is waited for in vain later."""
     met = await asyncio.gather(
-        _answers(f"Kafka at {kafka}", reach_kafka(settings.kafka_settings(kafka), REACH_TIMEOUT)),
+        _answers(f"Kafka at {kafka.bootstrap}", reach_kafka(kafka, REACH_TIMEOUT)),
         _answers("Postgres", reach_postgres(postgres, REACH_TIMEOUT)),
         return_exceptions=True,
     )

@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
-from servers import Pair
 
 from poweron_events import RequestRefused, RoundCompleted, WorkflowRequested, topics, workflow_id
 from poweron_events.codec import read_record
@@ -32,17 +30,16 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-TEN_LINES, BEFOREHAND, STRUCTURED, BINARY, STORED, WITHOUT_BROKER = blocks(ROOT / "events" / "README.md")
+TEN_LINES, BEFOREHAND, REACHED, STRUCTURED, BINARY, STORED, WITHOUT_BROKER = blocks(ROOT / "events" / "README.md")
 (OF_THE_PAGE,) = blocks(ROOT / "docs" / "events.md")
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture
-async def serving(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
+async def serving(kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
     """All roles at work on topics and a database of their own."""
-    settings = Settings(home=tmp_path, kafka=pair.kafka, kafka_prefix=kafka.prefix, postgres=SecretStr(dsn))
-    async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
+    async with connect(Settings(home=tmp_path), kafka=kafka, postgres=dsn) as connections:
         served = asyncio.create_task(serve(connections, ROLES, BuiltinModel()))
         try:
             yield connections
@@ -82,7 +79,7 @@ async def answer(log: EventLog, workflow: str) -> WorkflowEvent:
 
 @pytest.mark.req("E-15")
 async def test_ten_lines_ask_for_a_workflow_and_hear_its_events(serving: Connections, kafka: KafkaSettings) -> None:
-    environment = {"POWERON_KAFKA": kafka.bootstrap, "POWERON_KAFKA_PREFIX": kafka.prefix, "OFFER": "1"}
+    environment = {**kafka.environment(), "OFFER": "1"}
     *lines, _ = (await run(TEN_LINES, **environment)).splitlines()
     assert lines[0] == "1 accepted WorkflowRequested"
     assert [line.split(" ")[2] for line in lines if line.endswith("Completed")][-1] == "RoundCompleted"
@@ -93,7 +90,7 @@ async def test_ten_lines_ask_for_a_workflow_and_hear_its_events(serving: Connect
 async def test_a_structured_event_of_a_plain_client_gets_its_workflow(
     serving: Connections, kafka: KafkaSettings
 ) -> None:
-    await run(STRUCTURED, POWERON_KAFKA=kafka.bootstrap, POWERON_KAFKA_PREFIX=kafka.prefix, OFFER="2")
+    await run(REACHED + STRUCTURED, **kafka.environment(), OFFER="2")
     completed = await answer(serving.log, workflow_id(SOURCE, "2"))
     assert isinstance(completed, RoundCompleted)
     assert "42 dollars" in completed.message
@@ -102,7 +99,7 @@ async def test_a_structured_event_of_a_plain_client_gets_its_workflow(
 @pytest.mark.req("E-12")
 @pytest.mark.req("E-15")
 async def test_a_binary_event_of_a_plain_client_gets_its_workflow(serving: Connections, kafka: KafkaSettings) -> None:
-    await run(BINARY, POWERON_KAFKA=kafka.bootstrap, POWERON_KAFKA_PREFIX=kafka.prefix, OFFER="3")
+    await run(REACHED + BINARY, **kafka.environment(), OFFER="3")
     assert isinstance(await answer(serving.log, workflow_id(SOURCE, "3")), RoundCompleted)
 
 
@@ -110,7 +107,7 @@ async def test_a_binary_event_of_a_plain_client_gets_its_workflow(serving: Conne
 async def test_a_client_that_follows_the_page_of_events_alone_gets_its_answer(
     serving: Connections, kafka: KafkaSettings
 ) -> None:
-    environment = {"POWERON_KAFKA": kafka.bootstrap, "POWERON_KAFKA_PREFIX": kafka.prefix, "OFFER": "5"}
+    environment = {**kafka.environment(), "OFFER": "5"}
     first, *_, last = (await run(OF_THE_PAGE, **environment)).splitlines()
     assert first.strip() == WorkflowRequested.TYPE
     assert last.startswith(f"{RoundCompleted.TYPE} ")
@@ -120,7 +117,7 @@ async def test_a_client_that_follows_the_page_of_events_alone_gets_its_answer(
 @pytest.mark.req("X-06")
 async def test_a_request_that_cannot_be_taken_gets_a_refusal(serving: Connections, kafka: KafkaSettings) -> None:
     wrong = STRUCTURED.replace('"prompt"', '"promt"')
-    await run(wrong, POWERON_KAFKA=kafka.bootstrap, POWERON_KAFKA_PREFIX=kafka.prefix, OFFER="4")
+    await run(REACHED + wrong, **kafka.environment(), OFFER="4")
     refused = await answer(serving.log, workflow_id(SOURCE, "4"))
     assert isinstance(refused, RequestRefused)
     assert (refused.request.id, refused.reason) == ("4", "invalid")
@@ -131,7 +128,7 @@ async def test_a_request_that_cannot_be_taken_gets_a_refusal(serving: Connection
 @pytest.mark.req("E-15")
 async def test_a_request_without_an_id_becomes_a_dead_letter(serving: Connections, kafka: KafkaSettings) -> None:
     nameless = STRUCTURED.replace('"id": os', '"name": os')
-    await run(nameless, POWERON_KAFKA=kafka.bootstrap, POWERON_KAFKA_PREFIX=kafka.prefix)
+    await run(REACHED + nameless, **kafka.environment())
     async with asyncio.timeout(PATIENCE):
         async for records in serving.log.tail(topics.DEAD_LETTERS.name, 0, 0):
             letter = read_dead_letter(records[0].value)
@@ -151,7 +148,7 @@ async def test_a_document_may_be_put_into_the_content_store_first(serving: Conne
 @pytest.mark.req("E-15")
 async def test_asking_again_is_the_same_request(serving: Connections, kafka: KafkaSettings) -> None:
     again = TEN_LINES.replace('"4711")', '"4711"), start=0')
-    environment = {"POWERON_KAFKA": kafka.bootstrap, "POWERON_KAFKA_PREFIX": kafka.prefix, "OFFER": "5"}
+    environment = {**kafka.environment(), "OFFER": "5"}
     assert await run(TEN_LINES, **environment) == await run(again, **environment)
 
 

@@ -7,20 +7,21 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from ordinary_user import as_ordinary_user
 
-from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_events.errors import Refused, Unavailable
 from poweron_services.embedded import down, folders, jars, kafka_server, postgres_server, status, tcp_ports
 from poweron_services.embedded.folders import Folders, aside, expect_space, prepare
+from poweron_services.embedded.kafka_configuration import configuration
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import State, load, save
 from poweron_services.embedded.server_process import Program, comes_up, start_apart, true_within, working_in
 from poweron_services.embedded.start_cache import StartCache
-from poweron_services.embedded.tcp_ports import free_port, is_free, living_brokers
+from poweron_services.embedded.tcp_ports import free_port, is_free
 from poweron_services.embedded.users import join, living, locked
 
 HOLD_LOCK = (
@@ -58,26 +59,6 @@ def contents(folder: Path) -> list[str]:
 def end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.communicate()
-
-
-def as_ordinary_user(work: Callable[[], None]) -> str:
-    """Do the work without root's rights, in a child, and give back what it refused with."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.geteuid() == 0:
-                os.setuid(65534)
-            work()
-            os.write(writer, b"nothing was refused")
-        except PowerOnError as error:
-            os.write(writer, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(child, 0)
-    with os.fdopen(reader) as said:
-        return said.read()
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -200,19 +181,6 @@ def test_two_ports_chosen_together_differ(monkeypatch: pytest.MonkeyPatch) -> No
     assert {free_port(apart_from=one) for _ in range(20)} == {tcp_ports.PORTS[1]}
 
 
-def test_something_else_on_the_port_is_no_broker() -> None:
-    class Web(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            return
-
-    with HTTPServer(("127.0.0.1", 0), Web) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        assert living_brokers(server.server_port) == 0
-        thread.join()
-    assert living_brokers(free_port()) == 0
-
-
 async def test_a_server_started_apart_shares_neither_session_nor_files_with_us(tmp_path: Path) -> None:
     log = tmp_path / "log"
     read, write = os.pipe()
@@ -272,8 +240,8 @@ async def test_data_that_a_hidden_broker_has_locked_is_refused(home: Path, monke
 
 
 @pytest.mark.parametrize(("fsync", "times"), [(True, 1), (False, 0)])
-def test_each_record_goes_to_the_disk_where_that_was_asked_for(home: Path, fsync: bool, times: int) -> None:
-    text = Kafka(Folders.of(home), fsync=fsync)._configuration("data", broker=1, controller=2)
+def test_each_record_goes_to_the_disk_where_that_was_asked_for(fsync: bool, times: int) -> None:
+    text = configuration("data", broker=1, controller=2, password="", fsync=fsync)
     assert text.splitlines().count("log.flush.interval.messages=1") == times
 
 

@@ -1,9 +1,11 @@
 """Brokers that tests set up in their own way: with TLS, users and ACLs, or as deploy/compose.yaml does."""
 
+import asyncio
 import datetime as dt
 import ipaddress
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from poweron_events.errors import Unavailable
+from poweron_events.log.kafka_clients import reach
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.server_process import run
 from poweron_services.embedded.tcp_ports import free_port
@@ -26,7 +31,7 @@ USERS = ("admin", "intake", "deciders", "executor", "client", "auditor")
 SECURED = """\
 listeners=BROKER://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller},{listeners}
 advertised.listeners=BROKER://127.0.0.1:{broker},{listeners}
-listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL
+listener.security.protocol.map=BROKER:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
 listener.name.sasl_plaintext.sasl.enabled.mechanisms=PLAIN
 listener.name.sasl_plaintext.plain.sasl.jaas.config={plain}
@@ -40,11 +45,16 @@ ssl.truststore.location={tls}/ca.pem
 listener.name.ssl.ssl.client.auth=required
 ssl.principal.mapping.rules=RULE:^CN=([^,]+).*$/$1/
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS;User:poweron-admin
+super.users=User:poweron;User:poweron-admin
 """
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required " + " ".join(
     f'user_poweron-{name}="{SECRET}"' for name in USERS
 )
+LOGIN = """\
+security.protocol=SASL_PLAINTEXT
+sasl.mechanism=SCRAM-SHA-256
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="{user}" password="{password}";
+"""
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 
@@ -65,8 +75,8 @@ class SecuredKafka(Kafka):
     def address(self, protocol: str) -> str:
         return f"127.0.0.1:{self.ports[protocol]}"
 
-    def _configuration(self, data: str, *, broker: int, controller: int) -> str:
-        own = Kafka._configuration(self, data, broker=broker, controller=controller)
+    def _configuration(self, data: str, *, broker: int, controller: int, password: str = "") -> str:
+        own = Kafka._configuration(self, data, broker=broker, controller=controller, password=password)
         listeners = ",".join(f"{protocol}://{self.address(protocol)}" for protocol in self.ports)
         return own + SECURED.format(
             broker=broker,
@@ -79,12 +89,49 @@ class SecuredKafka(Kafka):
 
     async def add_scram_user(self, name: str, mechanism: str) -> None:
         what = ["--add-config", f"{mechanism}=[password={SECRET}]", "--entity-type", "users", "--entity-name", name]
-        tool = ["kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, "--alter", *what]
-        await run([*self._java(), *tool], folder=self.folders.kafka, env={})
+        kafka = self.client_settings
+        login = self.folders.kafka / "login.properties"
+        login.write_text(LOGIN.format(user=kafka.sasl_username, password=kafka.sasl_password))
+        there = ["--bootstrap-server", kafka.bootstrap, "--command-config", str(login)]
+        await run([*self._java(), "kafka.admin.ConfigCommand", *there, "--alter", *what], folder=login.parent, env={})
 
 
 @dataclass(frozen=True)
-class ComposedKafka(Kafka):
+class OpenKafka(Kafka):
+    """A broker that lets everybody in."""
+
+    @property
+    def let_in(self) -> KafkaSettings:
+        return KafkaSettings(f"127.0.0.1:{self._remembered_port()}")
+
+    def answers(self) -> bool:
+        try:
+            asyncio.run(reach(self.let_in, 5.0))
+        except Unavailable:
+            return False
+        return True
+
+    _answers_or_learns = answers
+
+
+@dataclass(frozen=True)
+class OlderKafka(OpenKafka):
+    """The broker as release 0.2 started it."""
+
+    async def start(self, progress: Callable[[str], None]) -> None:
+        await OpenKafka.start(self, progress)
+        self.folders.kafka_password.unlink()
+        self._properties.chmod(0o644)
+
+    def _configuration(self, data: str, *, broker: int, controller: int, password: str = "") -> str:
+        ours = Kafka._configuration(self, data, broker=broker, controller=controller).replace(
+            "SASL_PLAINTEXT", "PLAINTEXT"
+        )
+        return re.sub(r"^(sasl|listener\.name)\..*\n", "", ours, flags=re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ComposedKafka(OpenKafka):
     """The broker of deploy/compose.yaml, but for its addresses and its folder."""
 
     environment: dict[str, str] = field(default_factory=dict)
@@ -93,7 +140,7 @@ class ComposedKafka(Kafka):
     def _remembered_port(self) -> int:
         return self.port
 
-    def _configuration(self, data: str, *, broker: int, controller: int) -> str:
+    def _configuration(self, data: str, *, broker: int, controller: int, password: str = "") -> str:
         moved = {"9092": str(broker), "9093": str(controller), "kafka:": "127.0.0.1:", "//:": "//127.0.0.1:"}
         settings = {
             name.removeprefix("KAFKA_").lower().replace("_", "."): str(value)

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from commands import Shell
 from processes import ONE_STEP, SESSION_TIMEOUT_MS, script
-from pydantic import SecretStr
-from servers import Pair
 from surviving import Survival
 
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -46,11 +44,10 @@ async def model(tmp_path: Path) -> GatedModel:
 
 @pytest.fixture
 async def service(
-    pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path, model: GatedModel
+    kafka: KafkaSettings, dsn: str, tmp_path: Path, model: GatedModel
 ) -> AsyncGenerator[Connections, None]:
     """Connections on which all roles are played while the test runs."""
-    settings = Settings(home=tmp_path / "home", kafka=pair.kafka, kafka_prefix=kafka.prefix, postgres=SecretStr(dsn))
-    async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
+    async with connect(Settings(home=tmp_path / "home"), kafka=kafka, postgres=dsn) as connections:
         served = asyncio.create_task(serve(connections, ROLES, model))
         try:
             yield connections
@@ -61,11 +58,10 @@ async def service(
 
 
 @pytest.fixture
-def environment(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
+def environment(kafka: KafkaSettings, dsn: str, tmp_path: Path) -> dict[str, str]:
     """The settings of processes that a test starts; a killed one is missed after a second."""
     return {
-        "POWERON_KAFKA": pair.kafka,
-        "POWERON_KAFKA_PREFIX": kafka.prefix,
+        **kafka.environment(),
         "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
         "POWERON_POSTGRES": dsn,
         "POWERON_HOME": str(tmp_path / "home"),
@@ -73,11 +69,10 @@ def environment(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> d
 
 
 @pytest.fixture
-def shell(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> Shell:
+def shell(kafka: KafkaSettings, dsn: str, tmp_path: Path) -> Shell:
     """Where commands are typed, with the settings of somebody who has these servers."""
     environment = {
-        "POWERON_KAFKA": pair.kafka,
-        "POWERON_KAFKA_PREFIX": kafka.prefix,
+        **kafka.environment(),
         "POWERON_POSTGRES": dsn,
         "POWERON_HOME": str(tmp_path / "home"),
         "NO_COLOR": "",
@@ -88,16 +83,15 @@ def shell(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> Shell:
 
 
 @pytest.fixture
-async def connections(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
+async def connections(kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
     """Connections of the test itself, where nobody serves but the processes that it starts."""
-    settings = Settings(home=tmp_path / "home", kafka=pair.kafka, kafka_prefix=kafka.prefix)
-    async with connect(settings, kafka=pair.kafka, postgres=dsn) as connections:
+    async with connect(Settings(home=tmp_path / "home"), kafka=kafka, postgres=dsn) as connections:
         yield connections
 
 
 @pytest.fixture
-async def survival(connections: Connections, tmp_path: Path) -> AsyncGenerator[Survival, None]:
+async def survival(connections: Connections, kafka: KafkaSettings, tmp_path: Path) -> AsyncGenerator[Survival, None]:
     """Workflows whose log is followed while the test runs."""
-    survival = Survival(connections, tmp_path)
+    survival = Survival(connections, kafka, tmp_path)
     async with survival.followed():
         yield survival

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import psutil
 from processes import SESSION_TIMEOUT_MS
-from pydantic import SecretStr
 from servers import Pair, embedded_servers, furnished
 from surviving import Survival
 
@@ -30,7 +29,7 @@ class OwnServers:
     def environment(self, home: Path) -> dict[str, str]:
         """The settings of processes on this pair."""
         return {
-            "POWERON_KAFKA": self.pair.kafka,
+            **self.pair.kafka.environment(),
             "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(SESSION_TIMEOUT_MS),
             "POWERON_POSTGRES": self.pair.postgres,
             "POWERON_HOME": str(home),
@@ -39,9 +38,9 @@ class OwnServers:
     @asynccontextmanager
     async def survival(self, folder: Path) -> AsyncGenerator[Survival, None]:
         """Workflows on this pair, followed meanwhile."""
-        settings = Settings(home=folder, kafka=self.pair.kafka, postgres=SecretStr(self.pair.postgres))
-        async with connect(settings, kafka=self.pair.kafka, postgres=self.pair.postgres) as connections:
-            survival = Survival(connections, folder)
+        kafka, postgres = self.pair.kafka, self.pair.postgres
+        async with connect(Settings(home=folder), kafka=kafka, postgres=postgres) as connections:
+            survival = Survival(connections, kafka, folder)
             async with survival.followed():
                 yield survival
 

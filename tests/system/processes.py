@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 
 POWERON = Path(sys.executable).with_name("poweron")
 SESSION_TIMEOUT_MS = 1_000
@@ -30,6 +31,18 @@ ONE_STEP: dict[str, list[Any]] = {
     "MessagePrompt": ["It is written."],
 }
 """A script for a workflow of one step that needs no document."""
+
+
+def command_lines() -> list[str]:
+    """Those of all processes of this machine, as everybody can read them."""
+    return [line for line in map(_command_line, psutil.process_iter()) if line]
+
+
+def _command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 class Processes:

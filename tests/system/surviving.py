@@ -25,6 +25,7 @@ from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import EventLog, Message, Record
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.outcome import RoundCompleted
 from poweron_events.request import RequestRefused
 from poweron_projections import reader
@@ -120,8 +121,9 @@ def lines(path: Path) -> list[str]:
 class Survival:
     """Workflows, requested from outside and followed in the log while processes and servers come to harm."""
 
-    def __init__(self, connections: Connections, folder: Path) -> None:
+    def __init__(self, connections: Connections, kafka: KafkaSettings, folder: Path) -> None:
         self._connections = connections
+        self._kafka = kafka
         self._folder = folder
         self._positions: dict[int, int] = {}
         self.requested: dict[str, bytes] = {}
@@ -162,7 +164,7 @@ class Survival:
 
     async def forget_offsets(self) -> None:
         """All that the groups of the roles remember; Kafka forgets it once their members count as dead."""
-        prefix = f"{self._connections.settings.kafka_prefix}poweron."
+        prefix = self._kafka.physical("poweron.")
         async with self._admin() as admin, asyncio.timeout(DEADLINE):
             groups = {name for name, _ in await admin.list_consumer_groups() if name.startswith(prefix)}
             assert len(groups) >= 3  # of intake, projector and the others
@@ -175,14 +177,14 @@ class Survival:
 
         A claim that is written while its partition moves waits for its deadline (E-08): no test could wait for that.
         """
-        group = f"{self._connections.settings.kafka_prefix}{group_of(FOLDING)}"
+        group = self._kafka.physical(group_of(FOLDING))
         async with self._admin() as admin, asyncio.timeout(DEADLINE):
             while await _members(admin, group) != processes:  # noqa: ASYNC110 - Kafka tells members only
                 await asyncio.sleep(PERIOD)
 
     @asynccontextmanager
     async def _admin(self) -> AsyncGenerator[AIOKafkaAdminClient, None]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._connections.settings.kafka)
+        admin = AIOKafkaAdminClient(**self._kafka.client_options())
         await admin.start()
         try:
             yield admin

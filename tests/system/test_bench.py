@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from processes import command_lines
 from servers import furnished
 
 from poweron_services.bench.benchmark import BenchmarkPlan, measure
 from poweron_services.bench.figures import Figures
+from poweron_services.embedded.folders import Folders
 
 LITTLE = BenchmarkPlan(
     times=1, workflows=4, steps=2, at_once=2, alone=1, alone_steps=3, laps_alone=5,
@@ -18,14 +20,25 @@ def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+def password_of(home: Path) -> str:
+    path = Folders.of(home).kafka_password
+    return path.read_text() if path.exists() else "none was made yet"
+
+
 @pytest.mark.system
 @pytest.mark.timeout(600)
 async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Path, software: Path) -> None:
     said: list[str] = []
+    told: list[str] = []
 
-    figures = await measure(furnished(tmp_path, software), said.append, plan=LITTLE)
+    def progress(sentence: str) -> None:
+        said.append(sentence)
+        told.extend(line for line in command_lines() if password_of(tmp_path / "bench" / "measured") in line)
+
+    figures = await measure(furnished(tmp_path, software), progress, plan=LITTLE)
 
     assert [name for name in Figures.model_fields if getattr(figures, name) is None] == []
     assert figures.bytes_ratio_step_40_to_4 == pytest.approx(1, abs=0.2)
     assert said[-1] == "Removing what the measurement wrote…"
     assert names(tmp_path) <= {"servers", "bench.lock"}
+    assert told == []  # children hear the password of Kafka elsewhere

@@ -14,7 +14,6 @@ from commands import NOBODY, POWERON, Shell, ended, told
 from processes import ONE_STEP, script, serving
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
-from servers import Pair
 
 from poweron_events import RequestCancellation, RequestWorkflow, encode_request, topics
 from poweron_events.client import hear, send
@@ -159,11 +158,9 @@ async def test_sixty_documents_and_one_of_fifty_megabytes_are_handed_over(
 
 
 @pytest.fixture
-async def connections(pair: Pair, kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
+async def connections(kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
     """The same servers, with nobody serving."""
-    async with connect(
-        Settings(home=tmp_path / "home", kafka_prefix=kafka.prefix), kafka=pair.kafka, postgres=dsn
-    ) as connections:
+    async with connect(Settings(home=tmp_path / "home"), kafka=kafka, postgres=dsn) as connections:
         yield connections
 
 

@@ -18,6 +18,7 @@ from poweron_events import topics, workflow_id
 from poweron_events.codec import dumps, encode
 from poweron_events.envelope import Cause, envelop
 from poweron_events.errors import Unavailable
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.stream import WorkflowEvent
 from poweron_projections import reader, request_answers
 from poweron_projections.catch_up import catch_up
@@ -40,12 +41,12 @@ STORED = "ab" * 32
 class Upstream:
     """A plain Kafka client of somebody else."""
 
-    def __init__(self, service: Connections, producer: AIOKafkaProducer) -> None:
-        self._prefix = service.settings.kafka_prefix
+    def __init__(self, kafka: KafkaSettings, producer: AIOKafkaProducer) -> None:
+        self._kafka = kafka
         self._producer = producer
 
     async def send(self, value: bytes | None, topic: str = topics.REQUESTS.name, **options: Any) -> int:
-        sent = await self._producer.send_and_wait(self._prefix + topic, value, **options)
+        sent = await self._producer.send_and_wait(self._kafka.physical(topic), value, **options)
         return int(sent.offset)
 
     async def request(self, request_id: str, data: Any, type_: str = OPEN, **options: Any) -> str:
@@ -60,11 +61,11 @@ def cloud_event(request_id: str, data: Any, type_: str = OPEN, **changed: Any) -
 
 
 @pytest.fixture
-async def upstream(service: Connections) -> AsyncGenerator[Upstream, None]:
-    producer = AIOKafkaProducer(bootstrap_servers=service.settings.kafka, max_request_size=2_000_000)
+async def upstream(service: Connections, kafka: KafkaSettings) -> AsyncGenerator[Upstream, None]:
+    producer = AIOKafkaProducer(**kafka.client_options(), max_request_size=2_000_000)
     await producer.start()
     try:
-        yield Upstream(service, producer)
+        yield Upstream(kafka, producer)
     finally:
         await producer.stop()
 

@@ -17,9 +17,11 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from processes import command_lines
 from servers import FirstRun, furnished
 
 from poweron_events.errors import Unavailable
+from poweron_events.log.kafka_clients import reach
 from poweron_services import unprivileged
 from poweron_services.embedded import Servers, down, lease, nobody, status, up, wheels
 from poweron_services.embedded.folders import Folders
@@ -45,7 +47,7 @@ def say(sentence):
 
 async def main():
     async with lease(Path(sys.argv[1]), say) as servers:
-        say("ready " + servers.kafka)
+        say("ready " + servers.kafka.bootstrap)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 asyncio.run(main())
@@ -143,11 +145,11 @@ def give_id_to(stranger: Running, lock: Path) -> None:
 
 async def remember(servers: Servers, what: str) -> None:
     """Write the word to both servers."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=servers.kafka)
+    admin = AIOKafkaAdminClient(**servers.kafka.client_options())
     await admin.start()
     await admin.create_topics([NewTopic("words", 1, 1)])
     await admin.close()
-    async with AIOKafkaProducer(bootstrap_servers=servers.kafka, acks="all") as producer:
+    async with AIOKafkaProducer(**servers.kafka.client_options(), acks="all") as producer:
         await producer.send_and_wait("words", what.encode())
     connection = await asyncpg.connect(servers.postgres)
     await connection.execute("CREATE TABLE words (word text)")
@@ -156,7 +158,7 @@ async def remember(servers: Servers, what: str) -> None:
 
 
 async def recall(servers: Servers) -> tuple[str, str]:
-    consumer = AIOKafkaConsumer("words", bootstrap_servers=servers.kafka, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer("words", **servers.kafka.client_options(), auto_offset_reset="earliest")
     async with consumer, asyncio.timeout(DEADLINE):
         record = await consumer.getone()
     connection = await asyncpg.connect(servers.postgres)
@@ -177,7 +179,7 @@ async def test_the_last_of_two_processes_stops_the_pair(home: Path) -> None:
     async with another_user(home) as other:
         theirs = await hears(other, "ready")
         async with lease(home, silent) as servers:
-            assert theirs == f"ready {servers.kafka}"
+            assert theirs == f"ready {servers.kafka.bootstrap}"
         assert status(home) == servers
         assert await ends(other) == 0
     assert nothing_runs(home)
@@ -188,22 +190,12 @@ async def test_three_processes_that_start_at_once_get_one_pair(home: Path) -> No
     async with another_user(home) as one, another_user(home) as two, another_user(home) as three:
         said = [await hears(user, "ready") for user in (one, two, three)]
         assert len(set(said)) == 1
-        brokers = [
-            line for line in map(_line, psutil.process_iter()) if str(home / "servers/kafka/server.properties") in line
-        ]
-        assert len(brokers) == 1
+        assert sum(str(home / "servers/kafka/server.properties") in line for line in command_lines()) == 1
         for user in (one, two):
             assert await ends(user) == 0
         assert status(home) is not None
         assert await ends(three) == 0
     assert nothing_runs(home)
-
-
-def _line(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 async def test_a_killed_user_leaves_the_pair_to_the_next_who_stops_it(home: Path) -> None:
@@ -378,12 +370,14 @@ async def test_up_lets_the_pair_run_until_down_and_leases_take_no_time(home: Pat
     assert await down(home) is False
 
 
-async def test_a_port_taken_by_something_else_is_exchanged(home: Path) -> None:
+async def test_a_port_taken_by_something_else_is_exchanged_and_so_is_the_password(home: Path) -> None:
     async with lease(home, silent) as servers:
-        port = int(servers.kafka.rpartition(":")[2])
+        port = int(servers.kafka.bootstrap.rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)):
         async with lease(home, silent) as moved:
-            assert moved.kafka != servers.kafka
+            assert moved.kafka.bootstrap != servers.kafka.bootstrap
+            with pytest.raises(Unavailable, match="does not let us in"):  # as for who passes on what clients say there
+                await reach(replace(servers.kafka, bootstrap=moved.kafka.bootstrap), 5.0)
     assert nothing_runs(home)
 
 

@@ -27,7 +27,8 @@ TIME = "2026-11-21T00:00:00.000Z"
 GREEDY, MODEST = "/greedy", "/modest"
 KEY = b"all of them in one partition"
 AT_ONCE = 1_000  # requests appended at a time
-SOON = 2.0  # seconds
+SOON = 20.0  # seconds, on a machine that has much else to do: by itself it takes less than one (decision 20)
+ANSWERED = "SELECT count(DISTINCT (source, id)) FROM requests WHERE source = $1"
 
 
 def message(request: Request, request_id: str, source: str = GREEDY) -> Message:
@@ -98,8 +99,10 @@ async def seconds_to_open(connections: Connections, request_id: str) -> float:
 async def test_beside_a_flood_the_request_of_another_is_opened_soon(connections: Connections, name: str) -> None:
     await flood(connections, [opening("warm")])
     await answer(connections, "warm")
-    await flood(connections, FLOODS[name]())
+    messages = FLOODS[name]()
+    await flood(connections, messages)
     assert await seconds_to_open(connections, "one") < SOON
+    assert await connections.pool.fetchval(ANSWERED, GREEDY) < max(len(set(messages)) / 2, 3)
 
 
 @pytest.mark.req("E-15")

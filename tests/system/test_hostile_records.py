@@ -20,6 +20,7 @@ from poweron_events import codec, topics, validation_messages, workflow_id
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request, dumps, encode
 from poweron_events.envelope import Cause, envelop
 from poweron_events.event import CATALOGUE
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.stream import WorkflowEvent
 from poweron_projections.catch_up import catch_up
 from poweron_projections.rebuild import rebuild
@@ -45,6 +46,7 @@ class Hostile:
     """Somebody who writes whatever they want, and remembers what must come of it."""
 
     service: Connections
+    kafka: KafkaSettings
     producer: AIOKafkaProducer
     letters: dict[Place, tuple[str, bytes | None]] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
@@ -75,7 +77,7 @@ class Hostile:
     async def _send(
         self, topic: str, partition: int, value: bytes | None, sent: Callable[[Any], None], **options: Any
     ) -> None:
-        physical = self.service.settings.kafka_prefix + topic
+        physical = self.kafka.physical(topic)
         future = await self.producer.send(physical, value, partition=partition, **options)
         self._sent.append((future, sent))
 
@@ -86,11 +88,11 @@ class Hostile:
 
 
 @pytest.fixture
-async def hostile(service: Connections) -> AsyncGenerator[Hostile, None]:
-    producer = AIOKafkaProducer(bootstrap_servers=service.settings.kafka, max_request_size=2_000_000)
+async def hostile(service: Connections, kafka: KafkaSettings) -> AsyncGenerator[Hostile, None]:
+    producer = AIOKafkaProducer(**kafka.client_options(), max_request_size=2_000_000)
     await producer.start()
     try:
-        yield Hostile(service, producer)
+        yield Hostile(service, kafka, producer)
     finally:
         await producer.stop()
 

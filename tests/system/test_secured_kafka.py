@@ -231,4 +231,4 @@ async def test_the_broker_of_compose_is_as_the_log_needs_it(
     home = prepare(furnished(tmp_path_factory.mktemp("composed"), software))
     kafka = ComposedKafka(home, environment=COMPOSE["kafka"]["environment"])
     with running(kafka):
-        await use_every_client(KafkaSettings(f"127.0.0.1:{kafka.port}"))
+        await use_every_client(kafka.let_in)

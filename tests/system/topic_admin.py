@@ -49,7 +49,7 @@ class TopicAdmin:
 
 @asynccontextmanager
 async def administering(kafka: KafkaSettings) -> AsyncGenerator[TopicAdmin, None]:
-    client = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    client = AIOKafkaAdminClient(**kafka.client_options())
     await client.start()
     try:
         yield TopicAdmin(kafka, client)

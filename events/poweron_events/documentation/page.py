@@ -58,12 +58,21 @@ It is the key of all its events, which are in one partition, in their order.
 Any key will do for a request; that id keeps requests about one workflow in order.
 A cancellation overtakes those that still wait.
 Records are compressed with Zstandard, so a reader needs that codec (`pip install "aiokafka[zstd]"`).
+The Kafka that `poweron up` starts lets in only who has its password.
+`poweron status` prints the lines that set these variables for it.
 
 ```python
 import asyncio, json, os, uuid
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-KAFKA, PREFIX = os.environ.get("POWERON_KAFKA", "localhost:9092"), os.environ.get("POWERON_KAFKA_PREFIX", "")
+KAFKA = {{
+    "bootstrap_servers": os.environ.get("POWERON_KAFKA", "localhost:9092"),
+    "security_protocol": os.environ.get("POWERON_KAFKA_SECURITY_PROTOCOL", "PLAINTEXT"),
+    "sasl_mechanism": os.environ.get("POWERON_KAFKA_SASL_MECHANISM", "PLAIN"),
+    "sasl_plain_username": os.environ.get("POWERON_KAFKA_SASL_USERNAME"),
+    "sasl_plain_password": os.environ.get("POWERON_KAFKA_SASL_PASSWORD"),
+}}
+PREFIX = os.environ.get("POWERON_KAFKA_PREFIX", "")
 REQUESTS, EVENTS = PREFIX + "{topics.REQUESTS.name}", PREFIX + "{topics.EVENTS.name}"
 SOURCE, ID = "/crm/offers", os.environ.get("OFFER", "4715")
 WORKFLOW = str(uuid.uuid5(uuid.UUID("{NAMESPACE}"), f"{{SOURCE}}|{{ID}}"))
@@ -72,8 +81,8 @@ ENDS = {{{", ".join(f'"{end.TYPE}"' for end in (RoundCompleted, RoundFailed, Rou
 
 async def main() -> None:
     async with (
-        AIOKafkaProducer(bootstrap_servers=KAFKA) as requests,
-        AIOKafkaConsumer(EVENTS, bootstrap_servers=KAFKA, auto_offset_reset="earliest") as events,
+        AIOKafkaProducer(**KAFKA) as requests,
+        AIOKafkaConsumer(EVENTS, **KAFKA, auto_offset_reset="earliest") as events,
     ):
         data = json.dumps({{"prompt": "Write a greeting."}}).encode()
         headers = [(name, value.encode()) for name, value in HEADERS.items()]

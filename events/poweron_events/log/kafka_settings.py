@@ -1,7 +1,8 @@
 """Where Kafka is and how to be let in: the one place from which every Kafka client gets its options."""
 
 import ssl
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from poweron_events.errors import Refused
@@ -9,6 +10,8 @@ from poweron_events.errors import Refused
 CLIENT_ID: Final = "poweron"
 LEADER_TIMEOUT = 30.0  # seconds for a new topic to get its leaders
 REQUEST_TIMEOUT = 10.0  # seconds until the outcome of a request counts as unknown
+
+_READ: Final = {"replication_factor": int, "session_timeout_ms": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +22,27 @@ class KafkaSettings:
     security_protocol: str = "PLAINTEXT"  # or SSL, SASL_PLAINTEXT, SASL_SSL
     sasl_mechanism: str = "PLAIN"  # or SCRAM-SHA-256, SCRAM-SHA-512
     sasl_username: str | None = None
-    sasl_password: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
     replication_factor: int = 1  # of the topics that PowerOn creates
     session_timeout_ms: int = 6_000  # a killed member's partitions move on after this
     prefix: str = ""  # before the names of topics and groups: several PowerOns on one Kafka
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "KafkaSettings":
+        """Those of the variables `POWERON_KAFKA…`, as PowerOn itself takes them; an empty one counts as not set."""
+        given = {each.name: environment.get(_variable(each.name)) for each in fields(cls)}
+        known: dict[str, Any] = {name: _READ.get(name, str)(value) for name, value in given.items() if value}
+        return cls(**{"bootstrap": "localhost:9092", **known})
+
+    def environment(self) -> dict[str, str]:
+        """The variables that say the same to a process, with the password; what is the default is left out."""
+        said = {
+            each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default
+        }
+        return {_variable(name): str(value) for name, value in said.items()}
 
     def physical(self, name: str) -> str:
         """The name that a topic or group has on the broker."""
@@ -64,3 +81,8 @@ class KafkaSettings:
             files = ", ".join(repr(file) for file in (self.ca_file, self.certificate_file, self.key_file) if file)
             raise Refused(f"the certificates or the key for Kafka cannot be used ({files}): {error}") from error
         return context
+
+
+def _variable(name: str) -> str:
+    """What a setting is called in the environment."""
+    return "POWERON_KAFKA" if name == "bootstrap" else f"POWERON_KAFKA_{name.upper()}"

@@ -121,7 +121,7 @@ class Benchmark:
         self.found["iteration_p99_ms"] = percentile(ours, 99)
 
     async def _lap_times(self) -> list[float]:
-        async with yardsticks.ring(self.sandbox.kafka.bootstrap) as ring:
+        async with yardsticks.ring(self.sandbox.kafka_settings) as ring:
             await ring.run(self.plan.laps_alone // 10 + 1, at_once=1)  # warm
             ends = await ring.run(self.plan.laps_alone, at_once=1)
         return [1_000 * (end - begin) for begin, end in pairwise(ends)]
@@ -156,17 +156,16 @@ class Benchmark:
 
     async def _ring_rate(self) -> float:
         laps = self.plan.workflows * self.plan.steps
-        async with yardsticks.ring(self.sandbox.kafka.bootstrap) as ring:
+        async with yardsticks.ring(self.sandbox.kafka_settings) as ring:
             await ring.run(2 * self.plan.at_once, at_once=self.plan.at_once)  # warm
             ends = await ring.run(laps, at_once=self.plan.at_once)
         return laps / (ends[-1] - ends[0])
 
     async def _projected_ring_rate(self) -> float:
         laps, at_once = self.plan.workflows * self.plan.steps, self.plan.at_once
-        kafka, postgres = self.sandbox.kafka.bootstrap, self.sandbox.postgres.dsn
         async with (
-            running(self.sandbox, "yardstick", "project", kafka, postgres) as writer,
-            yardsticks.ring(kafka) as ring,
+            running(self.sandbox, "yardstick", "project") as writer,
+            yardsticks.ring(self.sandbox.kafka_settings) as ring,
         ):
             await until_ready(writer)
             rows = yardsticks.RingRows(self.sandbox.connections.pool)
@@ -183,12 +182,12 @@ class Benchmark:
         plan = self.plan
         self.progress(f"Filling a table with {plan.page_rows:,} messages, and reading pages of it…")
         self.found["history_page_p50_ms"] = await page_p50_ms(
-            runner, rows=plan.page_rows, workflows=plan.page_workflows
+            runner, self.sandbox.postgres.dsn, rows=plan.page_rows, workflows=plan.page_workflows
         )
 
     async def _rebuild(self, events: Sequence[Envelope]) -> None:
         self.progress(f"Writing a log of {self.plan.events:,} events…")
-        async with long_log(self.sandbox.connections, events, self.plan.events) as long:
+        async with long_log(self.sandbox, events, self.plan.events) as long:
             copied: list[float] = []
             rebuilt: list[float] = []
             folded: list[float] = []

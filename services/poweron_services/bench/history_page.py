@@ -28,14 +28,12 @@ SELECT id, seq, {_OTHERS}
 """  # noqa: S608 - names from our own tables
 
 
-async def page_p50_ms(runner: WorkflowRunner, *, rows: int, workflows: int) -> float:
+async def page_p50_ms(runner: WorkflowRunner, dsn: str, *, rows: int, workflows: int) -> float:
     """The time to read the newest page, of one workflow after the other."""
-    dsn = runner.connections.settings.postgres
-    assert dsn is not None
     written = await runner.run(1)
     await runner.projected()
     ids = [workflow_id(BENCH_SOURCE, f"page {number}") for number in range(workflows)]
-    async with connect(dsn.get_secret_value(), schema=PAGE_SCHEMA) as pool:
+    async with connect(dsn, schema=PAGE_SCHEMA) as pool:
         await migrate(pool)
         async with acquire(runner.connections.pool) as connection:
             await connection.execute(f"ALTER TABLE {PAGE_SCHEMA}.messages SET UNLOGGED")  # it is only to be read

@@ -1,4 +1,4 @@
-"""A process of a run: `python -m poweron_services.bench.measured_process serve ROLE…`, or `… project BOOTSTRAP DSN`.
+"""A process of a run: `python -m poweron_services.bench.measured_process serve ROLE…`, or `… project`.
 
 The roles have a model and an action that answer at once; `project` is the yardstick of the projector.
 """
@@ -13,12 +13,15 @@ from poweron_services.config import Settings
 from poweron_services.sandbox.child_main import run, serve
 
 
-def main(what: str, *arguments: str) -> None:
+def main(what: str, *roles: str) -> None:
     telemetry.configure("warning")
+    settings = Settings()
     if what == "serve":
-        run(serve(Settings(), arguments, InstantModel(), only(InstantAction())))
-    else:
-        run(yardsticks.project(*arguments, ready=_tell_ready))
+        run(serve(settings, roles, InstantModel(), only(InstantAction())))
+        return
+    assert settings.named_kafka is not None
+    assert settings.postgres is not None
+    run(yardsticks.project(settings.named_kafka, settings.postgres.get_secret_value(), ready=_tell_ready))
 
 
 def _tell_ready() -> None:

@@ -28,7 +28,7 @@ from poweron_projections.projection import View
 from poweron_projections.rebuild import rebuild
 from poweron_projections.shadow import BATCH
 from poweron_services.bench.loop_speed import BENCH_SOURCE, EVENTS_TOPIC, WorkflowRunner
-from poweron_services.client.connect import Connections
+from poweron_services.sandbox.servers import Sandbox
 
 NAME: Final = "rebuilt"  # of the schema, and before the topics
 REPEATED_STEPS: Final = 6  # of the workflow that is repeated: 40 events
@@ -50,13 +50,10 @@ class LongLog:
 
 
 @asynccontextmanager
-async def long_log(connections: Connections, events: Sequence[Envelope], count: int) -> AsyncGenerator[LongLog, None]:
+async def long_log(sandbox: Sandbox, events: Sequence[Envelope], count: int) -> AsyncGenerator[LongLog, None]:
     """A log of its own with so many events, read back as Kafka keeps them."""
-    settings, dsn = connections.settings, connections.settings.postgres
-    assert settings.kafka is not None
-    assert dsn is not None
-    kafka = replace(settings.kafka_settings(settings.kafka), prefix=f"{NAME}.")
-    async with connect_kafka(kafka) as log, connect_postgres(dsn.get_secret_value(), schema=NAME) as pool:
+    kafka = replace(sandbox.kafka_settings, prefix=f"{NAME}.")
+    async with connect_kafka(kafka) as log, connect_postgres(sandbox.postgres.dsn, schema=NAME) as pool:
         for messages in _repeated(events, count):
             await log.append(EVENTS_TOPIC, messages)
         ends = await log.ends(EVENTS_TOPIC)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.topics import PARTITIONS
 from poweron_projections.connection import Pool, acquire, connect
 from poweron_services.bench.instant import OBSERVATION, PARAMETERS, REFINEMENT, RESULT, SELECTION, filled
@@ -86,12 +87,12 @@ async def _send(producer: AIOKafkaProducer, hop: int, keys: Iterable[bytes]) -> 
 
 
 @asynccontextmanager
-async def ring(bootstrap: str) -> AsyncGenerator[Ring, None]:
+async def ring(kafka: KafkaSettings) -> AsyncGenerator[Ring, None]:
     """A ring on this broker, running while the block lasts."""
-    await _create_topics(bootstrap)
+    await _create_topics(kafka)
     async with AsyncExitStack() as stack:
-        producers = [await stack.enter_async_context(_producer(bootstrap)) for _ in HOPS]
-        consumers = [await stack.enter_async_context(_consumer(bootstrap, topic)) for topic in TOPICS]
+        producers = [await stack.enter_async_context(_producer(kafka)) for _ in HOPS]
+        consumers = [await stack.enter_async_context(_consumer(kafka, topic)) for topic in TOPICS]
         running = Ring(producers, consumers)
         async with asyncio.TaskGroup() as group:
             hops = [group.create_task(running.hop(number)) for number in range(len(HOPS))]
@@ -100,8 +101,8 @@ async def ring(bootstrap: str) -> AsyncGenerator[Ring, None]:
                 hop.cancel()
 
 
-async def _create_topics(bootstrap: str) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+async def _create_topics(kafka: KafkaSettings) -> None:
+    admin = AIOKafkaAdminClient(**kafka.client_options())
     await admin.start()
     try:
         missing = set(TOPICS) - set(await admin.list_topics())
@@ -122,17 +123,17 @@ async def _all_led(admin: AIOKafkaAdminClient) -> bool:
 
 
 @asynccontextmanager
-async def _producer(bootstrap: str) -> AsyncGenerator[AIOKafkaProducer, None]:
+async def _producer(kafka: KafkaSettings) -> AsyncGenerator[AIOKafkaProducer, None]:
     """Promises what ours does: written once and in order, confirmed by all replicas."""
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=0)
+    producer = AIOKafkaProducer(**kafka.client_options(), acks="all", enable_idempotence=True, linger_ms=0)
     async with producer:
         yield producer
 
 
 @asynccontextmanager
-async def _consumer(bootstrap: str, *names: str) -> AsyncGenerator[AIOKafkaConsumer, None]:
+async def _consumer(kafka: KafkaSettings, *names: str) -> AsyncGenerator[AIOKafkaConsumer, None]:
     """Begins at the end of these topics."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(**kafka.client_options(), enable_auto_commit=False)
     async with consumer:
         partitions = [TopicPartition(name, number) for name in names for number in range(PARTITIONS)]
         consumer.assign(partitions)
@@ -142,9 +143,9 @@ async def _consumer(bootstrap: str, *names: str) -> AsyncGenerator[AIOKafkaConsu
         yield consumer
 
 
-async def project(bootstrap: str, dsn: str, *, ready: Callable[[], None]) -> None:
+async def project(kafka: KafkaSettings, dsn: str, *, ready: Callable[[], None]) -> None:
     """Write each record of the ring to Postgres, as many at a time as have come; runs until cancelled."""
-    async with connect(dsn) as pool, acquire(pool) as connection, _consumer(bootstrap, *TOPICS) as consumer:
+    async with connect(dsn) as pool, acquire(pool) as connection, _consumer(kafka, *TOPICS) as consumer:
         await connection.execute(_CREATE)
         ready()
         while True:

@@ -301,7 +301,7 @@ def down() -> None:
 
 @app.command()
 def status(as_json: AsJson = False) -> None:
-    """Say where Kafka and Postgres answer.
+    """Say where Kafka and Postgres answer, and how to get in.
 
     And whether the log is complete. Exit 1 if a server does not answer, or if events are missing from the log.
     """

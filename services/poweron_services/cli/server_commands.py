@@ -2,29 +2,30 @@
 
 import asyncio
 import re
+import shlex
 from collections.abc import Coroutine
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
-from poweron_events.errors import LogLost, PowerOnError
-from poweron_events.log.kafka import connect as connect_kafka
+from poweron_events.errors import PowerOnError
 from poweron_events.log.kafka_clients import reach as reach_kafka
-from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.connection import reach as reach_postgres
-from poweron_projections.guarded_log import GuardedLog
 from poweron_services import embedded
-from poweron_services.cli.advice import LOG_LOST, WHERE
+from poweron_services.cli.advice import WHERE
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentence, sentences
+from poweron_services.cli.log_state import LogState, log_state
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
+from poweron_services.embedded import Servers
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer
-
-LogState = Literal["complete", "lost", "unknown"]
-"""Whether the log holds what the rows were made of."""
+WITHHELD: Final = "POWERON_KAFKA_SASL_PASSWORD"
+GET_IN: Final = """
+This Kafka lets in only who has its password, which nobody but you can read. Clients of your own get in with:"""
 
 _SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 
@@ -33,7 +34,7 @@ _SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 def up(*, as_json: bool) -> None:
     """Start the embedded servers and leave them running."""
     servers = asyncio.run(embedded.up(load_settings().home, tell))
-    _print_servers(servers.kafka, servers.postgres, str(servers.home), as_json=as_json)
+    _print(_places(servers.kafka.bootstrap, servers.postgres, servers.home), None, as_json=as_json)
 
 
 @sentences()
@@ -45,59 +46,44 @@ def down() -> None:
 
 @sentences()
 def status(*, as_json: bool) -> None:
-    """Ask the servers whether they answer, and say where; and whether the log holds what the rows were made of."""
+    """Ask the servers whether they answer, and say where; of our own Kafka also how clients get in."""
     settings = load_settings()
-    kafka, postgres, log = asyncio.run(_seen(settings))
-    _print_servers(kafka, postgres, str(settings.home), as_json=as_json, log=log)
+    own = _own_servers(settings)
+    kafka, postgres, log = asyncio.run(_seen(settings, own))
+    places = _places(kafka, postgres, settings.home) | {"log": log}
+    _print(places, None if settings.kafka else own, as_json=as_json)
     if log != "complete":
         raise typer.Exit(FAILED)
 
 
-async def _seen(settings: Settings) -> tuple[str | None, str | None, LogState]:
-    kafka, postgres = await _answering(settings)
-    if kafka is None or postgres is None:
+def _own_servers(settings: Settings) -> Servers | None:
+    """Those of this machine, if they are needed and answer."""
+    if settings.kafka and settings.postgres:
+        return None
+    own = embedded.status(settings.home)
+    if own is None:
+        tell("No Kafka and no Postgres run on this machine for this data directory. Start them with `poweron up`.")
+    return own
+
+
+async def _seen(settings: Settings, own: Servers | None) -> tuple[str | None, str | None, LogState]:
+    """The addresses of Kafka and Postgres, and what state the log is in."""
+    kafka, postgres = await _answering(settings, own)
+    clients = settings.named_kafka or (settings.clients_of(own.kafka) if own else None)
+    if kafka is None or postgres is None or clients is None:
         return kafka, postgres, "unknown"
-    return kafka, postgres, await _log_state(settings, kafka, postgres)
+    return kafka, postgres, await log_state(clients, postgres)
 
 
-async def _log_state(settings: Settings, kafka: str, postgres: str) -> LogState:
-    try:
-        async with (
-            asyncio.timeout(REACH_TIMEOUT),
-            connect_kafka(settings.kafka_settings(kafka)) as log,
-            connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
-        ):
-            await GuardedLog(log, pool).check()
-    except LogLost as error:
-        tell(f"{sentence(error)} {LOG_LOST}", style="bold red")
-        return "lost"
-    except PowerOnError as error:
-        tell(sentence(error))
-        return "unknown"
-    except TimeoutError:
-        tell(f"Whether the log is complete was not found out within {REACH_TIMEOUT:g} s.")
-        return "unknown"
-    return "complete"
-
-
-async def _answering(settings: Settings) -> tuple[str | None, str | None]:
+async def _answering(settings: Settings, own: Servers | None) -> tuple[str | None, str | None]:
     """The addresses of Kafka and Postgres, None for the one that does not answer."""
-    given = settings.postgres.get_secret_value() if settings.postgres else None
-    own = None
-    if not (settings.kafka and given):
-        own = await asyncio.to_thread(embedded.status, settings.home)
-        if own is None:
-            tell("No Kafka and no Postgres run on this machine for this data directory. Start them with `poweron up`.")
-    kafka, postgres = own.kafka if own else None, own.postgres if own else None
-    if settings.kafka:
-        kafka = (
-            settings.kafka
-            if await _reached(reach_kafka(settings.kafka_settings(settings.kafka), REACH_TIMEOUT))
-            else None
-        )
+    kafka, postgres = (own.kafka.bootstrap, own.postgres) if own else (None, None)
+    named, given = settings.named_kafka, settings.postgres.get_secret_value() if settings.postgres else None
+    if named:
+        kafka = named.bootstrap if await _reached(reach_kafka(named, REACH_TIMEOUT)) else None
     if given:
         postgres = given if await _reached(reach_postgres(given, REACH_TIMEOUT)) else None
-    if (settings.kafka and kafka is None) or (given and postgres is None):
+    if (named and kafka is None) or (given and postgres is None):
         tell(WHERE)
     return kafka, postgres
 
@@ -111,16 +97,34 @@ async def _reached(reaching: Coroutine[Any, Any, None]) -> bool:
     return True
 
 
-def _print_servers(
-    kafka: str | None, postgres: str | None, home: str, *, as_json: bool, log: LogState | None = None
-) -> None:
-    shown = {"kafka": kafka, "postgres": masked(postgres) if postgres else None, "home": home}
-    shown |= {"log": log} if log else {}
+def _places(kafka: str | None, postgres: str | None, home: Path) -> dict[str, str | None]:
+    return {"kafka": kafka, "postgres": masked(postgres) if postgres else None, "home": str(home)}
+
+
+def _print(places: dict[str, str | None], own: Servers | None, *, as_json: bool) -> None:
+    """Where the servers are, and how a client gets into our own Kafka."""
     if as_json:
-        print_json(shown)
+        print_json(places | (_login(own) if own else {}))
         return
-    for name, value in shown.items():
+    for name, value in places.items():
         stdout.print(f"{name:<9} {value or 'does not answer'}")
+    if own:
+        stdout.print(GET_IN, soft_wrap=True)
+        for line in _exports(own):
+            stdout.print(line, soft_wrap=True)
+
+
+def _login(own: Servers) -> dict[str, Any]:
+    """How a client gets into our own Kafka, for a program: all but the password, and where that is."""
+    settings = {**own.kafka.environment(), WITHHELD: "***"}
+    return {"kafka_settings": settings, "kafka_password_file": str(own.kafka_password_file)}
+
+
+def _exports(own: Servers) -> list[str]:
+    """The same for a shell, which reads the password from where it is."""
+    password = f'"$(cat {shlex.quote(str(own.kafka_password_file))})"'
+    settings = {**own.kafka.environment(), WITHHELD: password}
+    return [f"export {name}={value}" for name, value in settings.items()]
 
 
 def masked(dsn: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from poweron_events.content import ContentStore
 from poweron_events.log.kafka import connect as connect_kafka
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.connection import Pool
 from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.guarded_log import GuardedLog
@@ -24,7 +25,7 @@ class Connections:
 
 @asynccontextmanager
 async def connect(
-    settings: Settings, *, kafka: str, postgres: str, anew: bool = False
+    settings: Settings, *, kafka: KafkaSettings, postgres: str, anew: bool = False
 ) -> AsyncGenerator[Connections, None]:
     """Open the log, the rows and the content store; `anew` makes the topic of the events again where it was deleted.
 
@@ -33,7 +34,7 @@ async def connect(
         Refused: a topic's settings would break the log.
     """
     async with (
-        connect_kafka(settings.kafka_settings(kafka), anew=anew) as log,
+        connect_kafka(kafka, anew=anew) as log,
         connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
     ):
         yield Connections(settings, GuardedLog(log, pool), pool, ContentStore.at(settings.content_place))

@@ -13,6 +13,7 @@ from uuid import uuid4
 from poweron_events.errors import Refused
 
 PRIVATE = 0o700
+PRIVATE_FILE = 0o600
 SPACE_NEEDED = 500  # MB: jars, Java's start-up cache, Postgres' first files and some room for the log
 
 
@@ -51,6 +52,10 @@ class Folders:
         return self.servers / "kafka"
 
     @property
+    def kafka_password(self) -> Path:
+        return self.kafka / "password"
+
+    @property
     def postgres(self) -> Path:
         return self.servers / "postgres"
 
@@ -84,6 +89,18 @@ def aside(folder: Path) -> Path:
     for left_over in folder.glob("new-*"):
         shutil.rmtree(left_over, ignore_errors=True)
     return folder / f"new-{uuid4().hex}"
+
+
+def write_private(path: Path, text: str) -> None:
+    """Put a file in place in one step and for good, which at no moment anybody else can read."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    fresh.replace(path)
 
 
 @contextmanager

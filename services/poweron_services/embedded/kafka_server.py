@@ -1,12 +1,10 @@
 """One Kafka broker in KRaft mode, as a Java process of this machine.
 
-It listens on the loopback interface only, but Kafka's plain protocol knows no user: whoever has an account on this
-machine can connect. Machines shared with strangers want POWERON_KAFKA.
+It listens on the loopback interface, where every account of this machine can connect, and lets in who has the password.
 """
 
 import base64
 import fcntl
-import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -15,8 +13,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from poweron_events.errors import Refused
-from poweron_services.embedded import jars, wheels
-from poweron_services.embedded.folders import Folders, aside
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_services.embedded import jars, kafka_password, wheels
+from poweron_services.embedded.folders import Folders, aside, write_private
+from poweron_services.embedded.kafka_configuration import configuration, configured
+from poweron_services.embedded.kafka_connection import MECHANISM, add_user, living_brokers
 from poweron_services.embedded.server_process import (
     Program,
     Running,
@@ -30,13 +31,12 @@ from poweron_services.embedded.server_process import (
     written_pid,
 )
 from poweron_services.embedded.start_cache import StartCache
-from poweron_services.embedded.tcp_ports import free_port, is_free, living_brokers
+from poweron_services.embedded.tcp_ports import free_port, is_free
 
 START_TRIES = 3  # somebody else may take a port between our look and the broker's
 START_DEADLINE = 90.0  # seconds
 STOP_DEADLINE = 30.0  # seconds
 DYING_DEADLINE = 1.5  # seconds until the system has taken everything from a killed process
-MESSAGE_BYTES = 1_100_000
 
 SOFTWARE = Path("../software")  # seen from the broker's folder: a data directory may have a colon in its path
 JVM = (
@@ -51,36 +51,6 @@ JVM = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
 )
 
-# A killed broker may return only when its session has ended, hence the short one.
-CONFIGURATION = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=BROKER://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=BROKER://127.0.0.1:{broker}
-inter.broker.listener.name=BROKER
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={data}
-broker.heartbeat.interval.ms=500
-broker.session.timeout.ms=3000
-auto.create.topics.enable=false
-default.replication.factor=1
-message.max.bytes={message_bytes}
-group.initial.rebalance.delay.ms=0
-group.coordinator.append.linger.ms=0
-group.min.session.timeout.ms=1000
-offsets.topic.num.partitions=4
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-"""
-EACH_RECORD_TO_DISK = "log.flush.interval.messages=1\n"
-
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
@@ -90,16 +60,34 @@ class Kafka:
     fsync: bool = False
 
     @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self._remembered_port()}"
+    def client_settings(self) -> KafkaSettings:
+        """How clients are let in.
+
+        Raises:
+            Refused: the file with the password is not as we left it.
+        """
+        return KafkaSettings(
+            bootstrap=f"127.0.0.1:{self._remembered_port()}",
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=MECHANISM,
+            sasl_username=kafka_password.USER,
+            sasl_password=kafka_password.read(self.folders.kafka_password),
+        )
 
     def find(self) -> Running | None:
         return Program("java", str(self._properties)).find(written_pid(self._pid))
 
+    def asks_for_password(self) -> bool:
+        """Whether it was started so that only who has the password is let in, as a release before 0.3 did not."""
+        written = configured(self._properties)
+        return written is not None and written.own_password is not None
+
     def answers(self) -> bool:
-        """Whether the broker lists itself as living: only then do clients get anywhere."""
-        port = self._remembered_port()
-        return port is not None and living_brokers(port) > 0
+        """Whether the broker lets us in and lists itself as living: only then do clients get anywhere."""
+        try:
+            return self._lives()
+        except PermissionError:
+            return False
 
     async def start(self, progress: Callable[[str], None]) -> None:
         """Start the broker, on its old port if that is free, and wait until it answers."""
@@ -118,12 +106,29 @@ class Kafka:
         raise failure("Kafka", self._log.read_text(errors="replace"))
 
     async def comes_up(self, pid: int) -> bool:
-        return await comes_up(pid, self.answers, START_DEADLINE)
+        return await comes_up(pid, self._answers_or_learns, START_DEADLINE)
 
     async def stop(self, process: Running) -> None:
         await process.stop(signal.SIGTERM, STOP_DEADLINE)
         if self._start_cache.is_recorded():
             await self._start_apart(self._start_cache.command(self._java(), SOFTWARE), "start-cache.log")
+
+    def _lives(self) -> bool:
+        port, password = self._remembered_port(), kafka_password.read(self.folders.kafka_password)
+        return port is not None and living_brokers(port, kafka_password.USER, password) > 0
+
+    def _answers_or_learns(self) -> bool:
+        """Whether it answers; where it does not know our password yet, it is told, and soon does."""
+        try:
+            return self._lives()
+        except PermissionError:
+            self._tell_password()
+            return False
+
+    def _tell_password(self) -> None:
+        written, password = configured(self._properties), kafka_password.read(self.folders.kafka_password)
+        if written is not None and written.own_password is not None:
+            add_user(written.controller, written.own_password, kafka_password.USER, password)
 
     @property
     def _properties(self) -> Path:
@@ -170,30 +175,27 @@ class Kafka:
         workshop = aside(self.folders.kafka)
         workshop.mkdir()
         properties = workshop / "server.properties"
-        properties.write_text(self._configuration(f"{workshop.name}/data", broker=1, controller=2))
+        write_private(properties, self._configuration(f"{workshop.name}/data", broker=1, controller=2))
         tool = ("kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", str(properties))
         await run([*self._java(), *tool], folder=self.folders.kafka, env=clean_env())
         (workshop / "data").rename(self._data)
         shutil.rmtree(workshop)
 
     async def _configure(self) -> None:
+        """A new address gets a new password: who took the old one could pass on there what clients say to log in."""
         old = self._remembered_port()
         stays = old is not None and await true_within(DYING_DEADLINE, lambda: is_free(old))
         broker = old if old is not None and stays else free_port()
-        text = self._configuration(self._data.name, broker=broker, controller=free_port(apart_from=broker))
-        self._properties.write_text(text)
+        password = kafka_password.ensure(self.folders.kafka_password, renew=not stays)
+        ports = {"broker": broker, "controller": free_port(apart_from=broker)}
+        write_private(self._properties, self._configuration(self._data.name, **ports, password=password))
 
-    def _configuration(self, data: str, *, broker: int, controller: int) -> str:
-        text = CONFIGURATION.format(broker=broker, controller=controller, message_bytes=MESSAGE_BYTES, data=data)
-        return text + EACH_RECORD_TO_DISK if self.fsync else text
+    def _configuration(self, data: str, *, broker: int, controller: int, password: str = "") -> str:
+        return configuration(data, broker=broker, controller=controller, password=password, fsync=self.fsync)
 
     def _remembered_port(self) -> int | None:
-        try:
-            text = self._properties.read_text()
-        except FileNotFoundError:
-            return None
-        found = re.search(r"^listeners=BROKER://127\.0\.0\.1:(\d+)", text, re.MULTILINE)
-        return int(found[1]) if found else None
+        written = configured(self._properties)
+        return written.broker if written else None
 
 
 def _cluster_id() -> str:

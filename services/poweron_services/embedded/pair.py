@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from poweron_events.errors import PowerOnError
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_services.embedded import older_kafka
 from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import State, load, save
@@ -26,11 +28,15 @@ LONGEST_PAUSE: Final = 60.0  # seconds until one who could not mend tries again
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """A running pair: Kafka's bootstrap address, a DSN for asyncpg, and the data directory of both."""
+    """A running pair: how clients of Kafka are let in, a DSN for asyncpg, and the data directory of both."""
 
-    kafka: str
+    kafka: KafkaSettings
     postgres: str
     home: Path
+
+    @property
+    def kafka_password_file(self) -> Path:
+        return Folders.of(self.home).kafka_password
 
 
 class Server(Protocol):
@@ -93,8 +99,9 @@ def status(home: Path) -> Servers | None:
     folders = Folders.of(home)
     with explained(folders.home):
         kafka, postgres = _pair(folders, load(folders.state))
+        older_kafka.refuse(kafka, folders)
         running = all(server.find() is not None and server.answers() for server in (kafka, postgres))
-    return Servers(kafka.bootstrap, postgres.dsn, folders.home) if running else None
+        return Servers(kafka.client_settings, postgres.dsn, folders.home) if running else None
 
 
 async def _join(folders: Folders, progress: Callable[[str], None]) -> User:
@@ -121,8 +128,9 @@ async def _ensured(folders: Folders, state: State, progress: Callable[[str], Non
     """Both run. Call it under the lock."""
     kafka, postgres = _pair(folders, state, fsync=fsync)
     with explained(folders.home):
+        await older_kafka.stop(kafka, folders, progress)
         await _both(_ensure(kafka, folders, progress), _ensure(postgres, folders, progress))
-    return Servers(kafka.bootstrap, postgres.dsn, folders.home)
+        return Servers(kafka.client_settings, postgres.dsn, folders.home)
 
 
 @asynccontextmanager
@@ -164,7 +172,7 @@ async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: b
             progress("A server has ended. Starting it again…")
             return await _ensured(folders, state, progress, fsync=fsync)
         kafka, postgres = _pair(folders, state)
-        return Servers(kafka.bootstrap, postgres.dsn, folders.home)
+        return Servers(kafka.client_settings, postgres.dsn, folders.home)
 
 
 def _condition(folders: Folders) -> Literal["well", "died", "down"]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import SecretStr
-
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services import embedded
 from poweron_services.client.connect import Connections, connect
 from poweron_services.config import Settings
@@ -26,6 +25,7 @@ class Sandbox:
 
     kafka: Kafka
     postgres: Postgres
+    kafka_settings: KafkaSettings
     connections: Connections
 
     @property
@@ -34,11 +34,8 @@ class Sandbox:
 
     def environment(self) -> dict[str, str]:
         """What a child process is told: these servers, and none of the user's own settings."""
-        return clean_environment(self.home) | {
-            "POWERON_KAFKA": self.kafka.bootstrap,
-            "POWERON_POSTGRES": self.postgres.dsn,
-            "POWERON_KAFKA_SESSION_TIMEOUT_MS": str(self.connections.settings.kafka_session_timeout_ms),
-        }
+        servers = {**self.kafka_settings.environment(), "POWERON_POSTGRES": self.postgres.dsn}
+        return {**clean_environment(self.home), **servers}
 
 
 @asynccontextmanager
@@ -58,14 +55,10 @@ async def open_sandbox(
         Refused: something must be mended first; the message says what.
     """
     async with embedded.lease(home, progress, fsync=fsync) as servers:
-        settings = Settings.model_construct(
-            home=servers.home,
-            kafka=servers.kafka,
-            postgres=SecretStr(servers.postgres),
-            kafka_session_timeout_ms=session_timeout_ms,
-        )
-        async with connect(settings, kafka=servers.kafka, postgres=servers.postgres) as connections:
-            yield Sandbox(*_processes(servers.home, fsync=fsync), connections)
+        settings = Settings.model_construct(home=servers.home, kafka_session_timeout_ms=session_timeout_ms)
+        kafka = settings.clients_of(servers.kafka)
+        async with connect(settings, kafka=kafka, postgres=servers.postgres) as connections:
+            yield Sandbox(*_processes(servers.home, fsync=fsync), kafka, connections)
 
 
 def _processes(home: Path, *, fsync: bool) -> tuple[Kafka, Postgres]:

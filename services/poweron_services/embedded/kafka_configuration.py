@@ -1,0 +1,83 @@
+"""The file of settings that the embedded broker starts with: how it is written, and what is read back from it."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from poweron_services.embedded import kafka_password
+
+MESSAGE_BYTES: Final = 1_100_000
+
+# A killed broker may return only when its session has ended, hence the short one.
+_SETTINGS: Final = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=BROKER://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=BROKER://127.0.0.1:{broker}
+inter.broker.listener.name=BROKER
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=BROKER:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+log.dirs={data}
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+auto.create.topics.enable=false
+default.replication.factor=1
+message.max.bytes={message_bytes}
+group.initial.rebalance.delay.ms=0
+group.coordinator.append.linger.ms=0
+group.min.session.timeout.ms=1000
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+EACH_RECORD_TO_DISK: Final = "log.flush.interval.messages=1\n"
+
+# Whom the broker lets in stands in its metadata; whom the controller lets in, which holds them, stands here. A login
+# that fails is told so at once: the first of ours may be one, and nobody guesses such passwords.
+_LOGINS: Final = """\
+connection.failed.authentication.delay.ms=0
+sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256
+sasl.mechanism.controller.protocol=PLAIN
+listener.name.broker.sasl.enabled.mechanisms=SCRAM-SHA-256
+listener.name.broker.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \
+username="{user}" password="{password}";
+listener.name.controller.sasl.enabled.mechanisms=PLAIN
+listener.name.controller.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username="{user}" password="{own_password}" user_{user}="{own_password}";
+"""
+
+_PORTS: Final = re.compile(r"^listeners=BROKER://127\.0\.0\.1:(\d+),CONTROLLER://127\.0\.0\.1:(\d+)", re.MULTILINE)
+_OWN_PASSWORD: Final = re.compile(rf'^listener\.name\.controller\..* user_{kafka_password.USER}="(.+)";$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """With what the broker was started last. Without a password of its own, as before 0.3, it lets everybody in."""
+
+    broker: int
+    controller: int
+    own_password: str | None
+
+
+def configuration(data: str, *, broker: int, controller: int, password: str, fsync: bool) -> str:
+    """The text of the file: with these ports, this password for clients, and a new one for the broker itself."""
+    settings = _SETTINGS.format(data=data, broker=broker, controller=controller, message_bytes=MESSAGE_BYTES)
+    logins = _LOGINS.format(user=kafka_password.USER, password=password, own_password=kafka_password.fresh())
+    return settings + logins + (EACH_RECORD_TO_DISK if fsync else "")
+
+
+def configured(path: Path) -> Configured | None:
+    """What the file says; None where there is none that can be read."""
+    try:
+        text = path.read_text(errors="replace")
+    except FileNotFoundError:
+        return None
+    ports, own = _PORTS.search(text), _OWN_PASSWORD.search(text)
+    return Configured(int(ports[1]), int(ports[2]), own[1] if own else None) if ports else None

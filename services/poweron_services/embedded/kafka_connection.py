@@ -1,0 +1,157 @@
+"""What the embedded Kafka is asked before any client is: who lives there, and to let in who has the password.
+
+Clients log in by SCRAM (RFC 5802): each side proves that it knows the password, and neither tells it. So nobody who
+takes the port of a Kafka that is down learns it, or is believed to be Kafka.
+"""
+
+import hashlib
+import hmac
+import secrets
+import socket
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+MECHANISM: Final = "SCRAM-SHA-256"
+ITERATIONS: Final = 4_096  # the least that Kafka takes: they make guessing slow, and nobody guesses ours
+PROBE_TIMEOUT: Final = 1.0  # seconds
+LONGEST_ANSWER: Final = 100_000  # bytes
+
+# What is asked, by Kafka's number and version of it.
+METADATA, HANDSHAKE, AUTHENTICATE, ALTER_USERS = (3, 1), (17, 1), (36, 1), (51, 0)
+NO_TOPICS: Final = struct.pack(">i", 0)
+NOT_KAFKA: Final = (OSError, KeyError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection to a port of this machine."""
+
+    sent: socket.socket
+    received: BinaryIO
+
+    def ask(self, what: tuple[int, int], body: bytes, tags: bytes = b"") -> bytes:
+        """The answer without its first field, the correlation id."""
+        correlation, no_client_id = 1, -1
+        request = struct.pack(">hhih", *what, correlation, no_client_id) + tags + body
+        self.sent.sendall(struct.pack(">i", len(request)) + request)
+        size = int.from_bytes(self._exactly(4))
+        if size > LONGEST_ANSWER:
+            raise ConnectionError
+        return self._exactly(size)[4:]
+
+    def _exactly(self, count: int) -> bytes:
+        answer = self.received.read(count)
+        if len(answer) < count:
+            raise ConnectionError
+        return answer
+
+
+def living_brokers(port: int, user: str, password: str) -> int:
+    """How many living brokers the one on this port knows; 0 too where nothing, or something else, listens.
+
+    Raises:
+        PermissionError: it does not know this user with this password.
+    """
+    try:
+        with _connected(port) as connection:
+            _log_in(connection, user, password)
+            return int.from_bytes(connection.ask(METADATA, NO_TOPICS)[:4])
+    except PermissionError:
+        raise
+    except NOT_KAFKA:
+        return 0
+
+
+def add_user(port: int, own_password: str, user: str, password: str) -> None:
+    """Let the broker know a user and the user's password, if its controller, on this port, answers.
+
+    Args:
+        port: the controller's.
+        own_password: with which the broker itself logs in there.
+        user: who shall be let in.
+        password: and with which password.
+    """
+    try:
+        with _connected(port) as connection:
+            _choose(connection, "PLAIN")
+            _say(connection, f"\0{user}\0{own_password}")
+            connection.ask(ALTER_USERS, _with_user(user, password), tags=b"\0")
+    except NOT_KAFKA:
+        return
+
+
+def _with_user(user: str, password: str) -> bytes:
+    """Nobody is deleted, one is added; this request counts from one, and its parts end with their tags."""
+    deleted, added, no_tags = b"\x01", b"\x02", b"\0"
+    salt, sha_256 = secrets.token_bytes(16), 1
+    texts = [bytes([len(text) + 1]) + text for text in (user.encode(), salt, _salted(password, salt))]
+    parts = [deleted, added, texts[0], struct.pack(">bi", sha_256, ITERATIONS), *texts[1:], no_tags, no_tags]
+    return b"".join(parts)
+
+
+@contextmanager
+def _connected(port: int) -> Generator[Connection]:
+    with (
+        socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT) as there,
+        there.makefile("rb") as received,
+    ):
+        yield Connection(there, received)
+
+
+# --- the login --------------------------------------------------------------------------------------------
+
+
+def _log_in(connection: Connection, user: str, password: str) -> None:
+    _choose(connection, MECHANISM)
+    nonce = secrets.token_hex(16)
+    opening = f"n={user},r={nonce}"
+    challenge = _say(connection, f"n,,{opening}")
+    given = _fields(challenge)
+    if not given["r"].startswith(nonce) or int(given["i"]) != ITERATIONS:
+        raise ConnectionError
+    closing = f"c=biws,r={given['r']}"
+    salted, said = _salted(password, b64decode(given["s"])), f"{opening},{challenge},{closing}".encode()
+    last = _say(connection, f"{closing},p={_proof(salted, said)}")
+    if not hmac.compare_digest(_fields(last)["v"], _signature(salted, said)):
+        raise ConnectionError
+
+
+def _choose(connection: Connection, mechanism: str) -> None:
+    name = mechanism.encode()
+    answer = connection.ask(HANDSHAKE, struct.pack(">h", len(name)) + name)
+    if int.from_bytes(answer[:2]):
+        raise ConnectionError
+
+
+def _say(connection: Connection, message: str) -> str:
+    """One step of a login: what the other side says to it."""
+    answer = connection.ask(AUTHENTICATE, struct.pack(">i", len(message)) + message.encode())
+    if int.from_bytes(answer[:2]):
+        raise PermissionError
+    no_complaint = 4  # bytes, with the code before it
+    size = int.from_bytes(answer[no_complaint : no_complaint + 4])
+    return answer[no_complaint + 4 :][:size].decode()
+
+
+def _fields(line: str) -> dict[str, str]:
+    return dict(field.split("=", 1) for field in line.split(","))
+
+
+def _salted(password: str, salt: bytes) -> bytes:
+    return hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ITERATIONS)
+
+
+def _proof(salted: bytes, said: bytes) -> str:
+    """That we know the password, to whoever knows it too."""
+    key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(hashlib.sha256(key).digest(), said, "sha256")
+    return b64encode(bytes(one ^ other for one, other in zip(key, signature, strict=True))).decode()
+
+
+def _signature(salted: bytes, said: bytes) -> str:
+    """That the other side knows it."""
+    return b64encode(hmac.digest(hmac.digest(salted, b"Server Key", "sha256"), said, "sha256")).decode()

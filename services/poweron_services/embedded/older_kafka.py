@@ -1,0 +1,48 @@
+"""A Kafka that a release before 0.3 left running: it lets everybody in, until it is started again with a password."""
+
+import asyncio
+from collections.abc import Callable
+
+from poweron_events.errors import Refused
+from poweron_services.embedded.folders import Folders
+from poweron_services.embedded.kafka_server import Kafka
+from poweron_services.embedded.server_process import Running
+from poweron_services.embedded.users import living
+
+
+def refuse(kafka: Kafka, folders: Folders) -> None:
+    """Say that it runs, if it does.
+
+    Raises:
+        Refused: it runs.
+    """
+    if _running(kafka) is not None:
+        raise Refused(f"{_said(folders)} The next command that uses it starts it again, with a password.")
+
+
+async def stop(kafka: Kafka, folders: Folders, progress: Callable[[str], None]) -> None:
+    """Stop it, if it runs and nobody else uses it. Call it under the lock, as a user.
+
+    Raises:
+        Refused: others use it.
+    """
+    process = await asyncio.to_thread(_running, kafka)
+    if process is None:
+        return
+    others = living(folders.users) - 1
+    if others:
+        raise Refused(
+            f"{_said(folders)} To get a password it must be started again, and {others} more of your commands or "
+            "services use it: end them and try again."
+        )
+    progress(f"{_said(folders)} Stopping it…")
+    await kafka.stop(process)
+
+
+def _running(kafka: Kafka) -> Running | None:
+    process = kafka.find()
+    return None if process is None or kafka.asks_for_password() else process
+
+
+def _said(folders: Folders) -> str:
+    return f"The Kafka of {str(folders.home)!r} was started by an older PowerOn and lets in everybody on this machine."

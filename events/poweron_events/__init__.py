@@ -20,7 +20,7 @@ from poweron_events.codec import (
 )
 from poweron_events.dead_letter import DeadLetter, read_dead_letter
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop, event_id, rfc3339
-from poweron_events.errors import Conflict, PowerOnError, Refused, Unavailable
+from poweron_events.errors import Conflict, LogLost, PowerOnError, Refused, Unavailable
 from poweron_events.event import DocumentRef, ModelCall
 from poweron_events.execution import (
     ActionCompleted,
@@ -93,6 +93,7 @@ __all__ = [
     "InlineDocument",
     "InvalidRequest",
     "KafkaSettings",
+    "LogLost",
     "Message",
     "ModelCall",
     "ObservationRecorded",

@@ -4,7 +4,8 @@ PowerOnError
 ├── Refused      it will fail again: change the input
 ├── Conflict     somebody else was first: read again, decide again
 └── Unavailable  it may pass by itself: try again later
-    └── Unserved  nobody does the work now; the request stands, so do not ask again
+    ├── Unserved  nobody does the work now; the request stands, so do not ask again
+    └── LogLost   events that were in the log are not there: restore it, or recover
 """
 
 from poweron_events.codes import Code
@@ -44,3 +45,9 @@ class Unavailable(PowerOnError):
 
 class Unserved(Unavailable):
     """Nobody has done within the time what was asked for; the request stands in the log, and all servers answer."""
+
+
+class LogLost(Unavailable):
+    """Events that were in the log are not there any more; nobody may append until it is whole again."""
+
+    code = "log_lost"

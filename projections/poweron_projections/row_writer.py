@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 from typing import Final
 
+from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import EventLog, Record
 from poweron_projections.batches import Pieces
@@ -49,7 +50,10 @@ class RowWriter:
             await self._renew()
         async with _deadline(), acquire(self._pool) as connection:
             self._rows = Rows(self._log)
-            return await self._rows.load(connection, self._topic, partitions)
+            found = await self._rows.load(connection, self._topic, partitions)
+            if self._topic == topics.DEAD_LETTERS.name:
+                found = await self._rows.return_to(connection, self._topic, await self._log.ends(self._topic))
+            return found
 
     async def check(self) -> None:
         """Make sure that the rows are where they were left.

@@ -48,6 +48,18 @@ class Rows:
         self.offsets[topic] = {partition: found[partition] for partition in partitions}
         return self.offsets[topic]
 
+    async def return_to(self, connection: Connection, topic: str, ends: Mapping[int, int]) -> Mapping[int, int]:
+        """Go back to the beginning of partitions that are shorter than the rows: the topic was made again.
+
+        For dead letters only: each has a place of its own in the rows, and those that are there stay.
+        """
+        before = {number: offset for number, offset in self.offsets[topic].items() if offset > ends[number]}
+        after = dict.fromkeys(before, 0)
+        if before:
+            await offsets.move(connection, topic, before, after)
+        self.offsets[topic] = {**self.offsets[topic], **after}
+        return self.offsets[topic]
+
     async def check(self, connection: Connection, topic: str) -> None:
         """Compare the offsets with those remembered.
 

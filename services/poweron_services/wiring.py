@@ -6,15 +6,20 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast, get_args
+
+import structlog
 
 from poweron_events.catalog import CATALOG, ActionSpec, meaningless
 from poweron_events.content import ContentStore
-from poweron_events.errors import Refused
+from poweron_events.errors import LogLost, PowerOnError, Refused
 from poweron_events.event import Role
+from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections import projector
+from poweron_projections.guarded_log import GuardedLog
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import OpenActions, actions
@@ -39,11 +44,14 @@ from poweron_services.roles.selector import Selector
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 
+log = structlog.get_logger()
+
 __all__ = [
     "FOLDING",
     "ROLES",
     "build_model",
     "group_of",
+    "keep_serving",
     "now_ms",
     "open_model",
     "serve",
@@ -54,6 +62,7 @@ ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
 
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
+CHECK_PERIOD = 5.0  # seconds between looks whether the log holds what the rows were made of
 
 
 @asynccontextmanager
@@ -102,6 +111,7 @@ async def serve(
     """Play the roles until cancelled, with these actions, which are closed in the end; servers may be unavailable.
 
     Raises:
+        LogLost: events are missing that the rows were made of; all that was held in memory is gone.
         Refused: the settings or the actions must be mended first; the message says what.
     """
     instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -109,11 +119,63 @@ async def serve(
     async with (
         telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,
         _opened(open_actions, connections.settings, roles) as known,
-        asyncio.TaskGroup() as group,
     ):
         process = _Process(connections, instance, spans)
-        for running in _services(process, frozenset(roles), model, known):
-            group.create_task(running)
+        await _until_lost(connections.log, _services(process, frozenset(roles), model, known))
+
+
+async def keep_serving(connections: Connections, roles: Collection[str], model: ChatModel) -> None:
+    """Play the roles until cancelled; where events are missing, stop and begin again once the log is whole.
+
+    Raises:
+        Refused: the settings or the actions must be mended first; the message says what.
+    """
+    while True:
+        approve = connections.settings.approve_patterns
+        log.info("service_started", roles=",".join(sorted(roles)), approve=",".join(sorted(approve)))
+        with suppress(LogLost):
+            await serve(connections, roles, model)
+        pauses = Backoff(CHECK_PERIOD, CHECK_PERIOD)
+        await retry(partial(_begin_again, connections.log), failed=_still_lost, on=PowerOnError, backoff=pauses)
+
+
+async def _begin_again(guarded: GuardedLog) -> None:
+    guarded.begin_again()
+    await guarded.check()
+
+
+def _still_lost(failure: Failure) -> None:
+    """Say it at the 1st try, the 2nd, the 4th and so on."""
+    if failure.tries.bit_count() == 1 and isinstance(failure.error, LogLost):
+        log.error("log_lost", error=str(failure.error))
+    elif failure.tries.bit_count() == 1:
+        log.warning("server_unavailable", error=str(failure.error), tries=failure.tries)
+
+
+async def _until_lost(guarded: GuardedLog, services: Iterable[Coroutine[Any, Any, None]]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for running in services:
+                group.create_task(running)
+            lost = await _loss(guarded)
+            log.error("log_lost", error=str(lost))
+            raise lost
+    except BaseExceptionGroup as errors:
+        if errors.split(LogLost)[1] is not None:
+            raise
+        raise errors.exceptions[0] from errors
+
+
+async def _loss(guarded: GuardedLog) -> LogLost:
+    """Look again and again whether the log holds what the rows were made of; what is wrong once it does not."""
+    while True:
+        try:
+            await guarded.check()
+        except LogLost as error:
+            return error
+        except PowerOnError:
+            pass  # the roles tell of a server that does not answer
+        await asyncio.sleep(CHECK_PERIOD)
 
 
 @asynccontextmanager

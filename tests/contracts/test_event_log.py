@@ -122,13 +122,22 @@ async def _rebalanced(follower: Follower, count: int) -> frozenset[int]:
 
 async def test_a_group_remembers_its_commits(log: EventLog) -> None:
     partition = log.partition_of(TOPIC, b"w")
+    await log.append(TOPIC, [Message(b"w", b"%d" % number) for number in range(3)])
     async with log.follow(TOPIC, "committers") as follower:
         await _own_partitions(follower, 12)
         assert await follower.committed(partition) == 0
-        await follower.commit({partition: 7})
+        await follower.commit({partition: 2})
     async with log.follow(TOPIC, "committers") as follower:
         await _own_partitions(follower, 12)
-        assert await follower.committed(partition) == 7
+        assert await follower.committed(partition) == 2
+
+
+async def test_a_group_begins_again_where_a_partition_is_shorter_than_it_remembers(log: EventLog) -> None:
+    """Its topic was deleted and made again."""
+    async with log.follow(TOPIC, "committers") as follower:
+        await _own_partitions(follower, 12)
+        await follower.commit({7: 5})
+        assert await follower.committed(7) == 0
 
 
 async def test_a_range_is_read_without_a_group(log: EventLog) -> None:

@@ -120,10 +120,24 @@ async def test_closing_while_the_broker_is_unavailable_ends_and_leaves_nothing_r
     assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
 
 
+@pytest.mark.req("E-09")
+async def test_closing_that_is_cancelled_leaves_nothing_running() -> None:
+    client = _Silent()
+    closing = asyncio.ensure_future(kafka_shutdown.closed(client))
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait({closing})
+    assert closing.cancelled()
+    assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
+
+
 class _Stuck:
     """A consumer that stands still although there is more to read."""
 
     stopped = away = False
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return {*range(12)}
 
     async def end_offsets(self, partitions: list[object]) -> dict[object, int]:
         if self.away:
@@ -143,7 +157,7 @@ class _Watched(KafkaFollower):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(KafkaSettings("nowhere:9"), TOPIC, "g")
         self._consumer = self.stuck = _Stuck()
-        self._mine, self._sought = {1, 2}, {1}
+        self._mine, self._sought = {1, 2}, {1: 3}
         self._loop = asyncio.get_running_loop()
         self._monkeypatch = monkeypatch
 

@@ -43,7 +43,7 @@ COMMANDS = [
         "documents",
         "deadletters",
     ),
-    *("serve", "rebuild", "verify", "up", "down", "status", "bench", "chaos", "models"),
+    *("serve", "rebuild", "verify", "recover", "up", "down", "status", "bench", "chaos", "models"),
 ]
 HEAVY = {
     "pydantic_ai",

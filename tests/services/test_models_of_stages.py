@@ -14,6 +14,7 @@ from poweron_events.errors import Refused
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import RequestWorkflow
 from poweron_projections.connection import Pool
+from poweron_projections.guarded_log import GuardedLog
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.config import Settings
@@ -49,7 +50,8 @@ async def test_whoever_asks_is_told_that_clients_of_providers_are_loaded(
 ) -> None:
     for key in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "MISTRAL_API_KEY"):
         monkeypatch.delenv(key, raising=False)
-    connections = Connections(Settings(**models), MemoryLog(), cast("Pool", None), ContentStore.at("memory:///"))
+    log, pool = MemoryLog(), cast("Pool", None)
+    connections = Connections(Settings(**models), GuardedLog(log, pool), pool, ContentStore.at("memory:///"))
     told: list[str] = []
     with pytest.raises(Refused):  # there is no key, and no script
         await run_request(

@@ -11,6 +11,7 @@ from doubles import Counting
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log.memory import MemoryLog
+from poweron_projections.guarded_log import GuardedLog
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import by_name
 from poweron_services.client.connect import Connections
@@ -59,7 +60,8 @@ OPENED_AND_CLOSED = ["a.b is opened", "my-server.do_it is opened", "my-server.do
 
 
 def connections(pool: Any, log: Any = None, **settings: Any) -> Connections:
-    return Connections(Settings(**settings), log or MemoryLog(), pool, ContentStore.at("memory:///"))
+    guarded = GuardedLog(log or MemoryLog(), pool)
+    return Connections(Settings(**settings), guarded, pool, ContentStore.at("memory:///"))
 
 
 class BrokenLog(MemoryLog):

@@ -84,7 +84,7 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
     verified = await shell("verify", "--json")
     assert (verified.code, verified.lines) == (0, [{"events": len(events), "differences": []}])
     status = (await shell("status", "--json")).lines[0]
-    assert set(status) == {"kafka", "postgres", "home"}
+    assert set(status) == {"kafka", "postgres", "home", "log"}
     (listed,) = (await shell("workflows", "--json")).lines
     assert (listed["workflowId"], listed["status"]) == (workflow, "completed")
     unknown = await shell("watch", NOBODY)

@@ -68,7 +68,7 @@ class Follower(Protocol):
         """
 
     async def committed(self, partition: int) -> int:
-        """What the group last remembered, 0 if nothing.
+        """What the group last remembered; 0 if nothing, or more than the partition holds: its topic was made again.
 
         Raises:
             Unavailable: the log cannot be reached.
@@ -76,7 +76,11 @@ class Follower(Protocol):
 
 
 class EventLog(Protocol):
-    """Topics of records; each partition is a sequence that only ever grows at its end."""
+    """Topics of records; each partition is a sequence that only ever grows at its end.
+
+    Where the keeper breaks that, because its topic of the events was deleted or cut, whoever meets it raises LogLost,
+    which is an Unavailable: it may be restored.
+    """
 
     async def append(self, topic: str, messages: Sequence[Message]) -> Sequence[int]:
         """Append all messages; those of one key stay in the order given. Returns their offsets.

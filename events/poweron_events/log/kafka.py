@@ -5,41 +5,41 @@ fold that gives every event exactly one effect.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import (
-    KafkaError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
-    TopicAlreadyExistsError,
-)
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, OffsetOutOfRangeError
 
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message, Record
-from poweron_events.log.kafka_clients import record_of, started, take_records, unreachable
+from poweron_events.log.kafka_clients import record_of, started, take_records
 from poweron_events.log.kafka_follower import KafkaFollower
-from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
-from poweron_events.log.kafka_shutdown import closed
+from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
+from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
+from poweron_events.log.kafka_shutdown import closed, given_up
+from poweron_events.log.kafka_topics import prepare
 
 READ_TIMEOUT = 1.0  # seconds that a read waits for something
 
 
 @asynccontextmanager
-async def connect(settings: KafkaSettings) -> AsyncGenerator["KafkaLog", None]:
-    """The log on this Kafka; its topics are created where missing and checked (E-02).
+async def connect(settings: KafkaSettings, *, anew: bool = False) -> AsyncGenerator["KafkaLog", None]:
+    """The log on this Kafka; its topics are made where missing and checked (E-02).
+
+    Args:
+        settings: where Kafka is.
+        anew: make the topic of the events again where it was deleted; else it stays so.
 
     Raises:
-        Unavailable: Kafka cannot be reached.
+        Unavailable: Kafka cannot be reached, or a topic is missing and cannot be made.
         Refused: a topic's settings would break the log.
     """
     log = KafkaLog(settings)
-    await log.open()
+    await log.open(anew=anew)
     try:
         yield log
     finally:
@@ -55,63 +55,20 @@ class KafkaLog:
         self._producer_lock = asyncio.Lock()
         self._asking: AIOKafkaConsumer | None = None
         self._asking_lock = asyncio.Lock()
-        self._partitions: dict[str, int] = {}
+        self._giving_up: asyncio.Task[None] | None = None
+        self._partitions: Mapping[str, int] = {}
 
-    async def open(self) -> None:
-        """Create and check the topics."""
-        admin = AIOKafkaAdminClient(**self._settings.client_options())
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT):
-                await admin.start()
-            await self._create_topics(admin)
-            await self._check_topics(admin)
-        except (KafkaError, OSError, TimeoutError) as error:
-            raise unreachable(self._settings, error) from error
-        finally:
-            await closed(admin)
+    async def open(self, *, anew: bool) -> None:
+        """Make and check the topics."""
+        self._partitions = await prepare(self._settings, anew=anew)
 
     async def close(self) -> None:
+        if self._giving_up is not None:
+            await self._giving_up
         for client in (self._producer, self._asking):
             if client is not None:
                 await closed(client)
         self._producer = self._asking = None
-
-    async def _create_topics(self, admin: AIOKafkaAdminClient) -> None:
-        found = set(await admin.list_topics())
-        missing = [topic for topic in topics.ALL if self._settings.physical(topic.name) not in found]
-        for topic in missing:
-            new = NewTopic(
-                self._settings.physical(topic.name),
-                topic.partitions,
-                self._settings.replication_factor,
-                topic_configs=dict(topic.settings),
-            )
-            with suppress(TopicAlreadyExistsError):
-                await admin.create_topics([new])
-        async with asyncio.timeout(LEADER_TIMEOUT):
-            await self._await_leaders(admin)
-
-    async def _await_leaders(self, admin: AIOKafkaAdminClient) -> None:
-        wanted = [self._settings.physical(topic.name) for topic in topics.ALL]
-        while True:
-            described = await admin.describe_topics(wanted)
-            ready = {
-                topic["topic"].removeprefix(self._settings.prefix): len(topic["partitions"])
-                for topic in described
-                if topic["error_code"] == 0 and all(partition["leader"] >= 0 for partition in topic["partitions"])
-            }
-            if len(ready) == len(topics.ALL):
-                self._partitions = ready
-                return
-            await asyncio.sleep(0.02)
-
-    async def _check_topics(self, admin: AIOKafkaAdminClient) -> None:
-        topics.check_partitions(topics.EVENTS, self._partitions[topics.EVENTS.name])
-        for topic in topics.ALL:
-            resource = ConfigResource(ConfigResourceType.TOPIC, self._settings.physical(topic.name))
-            (response,) = await admin.describe_configs([resource])
-            (answer,) = response.resources
-            topics.check(topic, {entry[0]: entry[1] for entry in answer[4]})
 
     # --- appending ------------------------------------------------------------------------------------
 
@@ -157,14 +114,30 @@ class KafkaLog:
             max_request_size=2 * topics.MAX_RECORD,
         )
         await started(producer, self._settings, REQUEST_TIMEOUT)
+        self._give_up_when_deleted(producer)
         return producer
 
-    async def _replace(self, broken: AIOKafkaProducer) -> None:
+    def _give_up_when_deleted(self, producer: AIOKafkaProducer) -> None:
+        """What it still holds when the topic of the events is deleted must not be written into another of that name."""
+        events, seen = self._settings.physical(topics.EVENTS.name), False
+
+        def look(cluster: ClusterMetadata) -> None:
+            nonlocal seen
+            there = cluster.partitions_for_topic(events) is not None
+            if seen and not there:
+                self._giving_up = asyncio.create_task(self._replace(producer, given_up))
+            seen = there
+
+        producer.client.cluster.add_listener(look)
+
+    async def _replace(
+        self, broken: AIOKafkaProducer, close: Callable[[AIOKafkaProducer], Awaitable[None]] = closed
+    ) -> None:
         """An idempotent producer that met a refusal fails for ever after: the next append gets a new one."""
         async with self._producer_lock:
             if self._producer is broken:
                 self._producer = None
-        await closed(broken)
+        await close(broken)
 
     # --- reading --------------------------------------------------------------------------------------
 
@@ -186,7 +159,7 @@ class KafkaLog:
         async with self._asking_lock:
             if self._asking is None:
                 self._asking = await _start_consumer(self._settings)
-            return await _end_offsets(self._asking, self._topic_partitions(topic))
+            return await end_offsets(self._asking, self._topic_partitions(topic))
 
     async def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
@@ -205,13 +178,17 @@ class KafkaLog:
 
     async def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
         followed = TopicPartition(self._settings.physical(topic), partition)
-        async with _consumer(self._settings) as consumer:
+        async with _consumer(self._settings, reset="none") as consumer:
             consumer.assign([followed])
             consumer.seek(followed, offset)
             while True:
                 taken: dict[TopicPartition, list[Any]] = {}
                 try:
                     await take_records(consumer, [followed], READ_TIMEOUT, taken)
+                    if not taken:
+                        await expect_there(consumer, [followed])
+                except OffsetOutOfRangeError as error:
+                    raise gone(followed) from error
                 except KafkaError as error:
                     raise Unavailable(f"Kafka cannot be read: {error!r}") from error
                 for records in taken.values():
@@ -233,6 +210,8 @@ async def _upto(
             at = {partition: await consumer.position(partition) for partition in left}
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka cannot be read: {error!r}") from error
+    if not taken:
+        await _expect_as_long(consumer, left)
     for partition, records in taken.items():
         wanted = [record_of(topic, record) for record in records if record.offset < left[partition]]
         if wanted:
@@ -243,28 +222,27 @@ async def _upto(
             del left[partition]
 
 
+async def _expect_as_long(consumer: AIOKafkaConsumer, left: Mapping[TopicPartition, int]) -> None:
+    """Wait for no record that has gone."""
+    ends = await end_offsets(consumer, left)
+    for partition, stop in left.items():
+        if ends[partition.partition] < stop:
+            raise gone(partition)
+
+
 @asynccontextmanager
-async def _consumer(settings: KafkaSettings) -> AsyncGenerator[AIOKafkaConsumer, None]:
+async def _consumer(settings: KafkaSettings, *, reset: str = "earliest") -> AsyncGenerator[AIOKafkaConsumer, None]:
     """A consumer of no group, for reading what is there."""
-    consumer = await _start_consumer(settings)
+    consumer = await _start_consumer(settings, reset=reset)
     try:
         yield consumer
     finally:
         await closed(consumer)
 
 
-async def _start_consumer(settings: KafkaSettings) -> AIOKafkaConsumer:
+async def _start_consumer(settings: KafkaSettings, *, reset: str = "earliest") -> AIOKafkaConsumer:
     consumer = AIOKafkaConsumer(
-        **settings.client_options(), enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_bytes=8_388_608
+        **settings.client_options(), enable_auto_commit=False, auto_offset_reset=reset, fetch_max_bytes=8_388_608
     )
     await started(consumer, settings, REQUEST_TIMEOUT)
     return consumer
-
-
-async def _end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> dict[int, int]:
-    try:
-        async with asyncio.timeout(REQUEST_TIMEOUT):
-            found = await consumer.end_offsets(list(partitions))
-    except (KafkaError, TimeoutError) as error:
-        raise Unavailable(f"Kafka did not tell its end offsets: {error!r}") from error
-    return {partition.partition: offset for partition, offset in found.items()}

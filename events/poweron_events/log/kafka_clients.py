@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.log.kafka_shutdown import closed
+from poweron_events.log.kafka_shutdown import STOP_TIMEOUT, closed
 
 MAX_RECORDS = 2_000  # in one poll
 MAX_BYTES = 8_388_608  # in one poll, about: how many records that is, is told by the first of them
@@ -35,13 +35,8 @@ async def reach(settings: KafkaSettings, timeout: float) -> None:
         Refused: the settings cannot be used.
     """
     admin = AIOKafkaAdminClient(**settings.client_options())
-    try:
-        async with asyncio.timeout(timeout):
-            await admin.start()
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise unreachable(settings, error) from error
-    finally:
-        await closed(admin)
+    await started(admin, settings, timeout)
+    await closed(admin)
 
 
 def record_of(topic: str, record: Any) -> Record:
@@ -72,13 +67,26 @@ async def take_records(
 
 
 async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
-    """Start a client; one that does not start, or is no longer wanted, is closed."""
+    """Start a client; one that does not start, or is no longer wanted, is closed.
+
+    It is not interrupted while it connects, since it would leave that connection open.
+    """
+    starting = asyncio.ensure_future(client.start())
     try:
         async with asyncio.timeout(timeout):
-            await client.start()
+            await asyncio.shield(starting)
     except (KafkaError, OSError, TimeoutError) as error:
-        await closed(client)
+        await _given_up(client, starting)
         raise unreachable(settings, error) from error
     except BaseException:
-        await closed(client)
+        await asyncio.wait({starting}, timeout=STOP_TIMEOUT)
+        await _given_up(client, starting)
         raise
+
+
+async def _given_up(client: Any, starting: "asyncio.Future[None]") -> None:
+    starting.cancel()
+    await asyncio.wait({starting})
+    if not starting.cancelled():
+        starting.exception()  # nobody wants to know
+    await closed(client)

@@ -12,12 +12,15 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Polled, Record
 from poweron_events.log.kafka_clients import MAX_BYTES, record_of, started, take_records
+from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
+from poweron_events.log.kafka_topics import make_again
 
 MAX_POLL_INTERVAL_MS = 60_000
 FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what is not taken at once is fetched again
 WATCHDOG_PERIOD = 5.0  # seconds of polling between looks at whether a silent consumer is stuck
+METADATA_AGE_MS = 3_000  # after which a consumer asks whether its topic is still there, or there again
 LONGEST_POLL = 2.0  # seconds; what passes beyond them from one poll to the next was no polling
 
 
@@ -30,7 +33,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         self._revoked: set[int] = set()
         self._assigned: set[int] = set()
         self._mine: set[int] = set()
-        self._sought: set[int] = set()
+        self._sought: dict[int, int] = {}  # by partition, the first offset that is still to come
         self._paused: frozenset[int] = frozenset()
         self._ends: dict[int, int] = {}
         self._watched: dict[int, int] = {}
@@ -61,7 +64,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         for number in list(numbers):
             self._revoked.add(number)
             self._assigned.discard(number)
-            self._sought.discard(number)
+            self._sought.pop(number, None)
             self._mine.discard(number)
         self._tell_soon()
 
@@ -78,7 +81,18 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             raise Unavailable(f"The group {self._group!r} is being formed anew") from error
         except KafkaError as error:
             raise Unavailable(f"Kafka cannot be followed: {error!r}") from error
-        return self._polled([record_of(self._topic, record) for records in fetched.values() for record in records])
+        records = [record_of(self._topic, record) for records in fetched.values() for record in records]
+        await self._expect_order(records)
+        return self._polled(records)
+
+    async def _expect_order(self, records: list[Record]) -> None:
+        """Begin again where records come a second time: the topic was cut, or deleted and made again."""
+        for record in records:
+            if record.offset < self._sought.get(record.partition, 0):
+                await self._rebuild()
+                raise gone(self._partition(record.partition))
+            if record.partition in self._sought:
+                self._sought[record.partition] = record.offset + 1
 
     async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> dict[TopicPartition, list[Any]]:
         """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""
@@ -110,7 +124,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             return
         with suppress(IllegalStateError):
             self._consumer.seek(self._partition(partition), offset)
-            self._sought.add(partition)
+            self._sought[partition] = offset
             self._ends.pop(partition, None)
         self._apply_pauses()
 
@@ -137,12 +151,13 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             raise Unavailable(f"Kafka did not confirm a commit: {error!r}") from error
 
     async def committed(self, partition: int) -> int:
-        consumer = await self._ready()
+        consumer, wanted = await self._ready(), self._partition(partition)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                return int(await consumer.committed(self._partition(partition)) or 0)
+                offset = int(await consumer.committed(wanted) or 0)
         except (KafkaError, IllegalStateError, TimeoutError) as error:
             raise Unavailable(f"Kafka did not tell a committed offset: {error!r}") from error
+        return offset if offset <= (await end_offsets(consumer, [wanted]))[partition] else 0
 
     async def close(self) -> None:
         consumer, self._consumer = self._consumer, None
@@ -170,6 +185,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             group_id=self._settings.physical(self._group),
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            metadata_max_age_ms=METADATA_AGE_MS,
             session_timeout_ms=self._settings.session_timeout_ms,
             heartbeat_interval_ms=self._settings.session_timeout_ms // 3,
             max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
@@ -181,27 +197,45 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         consumer.subscribe([self._settings.physical(self._topic)], listener=self)
         try:
             await started(consumer, self._settings, LEADER_TIMEOUT)
-        except BaseException:
+        except BaseException as error:
             self._consumer = None
+            if isinstance(error, Unavailable):
+                await make_again(self._settings, self._topic)  # that is what it may have waited for
             raise
         return consumer
 
     async def _watch(self) -> None:
-        """Build the consumer anew if, polled for a whole period, it stood still although there was more to read."""
+        """Now and then, while it is polled, look whether the topic is there and whether the consumer gets on."""
         now = asyncio.get_running_loop().time()
         self._unwatched += min(now - self._polled_at, LONGEST_POLL)
         self._polled_at = now
         if self._unwatched < WATCHDOG_PERIOD or self._consumer is None:
             return
         self._unwatched = 0.0
-        active = [self._partition(number) for number in self._sought - self._paused]
+        await self._expect_topic(self._consumer)
+        await self._expect_progress(self._consumer)
+
+    async def _expect_topic(self, consumer: AIOKafkaConsumer) -> None:
+        """Begin again with a topic that was deleted, once it is made again."""
+        try:
+            await expect_there(consumer, [self._partition(0)])
+        except KafkaError as error:
+            raise Unavailable(f"Kafka cannot be followed: {error!r}") from error
+        except Unavailable:
+            await make_again(self._settings, self._topic)
+            await self._rebuild()
+            raise
+
+    async def _expect_progress(self, consumer: AIOKafkaConsumer) -> None:
+        """Build the consumer anew if, polled for a whole period, it stood still although there was more to read."""
+        active = [self._partition(number) for number in self._sought.keys() - self._paused]
         if not active:
             self._watched = {}
             return
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT / 5):
-                ends = await self._consumer.end_offsets(active)
-                at = {partition.partition: await self._consumer.position(partition) for partition in active}
+                ends = await consumer.end_offsets(active)
+                at = {partition.partition: await consumer.position(partition) for partition in active}
         except (KafkaError, IllegalStateError, TimeoutError):
             self._watched = {}
             return

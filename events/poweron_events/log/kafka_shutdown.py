@@ -15,10 +15,19 @@ async def closed(client: Any) -> None:
             await stop()
     except Exception:  # noqa: BLE001 - whatever it complains of on its way out, it goes
         await _abandoned(client)
+    except asyncio.CancelledError:
+        await _abandoned(client)
+        raise
+
+
+async def given_up(client: Any) -> None:
+    """Close a client at once; what it still held is never sent."""
+    await _abandoned(client)
+    await closed(client)
 
 
 async def _abandoned(client: Any) -> None:
-    """End what a client that could not say good-bye to its broker still does in the background."""
+    """End what a client does in the background, without a good-bye to its broker."""
     for name in ("_sender", "_fetcher", "_client", "client"):
         part = getattr(client, name, None)
         if part is not None:

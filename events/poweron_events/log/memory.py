@@ -165,4 +165,5 @@ class MemoryFollower:
             self._log._committed[self._topic, self._group, number] = offset  # noqa: SLF001 - one keeper in two classes
 
     async def committed(self, partition: int) -> int:
-        return self._log._committed.get((self._topic, self._group, partition), 0)  # noqa: SLF001 - one keeper in two classes
+        offset = self._log._committed.get((self._topic, self._group, partition), 0)  # noqa: SLF001 - one keeper in two classes
+        return offset if offset <= (await self._log.ends(self._topic))[partition] else 0

@@ -26,6 +26,12 @@ WHERE: Final = (
 )
 UNAVAILABLE: Final = f"`poweron status` tells which server answers. {WHERE}"
 """Where a server is unavailable, or may be."""
+LOG_LOST: Final = (
+    "Nothing is appended until the topic is restored from a copy, which is noticed by itself, or `poweron recover` "
+    "is run, which tells first what would be lost. "
+    "If POWERON_KAFKA, POWERON_KAFKA_PREFIX and POWERON_POSTGRES do not belong together, correct them instead."
+)
+"""Where events are missing that the rows were made of."""
 
 
 def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from poweron_events.request import Requester
 from poweron_projections import reader
-from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DocumentEntry
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, check_reason, load_settings, sentences, stop
 from poweron_services.cli.event_lines import commands, tell_untaken
 from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, printable, stderr, stdout, tell, utc
+from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.approve import ApprovalOutcome, Decision, answer, answer_to, waiting_approval
 from poweron_services.client.follow import Callbacks
 from poweron_services.config import Settings
@@ -30,7 +30,7 @@ def approvals(limit: int, *, as_json: bool) -> None:
 
     async def read() -> list[tuple[ApprovalEntry, list[DocumentEntry]]]:
         async with open_connections(load_settings(), tell) as connections:
-            await catch_up(connections.log, connections.pool)
+            await bring_rows_on(connections)
             asked = await reader.approvals(connections.pool, limit=limit)
             return [
                 (entry, [] if as_json else await reader.documents(connections.pool, entry.workflow_id))

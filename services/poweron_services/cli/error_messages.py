@@ -13,12 +13,12 @@ from typer.core import TyperOption
 
 from poweron_events.codec import is_uuid
 from poweron_events.codes import Code
-from poweron_events.errors import PowerOnError, Unavailable, Unserved
+from poweron_events.errors import LogLost, PowerOnError, Unavailable, Unserved
 from poweron_events.request import MAX_REASON
 from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
 from poweron_services import telemetry
-from poweron_services.cli.advice import UNAVAILABLE, advice
+from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
 from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
@@ -121,6 +121,8 @@ def _stop_with(error: BaseException) -> NoReturn:
     if isinstance(error, ClientError):
         exit_code = USAGE if error.code == "not_a_workflow_id" else FAILED
         stop(f"{sentence(error)} {advice(error)}", exit_code, code=error.code)
+    if isinstance(error, LogLost):
+        stop(f"{sentence(error)} {LOG_LOST}", code=error.code)
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
         stop(f"{sentence(error)} {UNAVAILABLE}", code=error.code)
     if isinstance(error, PowerOnError):

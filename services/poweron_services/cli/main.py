@@ -1,54 +1,15 @@
 """The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
-from typer.core import TyperGroup
 
 from poweron_services.cli.choices import Measured, Mode, PlayedRole
-from poweron_services.cli.context import AS_JSON, INTERRUPTED, NOTHING_YET
-
-
-class _Commands(TyperGroup):
-    """Says in our words what is wrong with an argument, and that a command was stopped before it began."""
-
-    def invoke(self, ctx: Any) -> Any:  # typer does not export the type
-        AS_JSON.set(False)
-        try:
-            return super().invoke(ctx)
-        except typer.BadParameter as error:
-            from poweron_services.cli import error_messages
-
-            error.message = error_messages.argument(error)
-            if ctx.parent is None:
-                error_messages.tell_json(error.format_message())
-            raise
-        except KeyboardInterrupt:  # what runs already says more
-            raise _stopped() from None
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().make_context(*args, **kwargs)
-        except KeyboardInterrupt:  # it takes a while to import what reads arguments
-            raise _stopped() from None
-
-
-def _stopped() -> typer.Exit:
-    typer.echo(NOTHING_YET, err=True)
-    if AS_JSON.get():
-        typer.echo(json.dumps({"error": NOTHING_YET}))
-    return typer.Exit(INTERRUPTED)
-
-
-def _remember(as_json: bool) -> bool:
-    AS_JSON.set(as_json)
-    return as_json
-
+from poweron_services.cli.command_group import CommandGroup, remember_json
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=CommandGroup,
     name="poweron",
     help="Run work that a language model steers, as a log of events that anyone can audit.",
     no_args_is_help=True,
@@ -57,10 +18,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-models = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models.")
+models = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models."
+)
 app.add_typer(models, name="models")
 
-AsJson = Annotated[bool, typer.Option("--json", is_eager=True, callback=_remember, help="Print JSON instead of text.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", is_eager=True, callback=remember_json, help="Print JSON instead of text.")
+]
 """Eager, so that it is known where another argument is wrong."""
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
 Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
@@ -298,6 +263,24 @@ def verify(as_json: AsJson = False) -> None:
 
 
 @app.command()
+def recover(
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Go on after events were lost from the log.
+
+    Where the topic poweron.events was deleted, or is not as long as the rows are, nothing is appended. This tells
+    which workflows are lost, asks, and makes the rows again from what the log holds. A restored topic needs none of it.
+
+    With --json, or where nobody can be asked, it changes nothing without --yes.
+    Exit 0 recovered or nothing to recover, 1 nothing was changed.
+    """
+    from poweron_services.cli import recover_command
+
+    recover_command.recover(yes=yes, as_json=as_json)
+
+
+@app.command()
 def up(as_json: AsJson = False) -> None:
     """Start Kafka and Postgres on this machine.
 
@@ -320,7 +303,7 @@ def down() -> None:
 def status(as_json: AsJson = False) -> None:
     """Say where Kafka and Postgres answer, and how to get in.
 
-    Exit 1 if one of them does not.
+    And whether the log is complete. Exit 1 if a server does not answer, or if events are missing from the log.
     """
     from poweron_services.cli import server_commands
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from poweron_events import topics
 from poweron_events.client import Heard
 from poweron_events.codec import Undecodable, read_record
+from poweron_events.errors import LogLost
 from poweron_events.event import PREFIX
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
@@ -21,8 +22,9 @@ from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_services.cli import files
+from poweron_services.cli.advice import LOG_LOST
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import check_id, load_settings, sentences
+from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.standard_streams import abandoned
@@ -43,10 +45,18 @@ def _with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
 
     async def caught_up() -> Result:
         async with open_connections(load_settings(), tell) as connections:
-            await catch_up(connections.log, connections.pool)
+            await bring_rows_on(connections)
             return await work(connections)
 
     return asyncio.run(caught_up())
+
+
+async def bring_rows_on(connections: Connections) -> None:
+    """Bring the rows as far as the log; where events are missing, say so, and leave them as they are."""
+    try:
+        await catch_up(connections.log, connections.pool)
+    except LogLost as error:
+        tell(f"{sentence(error)} These are the rows as they were. {LOG_LOST}", style="yellow")
 
 
 def _expect(found: bool, workflow: str) -> None:

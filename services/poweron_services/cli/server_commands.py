@@ -17,6 +17,7 @@ from poweron_services import embedded
 from poweron_services.cli.advice import WHERE
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentence, sentences
+from poweron_services.cli.log_state import LogState, log_state
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
 from poweron_services.embedded import Servers
@@ -48,9 +49,10 @@ def status(*, as_json: bool) -> None:
     """Ask the servers whether they answer, and say where; of our own Kafka also how clients get in."""
     settings = load_settings()
     own = _own_servers(settings)
-    kafka, postgres = asyncio.run(_answering(settings, own))
-    _print(_places(kafka, postgres, settings.home), None if settings.kafka else own, as_json=as_json)
-    if kafka is None or postgres is None:
+    kafka, postgres, log = asyncio.run(_seen(settings, own))
+    places = _places(kafka, postgres, settings.home) | {"log": log}
+    _print(places, None if settings.kafka else own, as_json=as_json)
+    if log != "complete":
         raise typer.Exit(FAILED)
 
 
@@ -62,6 +64,15 @@ def _own_servers(settings: Settings) -> Servers | None:
     if own is None:
         tell("No Kafka and no Postgres run on this machine for this data directory. Start them with `poweron up`.")
     return own
+
+
+async def _seen(settings: Settings, own: Servers | None) -> tuple[str | None, str | None, LogState]:
+    """The addresses of Kafka and Postgres, and what state the log is in."""
+    kafka, postgres = await _answering(settings, own)
+    clients = settings.named_kafka or (settings.clients_of(own.kafka) if own else None)
+    if kafka is None or postgres is None or clients is None:
+        return kafka, postgres, "unknown"
+    return kafka, postgres, await log_state(clients, postgres)
 
 
 async def _answering(settings: Settings, own: Servers | None) -> tuple[str | None, str | None]:

@@ -37,8 +37,7 @@ def serve(roles: Sequence[str]) -> None:
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
     async with open_connections(settings, _tell_log, wait=True) as connections, wiring.open_model(settings) as model:
         tune_memory()
-        log.info("service_started", roles=",".join(sorted(roles)), approve=",".join(sorted(settings.approve_patterns)))
-        await wiring.serve(connections, roles, model)
+        await wiring.keep_serving(connections, roles, model)
 
 
 def _tell_log(said: str) -> None:

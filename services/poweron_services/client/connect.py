@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from poweron_events.content import ContentStore
-from poweron_events.log import EventLog
 from poweron_events.log.kafka import connect as connect_kafka
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.connection import Pool
 from poweron_projections.connection import connect as connect_postgres
+from poweron_projections.guarded_log import GuardedLog
 from poweron_services.config import Settings
 
 
@@ -18,21 +18,23 @@ class Connections:
     """What is open while a service or a command runs."""
 
     settings: Settings
-    log: EventLog
+    log: GuardedLog
     pool: Pool
     content: ContentStore
 
 
 @asynccontextmanager
-async def connect(settings: Settings, *, kafka: KafkaSettings, postgres: str) -> AsyncGenerator[Connections, None]:
-    """Open the log, the rows and the content store.
+async def connect(
+    settings: Settings, *, kafka: KafkaSettings, postgres: str, anew: bool = False
+) -> AsyncGenerator[Connections, None]:
+    """Open the log, the rows and the content store; `anew` makes the topic of the events again where it was deleted.
 
     Raises:
         Unavailable: Kafka or Postgres cannot be reached.
         Refused: a topic's settings would break the log.
     """
     async with (
-        connect_kafka(kafka) as log,
+        connect_kafka(kafka, anew=anew) as log,
         connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
     ):
-        yield Connections(settings, log, pool, ContentStore.at(settings.content_place))
+        yield Connections(settings, GuardedLog(log, pool), pool, ContentStore.at(settings.content_place))

@@ -60,6 +60,12 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "Open workflows of `partitions` wait for Postgres or its projector; at a start that is usual.",
         "See that Postgres can be reached and that a process plays the projector.",
     ),
+    "log_lost": LogEvent(
+        "error",
+        "Events that were in `poweron.events` are not there any more: all roles have stopped and append nothing.",
+        "Restore the topic from a copy, and they go on by themselves; or `poweron recover`, which tells first what is "
+        "lost.",
+    ),
     "model_answered": LogEvent("debug", "A model answered, with tokens, cost and duration.", _NOTHING),
     "no_final_message": LogEvent(
         "error, warning",
@@ -98,6 +104,12 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "task_ended": LogEvent("info", "An attempt at a task ended; `status` says how.", _NOTHING),
     "tidying_error": LogEvent("error", "Ended workflows could not be forgotten, for an unexpected error.", _REPORT),
     "tidying_postponed": LogEvent("info", "Ended workflows could not be forgotten yet.", _NOTHING),
+    "topic_made_again": LogEvent(
+        "error",
+        "The topic `topic` was deleted while it was in use, and was made again; the roles go on with it.",
+        "Find out who deletes topics. Requests that nobody had taken are lost: whoever waits for an answer sends the "
+        "request again.",
+    ),
     "work_retried": LogEvent("error", "Work on a workflow met an unexpected error and is tried again.", _REPORT),
     "workflow_stuck": LogEvent(
         "error",

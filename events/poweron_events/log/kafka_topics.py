@@ -1,0 +1,132 @@
+"""The topics on Kafka: made where they are missing, and checked (E-02).
+
+That of the events is not made a second time by itself: where the others are there and it is not, it was deleted.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from poweron_events import topics
+from poweron_events.errors import Unavailable
+from poweron_events.log.kafka_clients import started, unreachable
+from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
+from poweron_events.log.kafka_shutdown import closed
+from poweron_events.topics import Topic
+
+log = logging.getLogger(__name__)
+
+LOOK_PERIOD: Final = 0.02  # seconds
+
+
+async def prepare(settings: KafkaSettings, *, anew: bool) -> Mapping[str, int]:
+    """Make the topics that are missing, check all, and return how many partitions each has.
+
+    Args:
+        settings: where Kafka is.
+        anew: make that of the events also where the others are there.
+
+    Raises:
+        Unavailable: Kafka cannot be reached, or a topic is missing and cannot be made.
+        Refused: a topic's settings would break the log.
+    """
+    async with _administered(settings) as ours:
+        there = await ours.there()
+        deleted = [topics.EVENTS] if there and not anew else []
+        made = [topic for topic in topics.ALL if topic not in (*there, *deleted)]
+        for topic in made:
+            await ours.make(topic)
+        found = await ours.partitions([*there, *made])
+        await ours.check(found)
+    return {topic.name: found.get(topic.name, topic.partitions) for topic in topics.ALL}
+
+
+async def make_again(settings: KafkaSettings, name: str) -> None:
+    """Make a topic that was deleted while it was in use, but never that of the events.
+
+    Raises:
+        Unavailable: Kafka cannot be reached, or the topic cannot be made.
+    """
+    (topic,) = (each for each in topics.ALL if each.name == name)
+    if topic == topics.EVENTS:
+        return
+    async with _administered(settings) as ours:
+        if topic not in await ours.there():
+            await ours.make(topic)
+            await ours.partitions([topic])
+            log.error("topic_made_again", extra={"topic": name})
+
+
+@asynccontextmanager
+async def _administered(settings: KafkaSettings) -> AsyncGenerator["_OurTopics", None]:
+    admin = AIOKafkaAdminClient(**settings.client_options())
+    await started(admin, settings, REQUEST_TIMEOUT)
+    try:
+        yield _OurTopics(settings, admin)
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise unreachable(settings, error) from error
+    finally:
+        await closed(admin)
+
+
+class _OurTopics:
+    """Our topics, as a client sees them that may administer Kafka."""
+
+    def __init__(self, settings: KafkaSettings, admin: AIOKafkaAdminClient) -> None:
+        self._settings = settings
+        self._admin = admin
+
+    async def there(self) -> list[Topic]:
+        names = set(await self._admin.list_topics())
+        return [topic for topic in topics.ALL if self._settings.physical(topic.name) in names]
+
+    async def make(self, topic: Topic) -> None:
+        name = self._settings.physical(topic.name)
+        factor = self._settings.replication_factor
+        response = await self._admin.create_topics(
+            [NewTopic(name, topic.partitions, factor, topic_configs=dict(topic.settings))]
+        )
+        ((_, code, *_),) = response.topic_errors
+        error = for_code(code)
+        if code and error is not TopicAlreadyExistsError:
+            raise Unavailable(
+                f"Topic {name!r} is not there, and Kafka did not let us make it ({error.__name__}); "
+                "somebody who may create topics makes it by starting any command of PowerOn"
+            )
+
+    async def partitions(self, expected: Iterable[Topic]) -> dict[str, int]:
+        """How many there are of each of these topics, once all of them have leaders."""
+        names = {self._settings.physical(topic.name): topic.name for topic in expected}
+        async with asyncio.timeout(LEADER_TIMEOUT):
+            while True:
+                described = await self._admin.describe_topics(list(names)) if names else ()
+                ready = {names[each["topic"]]: len(each["partitions"]) for each in described if _has_leaders(each)}
+                if len(ready) == len(names):
+                    return ready
+                await asyncio.sleep(LOOK_PERIOD)
+
+    async def check(self, found: Mapping[str, int]) -> None:
+        """Refuse what would break the log."""
+        if topics.EVENTS.name in found:
+            topics.check_partitions(topics.EVENTS, found[topics.EVENTS.name])
+        for topic in topics.ALL:
+            if topic.name in found:
+                topics.check(topic, await self._configuration(topic))
+
+    async def _configuration(self, topic: Topic) -> dict[str, str]:
+        resource = ConfigResource(ConfigResourceType.TOPIC, self._settings.physical(topic.name))
+        (response,) = await self._admin.describe_configs([resource])
+        (answer,) = response.resources
+        if answer[0]:
+            raise for_code(answer[0])  # it was deleted just now
+        return {entry[0]: entry[1] for entry in answer[4]}
+
+
+def _has_leaders(described: Mapping[str, Any]) -> bool:
+    return described["error_code"] == 0 and all(partition["leader"] >= 0 for partition in described["partitions"])

@@ -1,0 +1,173 @@
+"""The log as all of ours use it: closed while it does not hold what the rows were made of (docs/decisions/0019).
+
+Rows are made of records, so the log is as long as they are, and begins and ends with the records that they hold.
+Where it does not, events were lost: whoever appended now would bury that.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from math import inf
+from typing import Final, NamedTuple
+
+from poweron_events import topics
+from poweron_events.errors import Conflict, LogLost, Refused, Unavailable
+from poweron_events.log import EventLog, Follower, Message, Record
+from poweron_projections.connection import Pool, acquire
+
+EVENTS: Final = topics.EVENTS.name
+
+SEEN_WITHIN: Final = 1.0  # seconds before an append in which the log was seen to be as long as the rows
+QUERY_TIMEOUT: Final = 10.0  # seconds
+
+_HAS_ROWS: Final = "SELECT to_regclass('offsets') IS NOT NULL AND to_regclass('records') IS NOT NULL"
+_FIRST_AND_LAST: Final = """
+SELECT offsets.partition, kept.first, kept.log_offset, kept.sha256
+  FROM offsets
+ CROSS JOIN LATERAL (
+           (SELECT TRUE AS first, log_offset, sha256 FROM records
+             WHERE records.partition = offsets.partition ORDER BY log_offset LIMIT 1)
+           UNION ALL
+           (SELECT FALSE, log_offset, sha256 FROM records
+             WHERE records.partition = offsets.partition ORDER BY log_offset DESC LIMIT 1)
+       ) AS kept
+ WHERE offsets.topic = $1
+"""
+
+
+class KeptRecord(NamedTuple):
+    """A record that the rows were made of, by its partition the first one or the last."""
+
+    partition: int
+    first: bool
+    offset: int
+    sha256: bytes
+
+
+class GuardedLog:
+    """An `EventLog` that raises LogLost from `append` and `ends` once events are missing that were there.
+
+    It stays closed until `begin_again`. What it does not see by itself, because nothing is asked of it, `check` does.
+    """
+
+    def __init__(self, log: EventLog, pool: Pool) -> None:
+        self.unguarded = log
+        self._pool = pool
+        self._seeing = asyncio.Lock()
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Forget how the log was, for whoever has forgotten all that came of it; what the rows say counts still."""
+        self._lost = ""  # why it is closed
+        self._kept: Sequence[KeptRecord] | None = None  # as the rows had them when they were asked last; None: never
+        self._reached = dict[int, int]()  # by partition, how long the log was, as far as the rows and we ourselves saw
+        self._seen = -inf  # when it was that long
+
+    async def check(self) -> None:
+        """Compare the log with the first and the last record of each partition, as the rows had them before.
+
+        Raises:
+            LogLost: events are missing.
+            Unavailable: the log or Postgres cannot be reached.
+        """
+        with self._closing():
+            kept = await self._learn() if self._kept is None else self._kept
+            await self._expect_as_long()
+            for first in (True, False):
+                await self._expect_same([record for record in kept if record.first == first])
+            await self._learn()
+
+    async def append(self, topic: str, messages: Sequence[Message]) -> Sequence[int]:
+        async with self._seeing:
+            if self._lost or asyncio.get_running_loop().time() > self._seen + SEEN_WITHIN:
+                await self.ends(EVENTS)
+        offsets = await self.unguarded.append(topic, messages)
+        if topic == EVENTS:
+            for message, offset in zip(messages, offsets, strict=True):
+                self._reach(self.partition_of(EVENTS, message.key), offset + 1)
+        return offsets
+
+    async def ends(self, topic: str) -> Mapping[int, int]:
+        if topic != EVENTS:
+            return await self.unguarded.ends(topic)
+        if self._kept is None:
+            await self.check()
+        with self._closing():
+            return await self._expect_as_long()
+
+    def follow(self, topic: str, group: str) -> AbstractAsyncContextManager[Follower]:
+        return self.unguarded.follow(topic, group)
+
+    async def partitions(self, topic: str) -> int:
+        return await self.unguarded.partitions(topic)
+
+    def read(
+        self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
+    ) -> AsyncGenerator[Sequence[Record], None]:
+        return self.unguarded.read(topic, start, end)
+
+    def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
+        return self.unguarded.tail(topic, partition, offset)
+
+    def partition_of(self, topic: str, key: bytes) -> int:
+        return self.unguarded.partition_of(topic, key)
+
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
+        if self._lost:
+            raise LogLost(self._lost)
+        try:
+            yield
+        except LogLost as error:
+            self._lost = str(error)
+            raise
+
+    async def _learn(self) -> Sequence[KeptRecord]:
+        self._kept = kept = await _kept_records(self._pool)
+        for record in kept:
+            self._reach(record.partition, record.offset + 1)
+        return kept
+
+    def _reach(self, partition: int, end: int) -> None:
+        self._reached[partition] = max(end, self._reached.get(partition, 0))
+
+    async def _expect_as_long(self) -> Mapping[int, int]:
+        """The ends of the log, which is as long as it was before they were asked for."""
+        reached, now = dict(self._reached), asyncio.get_running_loop().time()
+        ends = await self.unguarded.ends(EVENTS)
+        for partition, end in reached.items():
+            if ends[partition] < end:
+                raise LogLost(
+                    f"The log is shorter than it was: partition {partition} ends at {ends[partition]}, not {end}"
+                )
+        for partition, end in ends.items():
+            self._reach(partition, end)
+        self._seen = now
+        return ends
+
+    async def _expect_same(self, kept: Sequence[KeptRecord]) -> None:
+        """That the log holds these records, which are of one partition each."""
+        start = {record.partition: record.offset for record in kept}
+        found = dict[int, bytes]()
+        async for records in self.unguarded.read(
+            EVENTS, start, {number: offset + 1 for number, offset in start.items()}
+        ):
+            found |= {record.partition: hashlib.sha256(record.value or b"").digest() for record in records}
+        for record in kept:
+            if found.get(record.partition) != record.sha256:
+                place = f"record {record.offset} of partition {record.partition}"
+                raise LogLost(f"The log is not the one that the rows were made of: {place} is another one, or missing")
+
+
+async def _kept_records(pool: Pool) -> Sequence[KeptRecord]:
+    """The first and the last record of each partition that the rows hold; none where there are no rows."""
+    try:
+        async with asyncio.timeout(QUERY_TIMEOUT), acquire(pool) as connection:
+            if not await connection.fetchval(_HAS_ROWS):
+                return ()
+            return [KeptRecord(*found) for found in await connection.fetch(_FIRST_AND_LAST, EVENTS)]
+    except TimeoutError as error:
+        raise Unavailable(f"Postgres did not answer within {QUERY_TIMEOUT:g} s") from error
+    except (Refused, Conflict) as error:  # a right is missing, or tables are being exchanged: no fault of the log
+        raise Unavailable(str(error)) from error

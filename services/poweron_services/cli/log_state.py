@@ -1,0 +1,38 @@
+"""The state of the log, as `poweron status` tells it: whether it holds what the rows were made of."""
+
+import asyncio
+from typing import Final, Literal
+
+from poweron_events.errors import LogLost, PowerOnError
+from poweron_events.log.kafka import connect as connect_kafka
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_projections.connection import connect as connect_postgres
+from poweron_projections.guarded_log import GuardedLog
+from poweron_services.cli.advice import LOG_LOST
+from poweron_services.cli.error_messages import sentence
+from poweron_services.cli.output import tell
+
+LogState = Literal["complete", "lost", "unknown"]
+
+CHECK_TIMEOUT: Final = 5.0  # seconds
+
+
+async def log_state(kafka: KafkaSettings, postgres: str) -> LogState:
+    """Whether the log holds what the rows were made of; where it does not, or nobody knows, that is told."""
+    try:
+        async with (
+            asyncio.timeout(CHECK_TIMEOUT),
+            connect_kafka(kafka) as log,
+            connect_postgres(postgres, connections=1, statement_cache_size=0) as pool,
+        ):
+            await GuardedLog(log, pool).check()
+    except LogLost as error:
+        tell(f"{sentence(error)} {LOG_LOST}", style="bold red")
+        return "lost"
+    except PowerOnError as error:
+        tell(sentence(error))
+        return "unknown"
+    except TimeoutError:
+        tell(f"Whether the log is complete was not found out within {CHECK_TIMEOUT:g} s.")
+        return "unknown"
+    return "complete"

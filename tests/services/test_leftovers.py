@@ -31,7 +31,6 @@ def _held(process: Any) -> dict[str, int]:
         "parked": sum(len(partition.parked) for partition in partitions_held.partitions.values()),
         "works": len(worker._works),
         "deadlines": len(worker._deadlines),
-        "stopped": len(worker._stopped),
         "claims": len(executor._claims),
         "tasks of the worker but tidying": len(worker._tasks._tasks) - 1,
         "tasks of the held partitions": len(partitions_held._tasks._tasks),

@@ -18,6 +18,7 @@ from poweron_services.roles import claims
 from poweron_services.runtime import worker
 
 RUNS = 100
+FALSE_ALARMS = {"event_without_effect", "workflow_stuck"}
 WORKFLOWS = 4
 TROUBLES = 6
 SPLITS = ([ROLES], [ROLES, ROLES], [ROLES - {"executor"}, frozenset({"executor"})], [frozenset({one}) for one in ROLES])
@@ -115,7 +116,6 @@ class Chaos:
             assert set(places[0]) == set(places[1]), "a started action has no outcome"
             assert len(places[1]) == len(set(places[1]))
         for process in self.world.processes:
-            assert not process.worker._stopped, "a false alarm"
             self._compare(process)
 
     def _of(self, kind: str) -> Counting:
@@ -146,8 +146,9 @@ async def test_whatever_befalls_the_workers_the_laws_hold(first: int, monkeypatc
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(claims, "GRACE_MS", 30_000)
     for seed in range(first, first + 10):
-        with _told(seed), capture_logs():
+        with _told(seed), capture_logs() as lines:
             await Chaos(seed).run()
+            assert not FALSE_ALARMS & {line["event"] for line in lines}
 
 
 @contextmanager

@@ -224,6 +224,19 @@ async def test_services_tell_within_15_s_that_a_topic_was_deleted(
         assert all(process.poll() is None for process in processes.running.values())
 
 
+@pytest.mark.soak
+@pytest.mark.req("E-15")
+async def test_a_service_takes_requests_within_15_s_after_their_topic_was_deleted(
+    connections: Connections, environment: dict[str, str], admin: TopicAdmin, tmp_path: Path
+) -> None:
+    with serving({**environment, "POWERON_MODEL": script(tmp_path, ONE_STEP)}, tmp_path, ["all"]):
+        await completed(connections, await request(connections, "before"))
+        await admin.delete(topics.REQUESTS)
+        async with asyncio.timeout(TOLD_WITHIN):
+            await until(_holds(tmp_path / "all.log", '"topic_made_again"'), "the topic is made again")
+            await completed(connections, await request(connections, "after"))
+
+
 def _holds(log: Path, text: str) -> Callable[[], Awaitable[bool]]:
     async def holds() -> bool:
         return text in await asyncio.to_thread(log.read_text)

@@ -305,15 +305,9 @@ def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> Receive
         Undecodable: it has no readable identity or type: nobody can be answered.
         InvalidRequest: its identity is readable, its content is not acceptable.
     """
-    binary = "ce_specversion" in headers
-    attributes = _header_attributes(headers) if binary else _json_object(value)
-    _expect_specversion(attributes)
-    identity = _identity(attributes)
-    wire_type = _text(attributes, "type")
-    if wire_type not in REQUESTS:
-        raise Undecodable(f"type {wire_type[:200]!r} is not one of {', '.join(sorted(REQUESTS))}")
+    attributes, identity, wire_type = _request_head(value, headers)
     try:
-        data = _json_object(value) if binary else _inner_data(attributes)
+        data = _request_data(value, headers, attributes)
         written = _canonical(data)
     except Undecodable as error:
         raise InvalidRequest(identity, None, str(error)) from error
@@ -323,6 +317,25 @@ def decode_request(value: bytes | None, headers: Mapping[str, bytes]) -> Receive
         named = data.get("workflowId") if isinstance(data, dict) else None
         raise InvalidRequest(identity, named if isinstance(named, str) else None, explain(error)) from error
     return ReceivedRequest(identity, cast("Request", request), _trace_context(attributes, headers))
+
+
+def _request_head(value: bytes | None, headers: Mapping[str, bytes]) -> tuple[dict[str, Any], RequestIdentity, str]:
+    """The attributes of a request, with its identity and its type; a record without them is nobody's."""
+    attributes = _header_attributes(headers) if _is_binary(headers) else _json_object(value)
+    _expect_specversion(attributes)
+    identity = _identity(attributes)
+    wire_type = _text(attributes, "type")
+    if wire_type not in REQUESTS:
+        raise Undecodable(f"type {wire_type[:200]!r} is not one of {', '.join(sorted(REQUESTS))}")
+    return attributes, identity, wire_type
+
+
+def _request_data(value: bytes | None, headers: Mapping[str, bytes], attributes: dict[str, Any]) -> object:
+    return _json_object(value) if _is_binary(headers) else _inner_data(attributes)
+
+
+def _is_binary(headers: Mapping[str, bytes]) -> bool:
+    return "ce_specversion" in headers
 
 
 class RequestAddress(NamedTuple):
@@ -335,15 +348,13 @@ class RequestAddress(NamedTuple):
 
 
 def request_address(value: bytes | None, headers: Mapping[str, bytes]) -> RequestAddress | None:
-    """Where a record of `poweron.requests` belongs; None where that cannot be read."""
-    binary = "ce_specversion" in headers
+    """Where a record of `poweron.requests` belongs; None for one that nobody can be answered for."""
     try:
-        attributes = _header_attributes(headers) if binary else _json_object(value)
-        identity = _identity(attributes)
+        attributes, identity, _ = _request_head(value, headers)
     except Undecodable:
         return None
     try:
-        data = _json_object(value) if binary else _inner_data(attributes)
+        data = _request_data(value, headers, attributes)
     except Undecodable:
         data = None
     named = data.get("workflowId") if isinstance(data, dict) else None

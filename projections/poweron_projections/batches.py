@@ -9,9 +9,9 @@ T = TypeVar("T", Record, Message)
 
 
 class Pieces(Generic[T]):
-    """Cuts what comes, in its order, into pieces of at most `most` items and `size` bytes of values.
+    """Cuts what comes, in its order, into pieces of at most `most` items and `size` bytes.
 
-    A value that is larger by itself makes a piece of its own.
+    One that is larger by itself makes a piece of its own.
     """
 
     def __init__(self, *, most: int, size: int) -> None:
@@ -22,7 +22,7 @@ class Pieces(Generic[T]):
     def full(self, items: Iterable[T]) -> Iterator[list[T]]:
         """The pieces that are full when these have come."""
         for item in items:
-            weight = len(item.value or b"")
+            weight = item.size
             if len(self._left) == self._most or (self._left and self._weight + weight > self._size):
                 yield from self.rest()
             self._left.append(item)

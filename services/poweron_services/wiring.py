@@ -157,13 +157,22 @@ async def _until_lost(guarded: GuardedLog, services: Iterable[Coroutine[Any, Any
         async with asyncio.TaskGroup() as group:
             for running in services:
                 group.create_task(running)
-            lost = await _loss(guarded)
-            log.error("log_lost", error=str(lost))
-            raise lost
+            raise await _loss(guarded)
     except BaseExceptionGroup as errors:
+        ours = asyncio.current_task()
+        if ours is not None and ours.cancelling():  # whatever ends with an error while it is told to stop
+            raise asyncio.CancelledError from errors
         if errors.split(LogLost)[1] is not None:
             raise
-        raise errors.exceptions[0] from errors
+        raise _first(errors) from errors
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of a group, however deep it is in groups of groups."""
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _loss(guarded: GuardedLog) -> LogLost:

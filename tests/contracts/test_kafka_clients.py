@@ -3,10 +3,11 @@
 import asyncio
 import os
 import time
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
@@ -14,7 +15,7 @@ from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, kafka_shutdown
 from poweron_events.log import kafka as kafka_log
 from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
-from poweron_events.log.kafka_clients import MAX_BYTES
+from poweron_events.log.kafka_clients import FIRST_RECORDS, MAX_BYTES
 from poweron_events.log.kafka_follower import KafkaFollower
 
 TOPIC = "poweron.events"
@@ -50,6 +51,26 @@ async def test_a_poll_brings_no_more_than_some_megabytes_however_well_they_were_
                     await follower.seek(number, 0)
                 sizes.append(sum(len(record.value or b"") for record in polled.records))
     assert max(sizes) <= 2 * MAX_BYTES
+
+
+@pytest.mark.req("E-09")
+async def test_what_was_taken_before_an_error_is_not_lost() -> None:
+    class Failing:
+        """A consumer whose second answer is an error."""
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        async def getmany(self, **_: Any) -> dict[TopicPartition, list[Any]]:
+            self.asked += 1
+            if self.asked == 2:
+                raise KafkaConnectionError
+            records = [SimpleNamespace(key=b"w", value=b"1", headers=()) for _ in range(FIRST_RECORDS)]
+            return {TopicPartition(TOPIC, 0): records}
+
+    follower = KafkaFollower(KafkaSettings("127.0.0.1:1"), TOPIC, "group")
+    taken = await follower._fetch(cast("Any", Failing()), 1.0)
+    assert len(taken[TopicPartition(TOPIC, 0)]) == FIRST_RECORDS
 
 
 @pytest.mark.req("E-05")

@@ -9,10 +9,12 @@ from intake_world import (
     approve,
     cancel,
     committed,
+    dead_letters,
     events,
     looked,
     overtaken_once,
     passed_by_the_cancellations,
+    records,
     request,
     running,
     told,
@@ -186,6 +188,23 @@ async def test_a_workflow_with_many_requests_keeps_one_of_the_hands(log: MemoryL
     async with running(log, rows):
         await looked(rows, 3)
     assert {"0", "other"} <= set(rows.asked_for) <= {"0", "1", "other"}
+
+
+@pytest.mark.req("S34")
+async def test_a_request_that_nobody_can_read_does_not_stand_for_the_one_that_was_sent_after_it(
+    log: MemoryLog, rows: Rows
+) -> None:
+    await request(log, "mended")
+    (sent,) = await records(log, topics.REQUESTS.name)
+    for mistyped in (b"poweron.request.wokflow.v1", b"poweron.request.nothing.v1"):
+        value = (sent.value or b"").replace(b"poweron.request.workflow.v1", mistyped)
+        assert value != sent.value
+        log.write(topics.REQUESTS.name, b"k", value)
+    await request(log, "mended")
+    async with running(log, rows):
+        await committed(log, 4)
+    assert len(await dead_letters(log)) == 2
+    assert [type(event) for event in await events(log)] == [WorkflowRequested]
 
 
 @pytest.mark.req("E-15")

@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from doubles import Counting
 
 from poweron_events.content import ContentStore
-from poweron_events.errors import Refused, Unavailable
+from poweron_events.errors import LogLost, Refused, Unavailable
 from poweron_events.log.memory import MemoryLog
 from poweron_projections.guarded_log import GuardedLog
+from poweron_services import wiring
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import by_name
 from poweron_services.client.connect import Connections
@@ -124,3 +125,26 @@ async def test_who_only_projects_opens_no_actions() -> None:
 def test_no_two_actions_have_the_same_name() -> None:
     with pytest.raises(Refused, match=r"two actions of the name 'a\.b'"):
         by_name(Counting("a.b"), Counting("a.b"))
+
+
+@pytest.mark.req("E-09")
+async def test_a_service_that_is_told_to_stop_stops_whatever_its_roles_end_with() -> None:
+    began = asyncio.Event()
+
+    class Whole:
+        """A log that holds everything."""
+
+        async def check(self) -> None:
+            began.set()
+
+    async def role() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise LogLost("It was deleted while the role ended.") from None
+
+    serving = asyncio.create_task(wiring._until_lost(cast("Any", Whole()), [role()]))
+    await began.wait()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving

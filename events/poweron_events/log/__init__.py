@@ -16,12 +16,23 @@ class Record(NamedTuple):
     value: bytes | None
     headers: Mapping[str, bytes]
 
+    @property
+    def size(self) -> int:
+        """Bytes of its key, value and headers."""
+        named = sum(len(name) + len(content or b"") for name, content in self.headers.items())
+        return len(self.key or b"") + len(self.value or b"") + named
+
 
 class Message(NamedTuple):
     """What is appended: the value under the key that decides its partition."""
 
     key: bytes
     value: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.key) + len(self.value)
 
 
 class Polled(NamedTuple):

@@ -12,8 +12,9 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.log.kafka_shutdown import STOP_TIMEOUT, closed
+from poweron_events.log.kafka_shutdown import closed
 
+CONNECT_TIMEOUT = 1.0  # seconds that a client which is no longer wanted gets to connect, and to end
 MAX_RECORDS = 2_000  # in one poll
 MAX_BYTES = 8_388_608  # in one poll, about: how many records that is, is told by the first of them
 FIRST_RECORDS = 8
@@ -58,35 +59,40 @@ async def take_records(
         fetched = await consumer.getmany(*partitions, timeout_ms=timeout_ms, max_records=most)
         for partition, records in fetched.items():
             taken.setdefault(partition, []).extend(records)
-            size += sum(len(record.value or b"") for record in records)
+            size += sum(map(_size, records))
         came = sum(map(len, fetched.values()))
         if came < most:
             return
         count, timeout_ms = count + came, 0
-        most = min(MAX_RECORDS - count, (MAX_BYTES - size) * count // (size + 1))
+        most = min(MAX_RECORDS - count, 8 * came, (MAX_BYTES - size) * count // (size + 1))
+
+
+def _size(record: Any) -> int:
+    headers = sum(len(name) + len(content or b"") for name, content in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
     """Start a client; one that does not start, or is no longer wanted, is closed.
 
-    It is not interrupted while it connects, since it would leave that connection open.
+    It gets a moment to connect before it is interrupted, since it would leave that connection open.
     """
     starting = asyncio.ensure_future(client.start())
     try:
         async with asyncio.timeout(timeout):
             await asyncio.shield(starting)
     except (KafkaError, OSError, TimeoutError) as error:
-        await _given_up(client, starting)
+        await _stop_starting(client, starting)
         raise unreachable(settings, error) from error
     except BaseException:
-        await asyncio.wait({starting}, timeout=STOP_TIMEOUT)
-        await _given_up(client, starting)
+        await _stop_starting(client, starting)
         raise
 
 
-async def _given_up(client: Any, starting: "asyncio.Future[None]") -> None:
+async def _stop_starting(client: Any, starting: "asyncio.Future[None]") -> None:
+    await asyncio.wait({starting}, timeout=CONNECT_TIMEOUT)
     starting.cancel()
-    await asyncio.wait({starting})
-    if not starting.cancelled():
+    await asyncio.wait({starting}, timeout=CONNECT_TIMEOUT)
+    if starting.done() and not starting.cancelled():
         starting.exception()  # nobody wants to know
     await closed(client)

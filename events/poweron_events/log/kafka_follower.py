@@ -97,12 +97,16 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
     async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> dict[TopicPartition, list[Any]]:
         """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""
         taken: dict[TopicPartition, list[Any]] = {}
-        with suppress(TimeoutError):
-            try:
-                async with asyncio.timeout(timeout) as self._poll_timeout:
-                    await take_records(consumer, (), timeout, taken)
-            finally:
-                self._poll_timeout = None
+        try:
+            async with asyncio.timeout(timeout) as self._poll_timeout:
+                await take_records(consumer, (), timeout, taken)
+        except TimeoutError:
+            pass
+        except (KafkaError, IllegalStateError):
+            if not taken:  # else it is met again, and what was taken comes first
+                raise
+        finally:
+            self._poll_timeout = None
         return taken
 
     def _polled(self, records: list[Record]) -> Polled:

@@ -35,7 +35,7 @@ def recover(*, yes: bool, as_json: bool) -> None:
         _print_loss(loss)
     goes_on = loss is not None and (yes or (not as_json and _confirmed()))
     if goes_on:
-        asyncio.run(_recover(settings))
+        goes_on = asyncio.run(_recover(settings))
     if as_json:
         print_json({"loss": loss and loss.model_dump(mode="json", by_alias=True), "recovered": goes_on})
     elif loss is None:
@@ -58,9 +58,14 @@ async def _loss(settings: Settings) -> LogLoss | None:
     return None
 
 
-async def _recover(settings: Settings) -> None:
+async def _recover(settings: Settings) -> bool:
+    """Make the rows again; not where the topic was restored while somebody read what would be lost."""
+    if await _loss(settings) is None:
+        tell("Meanwhile the log holds everything again.")
+        return False
     async with open_connections(settings, tell, anew=True) as connections:
         await rebuild(connections.log.unguarded, connections.pool)
+    return True
 
 
 def _confirmed() -> bool:

@@ -24,9 +24,13 @@ def unread_in_short(completed: ActionCompleted) -> str:
 
 
 def known_unreadable(workflow: Workflow) -> Mapping[tuple[str, str | None], UnreadDocument]:
-    """What steps of this round could read nothing of, by the documents' names and the commitments of their bytes."""
+    """What steps of this round could read nothing of, by the documents' names and the commitments of their bytes.
+
+    What took too long is tried again: the machine may have been busy.
+    """
     steps = [message for message in workflow.current.messages if message.kind == "step"]
-    return {(each.document_name, each.content): each for step in steps for each in _unread(step.unread)}
+    unread = [each for step in steps for each in _unread(step.unread) if each.code != "document_timeout"]
+    return {(each.document_name, each.content): each for each in unread}
 
 
 def unread_documents(workflow: Workflow) -> str:

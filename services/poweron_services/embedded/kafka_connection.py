@@ -9,15 +9,17 @@ import hmac
 import secrets
 import socket
 import struct
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import Final
 
 MECHANISM: Final = "SCRAM-SHA-256"
 ITERATIONS: Final = 4_096  # the least that Kafka takes: they make guessing slow, and nobody guesses ours
-PROBE_TIMEOUT: Final = 1.0  # seconds
+PROBE_TIMEOUT: Final = 2.0  # seconds, for all that is said
+LEAST_TIMEOUT: Final = 0.001  # seconds
 LONGEST_ANSWER: Final = 100_000  # bytes
 
 # What is asked, by Kafka's number and version of it.
@@ -28,25 +30,30 @@ NOT_KAFKA: Final = (OSError, KeyError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A connection to a port of this machine."""
+    """A connection to a port of this machine, where anybody may listen."""
 
-    sent: socket.socket
-    received: BinaryIO
+    socket: socket.socket
+    deadline: float
+    """In the seconds of `time.monotonic`, whatever comes."""
 
     def ask(self, what: tuple[int, int], body: bytes, tags: bytes = b"") -> bytes:
         """The answer without its first field, the correlation id."""
         correlation, no_client_id = 1, -1
         request = struct.pack(">hhih", *what, correlation, no_client_id) + tags + body
-        self.sent.sendall(struct.pack(">i", len(request)) + request)
+        self.socket.sendall(struct.pack(">i", len(request)) + request)
         size = int.from_bytes(self._exactly(4))
         if size > LONGEST_ANSWER:
             raise ConnectionError
         return self._exactly(size)[4:]
 
     def _exactly(self, count: int) -> bytes:
-        answer = self.received.read(count)
-        if len(answer) < count:
-            raise ConnectionError
+        answer = b""
+        while len(answer) < count:
+            self.socket.settimeout(max(LEAST_TIMEOUT, self.deadline - time.monotonic()))
+            some = self.socket.recv(count - len(answer))
+            if not some or time.monotonic() > self.deadline:
+                raise ConnectionError
+            answer += some
         return answer
 
 
@@ -95,11 +102,9 @@ def _with_user(user: str, password: str) -> bytes:
 
 @contextmanager
 def _connected(port: int) -> Generator[Connection]:
-    with (
-        socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT) as there,
-        there.makefile("rb") as received,
-    ):
-        yield Connection(there, received)
+    deadline = time.monotonic() + PROBE_TIMEOUT
+    with socket.create_connection(("127.0.0.1", port), PROBE_TIMEOUT) as there:
+        yield Connection(there, deadline)
 
 
 # --- the login --------------------------------------------------------------------------------------------
@@ -116,7 +121,7 @@ def _log_in(connection: Connection, user: str, password: str) -> None:
     closing = f"c=biws,r={given['r']}"
     salted, said = _salted(password, b64decode(given["s"])), f"{opening},{challenge},{closing}".encode()
     last = _say(connection, f"{closing},p={_proof(salted, said)}")
-    if not hmac.compare_digest(_fields(last)["v"], _signature(salted, said)):
+    if not hmac.compare_digest(_fields(last)["v"].encode(), _signature(salted, said).encode()):
         raise ConnectionError
 
 

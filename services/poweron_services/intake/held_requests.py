@@ -11,7 +11,7 @@ from poweron_events.log import Record
 from poweron_services.intake.sender_turns import SenderTurns
 
 MAX_HELD = 20_000  # requests; more wait in Kafka
-MAX_HELD_BYTES = 16_777_216  # of their values
+MAX_HELD_BYTES = 16_777_216
 
 
 @dataclass(slots=True, eq=False)
@@ -43,11 +43,6 @@ class HeldRequest:
     record: Record
     address: RequestAddress
     places: list[tuple[PendingOffsets, int]]
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return len(self.record.value or b"")
 
     @property
     def wanted(self) -> bool:
@@ -83,7 +78,7 @@ class HeldRequests:
             known.places.append((partition, record.offset))
             return
         held = self._held[address] = HeldRequest(record, address, [(partition, record.offset)])
-        self._bytes += held.size
+        self._bytes += record.size
         if address.workflow_id in self._of_workflow:
             self._of_workflow[address.workflow_id].append(held)
         else:
@@ -102,7 +97,7 @@ class HeldRequests:
         """Let go of a request, at all its places; the next of its workflow waits for its turn."""
         del self._held[held.address]
         self._places -= len(held.places)
-        self._bytes -= held.size
+        self._bytes -= held.record.size
         for partition, offset in held.places:
             partition.offsets.discard(offset)
         behind = self._of_workflow[held.address.workflow_id]

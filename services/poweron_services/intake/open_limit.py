@@ -32,13 +32,12 @@ class OpenLimit:
             while not admitted.is_set():
                 self._let_in(await self._capacity())
         finally:
-            admitted.set()  # who no longer waits takes nobody's turn
+            self._waiting.remove(sender, admitted)  # who waits no longer takes nobody's turn
 
     def _let_in(self, capacity: _Capacity) -> None:
         while capacity.free > 0 and (admitted := self._waiting.next()) is not None:
-            if not admitted.is_set():
-                capacity.free -= 1
-                admitted.set()
+            capacity.free -= 1
+            admitted.set()
 
     async def _left(self) -> _Capacity:
         return _Capacity(self._max_open - await self._queries.count_open(self._max_open))

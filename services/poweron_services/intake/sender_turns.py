@@ -15,6 +15,14 @@ class SenderTurns(Generic[Item]):
     def add(self, sender: str, item: Item) -> None:
         self._lines.setdefault(sender, deque()).append(item)
 
+    def remove(self, sender: str, item: Item) -> None:
+        """Take out what waits no longer."""
+        line = self._lines.get(sender)
+        if line is not None and item in line:
+            line.remove(item)
+            if not line:
+                del self._lines[sender]
+
     def next(self) -> Item | None:
         """Take out what is next; None where nothing waits."""
         if not self._lines:

@@ -116,12 +116,13 @@ class Worker:
     def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
         """Think again where our event answered what the workflow waits for and had no effect, until it is stuck."""
         ours = recorded.envelope.source.endswith(f"/{self._instance}")
-        if ours and answers_head(workflow, recorded):
-            self._forget_work(workflow.id)
-            if workflow.stuck:
+        if workflow.stuck:
+            the_last = recorded.sha256 in workflow.superseded  # what comes after it is no longer noted
+            if the_last and (ours or "reviewer" in self._stage_functions):
                 log.error("workflow_stuck", workflow_id=workflow.id, event_id=recorded.envelope.id)
-            else:
-                log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
+        elif ours and answers_head(workflow, recorded):
+            self._forget_work(workflow.id)
+            log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
 
     def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
         """Tell what an event of ours ended; for intake, which folds nothing, the reviewer tells it."""

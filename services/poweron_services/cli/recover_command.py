@@ -20,7 +20,8 @@ SHOWN = 20  # workflows; `--json` names all
 _MEANS = (
     "To recover is to make the rows again from what the log holds. It cannot be undone:\n"
     "- What is lost is forgotten, and its requests count as never answered: whoever sends one again gets an answer.\n"
-    "- A workflow that is cut goes on from the events that are left, and may do again what it had done.\n"
+    "- A workflow of which some events are lost goes on from those that are left, and may do again what it had done; "
+    "one that lost its opening counts as never opened.\n"
     "- Documents stay in the content store.\n"
     "Where there is a copy of the topic, restore it instead: with all records back, everything goes on by itself."
 )
@@ -84,7 +85,7 @@ def _print_loss(loss: LogLoss) -> None:
         f"which holds {counted(loss.held, 'record')}."
     )
     _print_workflows([each for each in loss.workflows if each.lost == each.events], "lost")
-    _print_workflows([each for each in loss.workflows if each.lost < each.events], "cut: its last events are lost")
+    _print_workflows([each for each in loss.workflows if each.lost < each.events], "incomplete")
     stdout.print(_MEANS)
 
 

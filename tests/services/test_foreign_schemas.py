@@ -388,6 +388,12 @@ OBJECTS = st.fixed_dictionaries(
 )
 
 
+def test_schemas_that_differ_in_their_order_alone_keep_it() -> None:
+    for names in (["x", "y"], ["y", "x"]):
+        spec = described({"properties": {name: {} for name in names}})
+        assert [field.name for field in fields_of(None, spec)] == names
+
+
 @pytest.mark.req("X-06")
 @settings(deadline=5_000)
 @supposing(ANYTHING | OBJECTS, st.dictionaries(st.sampled_from(["x", "y", "z", "documentList"]), ANYTHING, max_size=4))

@@ -155,7 +155,8 @@ def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[Schema
     own = _own_fields(spec)
     given = schema.fields if schema else ()
     asked = {field.name for field in given}
-    more = [field for name, field in own.items() if (not given or field.required) and name not in asked]
+    left = [own[name] for name in spec.business_parameters if name not in asked]  # equal specs may differ in the order
+    more = [field for field in left if not given or field.required]
     return (*(_typed(field, own) for field in given), *more)
 
 

@@ -131,7 +131,7 @@ def local_user() -> str:
 
 @asynccontextmanager
 async def open_connections(
-    settings: Settings, progress: Callable[[str], None], *, wait: bool = False, anew: bool = False
+    settings: Settings, progress: Callable[[str], None], *, wait: bool = False, recreate_events: bool = False
 ) -> AsyncGenerator[Connections, None]:
     """Everything open, on the servers that the settings name, else on embedded ones.
 
@@ -139,7 +139,7 @@ async def open_connections(
         settings: which servers.
         progress: told in sentences what is going on.
         wait: whether servers that are unavailable are waited for, as a service does.
-        anew: whether the topic of the events is made again where it was deleted.
+        recreate_events: whether the topic of the events is made again where it was deleted.
 
     Raises:
         Unavailable: a server cannot be reached or started.
@@ -148,7 +148,9 @@ async def open_connections(
     async with _servers(settings, progress) as (kafka, postgres), AsyncExitStack() as stack:
 
         async def connected() -> Connections:
-            return await stack.enter_async_context(connect(settings, kafka=kafka, postgres=postgres, anew=anew))
+            return await stack.enter_async_context(
+                connect(settings, kafka=kafka, postgres=postgres, recreate_events=recreate_events)
+            )
 
         if wait:
             yield await _waited_for(connected)

@@ -42,7 +42,7 @@ async def test_whoever_connects_makes_every_topic_but_that_of_deleted_events(
         assert await admin.names() == {REQUESTS, topics.DEAD_LETTERS.name}
         with pytest.raises(LogLost, match=r"poweron\.events' was deleted or cut"):
             await another.ends(EVENTS)
-    async with connect(kafka, anew=True) as another:
+    async with connect(kafka, recreate_events=True) as another:
         assert set((await another.ends(EVENTS)).values()) == {0}
 
 

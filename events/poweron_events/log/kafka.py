@@ -27,19 +27,19 @@ READ_TIMEOUT = 1.0  # seconds that a read waits for something
 
 
 @asynccontextmanager
-async def connect(settings: KafkaSettings, *, anew: bool = False) -> AsyncGenerator["KafkaLog", None]:
+async def connect(settings: KafkaSettings, *, recreate_events: bool = False) -> AsyncGenerator["KafkaLog", None]:
     """The log on this Kafka; its topics are made where missing and checked (E-02).
 
     Args:
         settings: where Kafka is.
-        anew: make the topic of the events again where it was deleted; else it stays so.
+        recreate_events: make the topic of the events again where it was deleted; else it stays so.
 
     Raises:
         Unavailable: Kafka cannot be reached, or a topic is missing and cannot be made.
         Refused: a topic's settings would break the log.
     """
     log = KafkaLog(settings)
-    await log.open(anew=anew)
+    await log.open(recreate_events=recreate_events)
     try:
         yield log
     finally:
@@ -58,9 +58,9 @@ class KafkaLog:
         self._giving_up: asyncio.Task[None] | None = None
         self._partitions: Mapping[str, int] = {}
 
-    async def open(self, *, anew: bool) -> None:
+    async def open(self, *, recreate_events: bool) -> None:
         """Make and check the topics."""
-        self._partitions = await prepare(self._settings, anew=anew)
+        self._partitions = await prepare(self._settings, recreate_events=recreate_events)
 
     async def close(self) -> None:
         if self._giving_up is not None:

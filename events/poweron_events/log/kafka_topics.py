@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 LOOK_PERIOD: Final = 0.02  # seconds
 
 
-async def prepare(settings: KafkaSettings, *, anew: bool) -> Mapping[str, int]:
+async def prepare(settings: KafkaSettings, *, recreate_events: bool) -> Mapping[str, int]:
     """Make the topics that are missing, check all, and return how many partitions each has.
 
     Args:
         settings: where Kafka is.
-        anew: make that of the events also where the others are there.
+        recreate_events: make that of the events also where the others are there.
 
     Raises:
         Unavailable: Kafka cannot be reached, or a topic is missing and cannot be made.
@@ -38,7 +38,7 @@ async def prepare(settings: KafkaSettings, *, anew: bool) -> Mapping[str, int]:
     """
     async with _administered(settings) as ours:
         there = await ours.there()
-        deleted = [topics.EVENTS] if there and not anew else []
+        deleted = [topics.EVENTS] if there and not recreate_events else []
         made = [topic for topic in topics.ALL if topic not in (*there, *deleted)]
         for topic in made:
             await ours.make(topic)

@@ -64,7 +64,7 @@ async def _recover(settings: Settings) -> bool:
     if await _loss(settings) is None:
         tell("Meanwhile the log holds everything again.")
         return False
-    async with open_connections(settings, tell, anew=True) as connections:
+    async with open_connections(settings, tell, recreate_events=True) as connections:
         await rebuild(connections.log.unguarded, connections.pool)
     return True
 

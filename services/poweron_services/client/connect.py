@@ -25,16 +25,18 @@ class Connections:
 
 @asynccontextmanager
 async def connect(
-    settings: Settings, *, kafka: KafkaSettings, postgres: str, anew: bool = False
+    settings: Settings, *, kafka: KafkaSettings, postgres: str, recreate_events: bool = False
 ) -> AsyncGenerator[Connections, None]:
-    """Open the log, the rows and the content store; `anew` makes the topic of the events again where it was deleted.
+    """Open the log, the rows and the content store.
+
+    With `recreate_events` the topic of the events is made again where it was deleted.
 
     Raises:
         Unavailable: Kafka or Postgres cannot be reached.
         Refused: a topic's settings would break the log.
     """
     async with (
-        connect_kafka(kafka, anew=anew) as log,
+        connect_kafka(kafka, recreate_events=recreate_events) as log,
         connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
     ):
         yield Connections(settings, GuardedLog(log, pool), pool, ContentStore.at(settings.content_place))

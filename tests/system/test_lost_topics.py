@@ -203,7 +203,7 @@ async def test_after_the_requests_were_deleted_new_ones_are_answered(
     async def there() -> bool:
         return topics.REQUESTS.name in await admin.names()
 
-    async with asyncio.timeout(TOLD_WITHIN):
+    async with asyncio.timeout(4 * TOLD_WITHIN):  # on a machine that has much else to do; a soak test is strict
         await until(there, "the topic is there again")
         await completed(service, *[await request(service, f"after-{number}") for number in range(6)])
 

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import cache
-from typing import Literal
 
 import structlog
 from pydantic import BaseModel, ValidationError
@@ -23,7 +22,7 @@ from poweron_events.codec import writable
 from poweron_events.codes import UnreadCode
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import UnreadDocument
-from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Right, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
 
 __all__ = [
@@ -44,9 +43,6 @@ CHUNK = 1 << 16  # bytes that are received at a time
 SENT = 1 << 20  # bytes that are sent at a time
 MAX_NAME, MAX_REASON = 255, 1_000  # characters, of an event
 UNNAMED = "document"
-
-Right = Literal["root", "capabilities", "new_rights", "system_calls"]
-"""What a child gives up, as in `documents_child.rights`."""
 
 LoadBytes = Callable[[], Awaitable[bytes]]
 """How the bytes of a document are had."""

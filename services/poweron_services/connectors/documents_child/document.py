@@ -6,10 +6,15 @@ that begin with `# ` or `## ` carry a backslash there.
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 NOTES = "notes"  # the heading of the notes; a locator is never this word alone
 
 _HEADING_LIKE = re.compile(r"^(\\*#{1,2}(?: |$))", re.MULTILINE)
+
+
+Right = Literal["root", "capabilities", "new_rights", "system_calls"]
+"""What the process that reads a document gives up before."""
 
 
 class Unreadable(Exception):

@@ -3,14 +3,17 @@
 import os
 import pwd
 import sys
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from poweron_services import unprivileged
+from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.system_calls import only_compute
 
 
-def give_up_rights() -> list[str]:
+def give_up_rights() -> list[Right]:
     """For ever. Returns what this system does not let us give up."""
-    kept = []
+    kept: list[Right] = []
     for right, give_up in RIGHTS.items():
         try:
             give_up()
@@ -29,7 +32,7 @@ def _become_nobody() -> None:
     unprivileged.become(nobody.pw_uid, nobody.pw_gid)
 
 
-RIGHTS = {
+RIGHTS: Final[Mapping[Right, Callable[[], None]]] = {
     "root": _become_nobody,
     "capabilities": unprivileged.keep_rights,
     "new_rights": unprivileged.get_no_new_rights,

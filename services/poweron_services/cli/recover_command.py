@@ -12,6 +12,7 @@ from poweron_projections.rebuild import rebuild
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentence, sentences
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell, utc
+from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.standalone import open_connections
 
@@ -51,19 +52,25 @@ def recover(*, yes: bool, as_json: bool) -> None:
 async def _loss(settings: Settings) -> LogLoss | None:
     """What is lost; None where nothing is."""
     async with open_connections(settings, tell) as connections:
-        try:
-            await connections.log.check()
-        except LogLost as error:
-            tell(sentence(error), style="bold red")
-            return await find_loss(connections.log.unguarded, connections.pool)
-    return None
+        return await find_loss(connections.log.unguarded, connections.pool) if await _is_lost(connections) else None
+
+
+async def _is_lost(connections: Connections) -> bool:
+    """Whether events are missing, which is told."""
+    try:
+        await connections.log.check()
+    except LogLost as error:
+        tell(sentence(error), style="bold red")
+        return True
+    return False
 
 
 async def _recover(settings: Settings) -> bool:
     """Make the rows again; not where the topic was restored while somebody read what would be lost."""
-    if await _loss(settings) is None:
-        tell("Meanwhile the log holds everything again.")
-        return False
+    async with open_connections(settings, tell) as connections:
+        if not await _is_lost(connections):
+            tell("Meanwhile the log holds everything again.")
+            return False
     async with open_connections(settings, tell, recreate_events=True) as connections:
         await rebuild(connections.log.unguarded, connections.pool)
     return True

@@ -5,7 +5,6 @@ Where it does not, events were lost: whoever appended now would bury that.
 """
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from math import inf
@@ -15,6 +14,7 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, LogLost, Refused, Unavailable
 from poweron_events.log import EventLog, Follower, Message, Record
 from poweron_projections.connection import Pool, acquire
+from poweron_projections.records import digest
 
 EVENTS: Final = topics.EVENTS.name
 
@@ -153,7 +153,7 @@ class GuardedLog:
         async for records in self.unguarded.read(
             EVENTS, start, {number: offset + 1 for number, offset in start.items()}
         ):
-            found |= {record.partition: hashlib.sha256(record.value or b"").digest() for record in records}
+            found |= {record.partition: digest(record) for record in records}
         for record in kept:
             if found.get(record.partition) != record.sha256:
                 place = f"record {record.offset} of partition {record.partition}"

@@ -1,6 +1,5 @@
 """What is lost where the log does not hold what the rows were made of: to be told before anybody recovers."""
 
-import hashlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from poweron_events.event import Model
 from poweron_events.log import EventLog, Record
 from poweron_projections.connection import Pool, snapshot
 from poweron_projections.reader import time
+from poweron_projections.records import digest
 
 EVENTS: Final = topics.EVENTS.name
 
@@ -62,7 +62,7 @@ async def find_loss(log: EventLog, pool: Pool) -> LogLoss:
     async with snapshot(pool, readonly=False) as connection:
         await connection.execute(_HELD)
         async for records in _all_records(log):
-            rows = [(each.partition, each.offset, hashlib.sha256(each.value or b"").digest()) for each in records]
+            rows = [(each.partition, each.offset, digest(each)) for each in records]
             await connection.copy_records_to_table("held", records=rows)
         (counted,) = await connection.fetch(_COUNT)
         found = await connection.fetch(_WORKFLOWS)

@@ -34,6 +34,11 @@ class RecordRow(NamedTuple):
 RECORDS = Table("records", RecordRow, key=("partition", "log_offset"))
 
 
+def digest(record: Record) -> bytes:
+    """The SHA-256 of a record's bytes, as `records` keeps it."""
+    return hashlib.sha256(record.value or b"").digest()
+
+
 def judged(record: Record, recorded: Recorded, seq: int, verdict: Verdict) -> RecordRow:
     """The row of a record that is an event; its key is its workflow's id."""
     envelope = recorded.envelope
@@ -65,7 +70,7 @@ def undecodable(record: Record) -> RecordRow:
         event_id=None,
         causation_id=None,
         time_ms=record.time_ms,
-        sha256=hashlib.sha256(record.value or b"").digest(),
+        sha256=digest(record),
         key=record.key,
         value=record.value,
     )

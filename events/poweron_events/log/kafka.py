@@ -7,7 +7,6 @@ fold that gives every event exactly one effect.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.cluster import ClusterMetadata
@@ -16,7 +15,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeEr
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message, Record
-from poweron_events.log.kafka_clients import record_of, started, take_records
+from poweron_events.log.kafka_clients import MAX_BYTES, started, take_records
 from poweron_events.log.kafka_follower import KafkaFollower
 from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
@@ -182,17 +181,17 @@ class KafkaLog:
             consumer.assign([followed])
             consumer.seek(followed, offset)
             while True:
-                taken: dict[TopicPartition, list[Any]] = {}
+                taken: list[Record] = []
                 try:
-                    await take_records(consumer, [followed], READ_TIMEOUT, taken)
+                    await take_records(consumer, topic, taken, timeout=READ_TIMEOUT, partitions=[followed])
                     if not taken:
                         await expect_there(consumer, [followed])
                 except OffsetOutOfRangeError as error:
                     raise gone(followed) from error
                 except KafkaError as error:
                     raise Unavailable(f"Kafka cannot be read: {error!r}") from error
-                for records in taken.values():
-                    yield [record_of(topic, record) for record in records]
+                if taken:
+                    yield taken
 
     def _topic_partitions(self, topic: str) -> list[TopicPartition]:
         physical = self._settings.physical(topic)
@@ -203,19 +202,19 @@ async def _upto(
     consumer: AIOKafkaConsumer, topic: str, left: dict[TopicPartition, int]
 ) -> AsyncGenerator[Sequence[Record], None]:
     """One fetch; partitions that have reached their end are struck from `left`."""
-    taken: dict[TopicPartition, list[Any]] = {}
+    taken: list[Record] = []
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
-            await take_records(consumer, list(left), READ_TIMEOUT, taken)
+            await take_records(consumer, topic, taken, timeout=READ_TIMEOUT, partitions=list(left))
             at = {partition: await consumer.position(partition) for partition in left}
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka cannot be read: {error!r}") from error
     if not taken:
         await _expect_as_long(consumer, left)
-    for partition, records in taken.items():
-        wanted = [record_of(topic, record) for record in records if record.offset < left[partition]]
-        if wanted:
-            yield wanted
+    ends = {partition.partition: stop for partition, stop in left.items()}
+    wanted = [record for record in taken if record.offset < ends[record.partition]]
+    if wanted:
+        yield wanted
     for partition, position in at.items():
         if position >= left[partition]:
             consumer.pause(partition)
@@ -242,7 +241,7 @@ async def _consumer(settings: KafkaSettings, *, reset: str = "earliest") -> Asyn
 
 async def _start_consumer(settings: KafkaSettings, *, reset: str = "earliest") -> AIOKafkaConsumer:
     consumer = AIOKafkaConsumer(
-        **settings.client_options(), enable_auto_commit=False, auto_offset_reset=reset, fetch_max_bytes=8_388_608
+        **settings.client_options(), enable_auto_commit=False, auto_offset_reset=reset, fetch_max_bytes=MAX_BYTES
     )
     await started(consumer, settings, REQUEST_TIMEOUT)
     return consumer

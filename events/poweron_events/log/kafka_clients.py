@@ -40,14 +40,8 @@ async def reach(settings: KafkaSettings, timeout: float) -> None:
     await closed(admin)
 
 
-def record_of(topic: str, record: Any) -> Record:
-    return Record(
-        topic, record.partition, record.offset, record.timestamp, record.key, record.value, dict(record.headers)
-    )
-
-
 async def take_records(
-    consumer: Any, partitions: Sequence[TopicPartition], timeout: float, taken: dict[TopicPartition, list[Any]]
+    consumer: Any, topic: str, taken: list[Record], *, timeout: float, partitions: Sequence[TopicPartition] = ()
 ) -> None:
     """Take what was fetched, waiting at most `timeout` seconds for something; what compresses well may be huge.
 
@@ -57,19 +51,18 @@ async def take_records(
     most, timeout_ms = FIRST_RECORDS, int(timeout * 1000)
     while most > 0:
         fetched = await consumer.getmany(*partitions, timeout_ms=timeout_ms, max_records=most)
-        for partition, records in fetched.items():
-            taken.setdefault(partition, []).extend(records)
-            size += sum(map(_size, records))
-        came = sum(map(len, fetched.values()))
-        if came < most:
+        came = [_record(topic, record) for records in fetched.values() for record in records]
+        taken += came
+        if len(came) < most:
             return
-        count, timeout_ms = count + came, 0
-        most = min(MAX_RECORDS - count, 8 * came, (MAX_BYTES - size) * count // (size + 1))
+        count, size, timeout_ms = count + len(came), size + sum(record.size for record in came), 0
+        most = min(MAX_RECORDS - count, 8 * len(came), (MAX_BYTES - size) * count // (size + 1))
 
 
-def _size(record: Any) -> int:
-    headers = sum(len(name) + len(content or b"") for name, content in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
+def _record(topic: str, record: Any) -> Record:
+    return Record(
+        topic, record.partition, record.offset, record.timestamp, record.key, record.value, dict(record.headers)
+    )
 
 
 async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
@@ -11,7 +10,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Polled, Record
-from poweron_events.log.kafka_clients import MAX_BYTES, record_of, started, take_records
+from poweron_events.log.kafka_clients import MAX_BYTES, started, take_records
 from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
@@ -76,12 +75,11 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         if self._revoked or self._assigned:
             return self._polled([])
         try:
-            fetched = await self._fetch(consumer, timeout)
+            records = await self._fetch(consumer, timeout)
         except IllegalStateError as error:
             raise Unavailable(f"The group {self._group!r} is being formed anew") from error
         except KafkaError as error:
             raise Unavailable(f"Kafka cannot be followed: {error!r}") from error
-        records = [record_of(self._topic, record) for records in fetched.values() for record in records]
         await self._expect_order(records)
         return self._polled(records)
 
@@ -94,12 +92,12 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             if record.partition in self._sought:
                 self._sought[record.partition] = record.offset + 1
 
-    async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> dict[TopicPartition, list[Any]]:
+    async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> list[Record]:
         """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""
-        taken: dict[TopicPartition, list[Any]] = {}
+        taken: list[Record] = []
         try:
             async with asyncio.timeout(timeout) as self._poll_timeout:
-                await take_records(consumer, (), timeout, taken)
+                await take_records(consumer, self._topic, taken, timeout=timeout)
         except TimeoutError:
             pass
         except (KafkaError, IllegalStateError):

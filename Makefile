@@ -21,7 +21,7 @@ fast:  ## Run the tests that need no Kafka and no Postgres
 
 soak:  ## Let 10,000 simulated worlds fall into every trouble there is, and see whether the laws hold
 	uv run python tests/simulation/soak.py --seeds 10000
-	uv run pytest -m soak
+	uv run pytest -m soak -o faulthandler_timeout=4000
 
 up:  ## Start Kafka and Postgres on this machine and leave them running
 	uv run poweron up

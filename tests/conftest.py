@@ -3,6 +3,7 @@
 One pair of servers serves a whole process; each test has topics and rows of its own.
 """
 
+import faulthandler
 import logging
 import os
 import signal
@@ -14,11 +15,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 import structlog
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished, run_outside
 
 from poweron_events.log.kafka_settings import KafkaSettings
 
+CLOSING_TIMEOUT = 120.0  # seconds
 _LEAVE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = current_user"
 
 
@@ -29,6 +32,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """End the process where what a failed test used is never closed: from here on no other time limit holds."""
+    if isinstance(node, pytest.Item):
+        stderr = node.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(CLOSING_TIMEOUT, exit=True, file=stderr)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -151,6 +152,33 @@ async def test_closing_that_is_cancelled_leaves_nothing_running() -> None:
     await asyncio.wait({closing})
     assert closing.cancelled()
     assert (client._sender.closed, client._fetcher.closed, client._client.closed) == (True, True, True)
+
+
+class _Swallowing(_Silent):
+    """A client that, as aiokafka's do, swallows a cancellation while it stops, and may go on waiting."""
+
+    def __init__(self, goes_on: bool) -> None:
+        super().__init__()
+        self._goes_on = goes_on
+
+    async def stop(self) -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        if self._goes_on:
+            await asyncio.Event().wait()
+
+
+@pytest.mark.req("E-09")
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_closing_ends_whatever_the_client_swallows(cancelled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service whose end was told while it closed a client went on for ever."""
+    monkeypatch.setattr(kafka_shutdown, "STOP_TIMEOUT", 0.01)
+    closing = asyncio.ensure_future(kafka_shutdown.closed(_Swallowing(goes_on=not cancelled)))
+    await asyncio.sleep(0)
+    if cancelled:
+        closing.cancel()
+    await asyncio.wait({closing}, timeout=5)
+    assert (closing.done(), closing.cancelled()) == (True, cancelled)
 
 
 class _Stuck:

@@ -1,7 +1,7 @@
 """Closing a client of a broker that may be unavailable: it ends in time and leaves nothing running."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Coroutine
 from typing import Any
 
 STOP_TIMEOUT = 5.0  # seconds that closing a client may take
@@ -10,14 +10,12 @@ STOP_TIMEOUT = 5.0  # seconds that closing a client may take
 async def closed(client: Any) -> None:
     """Close a client, but not for ever: what it still held is repeated by whoever needs it."""
     stop = getattr(client, "stop", None) or client.close  # an admin client has only `close`
+    ended = False
     try:
-        async with asyncio.timeout(STOP_TIMEOUT):
-            await stop()
-    except Exception:  # noqa: BLE001 - whatever it complains of on its way out, it goes
-        await _abandoned(client)
-    except asyncio.CancelledError:
-        await _abandoned(client)
-        raise
+        ended = await _ended(stop())
+    finally:
+        if not ended:
+            await _abandoned(client)
 
 
 async def given_up(client: Any) -> None:
@@ -31,6 +29,14 @@ async def _abandoned(client: Any) -> None:
     for name in ("_sender", "_fetcher", "_client", "client"):
         part = getattr(client, name, None)
         if part is not None:
-            with suppress(Exception):
-                async with asyncio.timeout(STOP_TIMEOUT):
-                    await part.close()
+            await _ended(part.close())
+
+
+async def _ended(closing: Coroutine[Any, Any, None]) -> bool:
+    """Whether it ended well and in time, in a task of its own: while it closes, aiokafka swallows cancellations."""
+    task = asyncio.create_task(closing)
+    try:
+        await asyncio.wait({task}, timeout=STOP_TIMEOUT)
+    finally:
+        task.cancel()
+    return task.done() and not task.cancelled() and task.exception() is None

@@ -105,6 +105,8 @@ MEANINGS: Final[dict[str, str]] = {
     "costNanoUsd": "What it cost, in nano-dollars; 0 where that is not known.",
     "durationMs": "How long it took, in ms.",
     "tries": "How often it was tried.",
+    "normalised": "The fields of the answer that were read otherwise than they were written, such as `CONTINUE` as "
+    "`continue`; not written where there are none.",
     # selection and parameters
     "action": "The action as `method.name`.",
     "actionObjective": "What the action is to achieve.",

@@ -90,6 +90,7 @@ def respelled(draw: st.DrawFn, value: Any) -> Any:
 
 @pytest.mark.req("L-02")
 @pytest.mark.req("L-05")
+@pytest.mark.req("S42")
 @pytest.mark.parametrize("answer", EXACT)
 @settings(max_examples=50)
 @supposing(data=st.data())
@@ -102,7 +103,7 @@ def test_whatever_way_a_closed_word_is_written_the_answer_is_the_exact_one(
     assert bool(found.normalised) == (said != EXACT[answer])
 
 
-@pytest.mark.req("L-02")
+@pytest.mark.req("S42")
 @pytest.mark.parametrize(
     ("answer", "said", "told"),
     [
@@ -157,6 +158,7 @@ async def test_a_harmless_selection_is_the_exact_one_and_its_event_tells_what_wa
 
 @pytest.mark.req("P-05")
 @pytest.mark.req("R-01")
+@pytest.mark.req("S42")
 @pytest.mark.parametrize(
     ("opening", "changes", "reason"),
     [
@@ -197,6 +199,7 @@ def test_an_id_without_a_name_is_the_only_document_of_that_id_or_refused(names: 
             resolve([found], labelled)
 
 
+@pytest.mark.req("A-02")
 async def test_a_plan_of_actions_is_normalised_as_a_selection_is() -> None:
     told = asked(workflow_mode="Actionplan", connections=())
     exact = EXACT[ActionsAnswer]["actions"][0]

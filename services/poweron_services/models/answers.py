@@ -17,7 +17,7 @@ from poweron_events.request import MAX_STEPS
 from poweron_events.selection import ParametersSchema
 from poweron_events.validation_messages import explain
 from poweron_services.decider.validation import FORBIDDEN_FIELDS
-from poweron_services.models.json_objects import NoObject, the_object
+from poweron_services.models.json_objects import NoObject, forbidden_keys, the_object
 from poweron_services.models.normalisation import compound, fields_normalised, normalised
 from poweron_services.models.prompts import Prompt
 
@@ -42,7 +42,7 @@ def _compound(given: Any) -> Any:
 
 def _without_forbidden(given: Any) -> Any:
     """Refuse a schema that names documents, connections or history as its keys (P-02)."""
-    named = sorted(FORBIDDEN_FIELDS & given.keys()) if isinstance(given, dict) else ()
+    named = forbidden_keys(given, FORBIDDEN_FIELDS) if isinstance(given, dict) else ()
     if named:
         raise PydanticCustomError("field_not_allowed", "must not hold {named}", {"named": ", ".join(map(repr, named))})
     return given

@@ -20,10 +20,19 @@ from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import Completion
-from poweron_services.models.prompts import ActionsPrompt, Prompt, RefinementPrompt, SelectionPrompt
+from poweron_services.models.prompts import (
+    ActionsPrompt,
+    MessagePrompt,
+    ProcessPrompt,
+    Prompt,
+    RefinementPrompt,
+    SelectionPrompt,
+)
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 BROKEN = "broken.pdf"
+CLOSED = {"action", "decision", "classification", "status", "taskType", "type", "schema", "criterion"}
+"""The fields of answers that take one of a closed set of words."""
 MODES = ("React", "Actionplan")
 
 
@@ -77,6 +86,35 @@ def _clumsy(answer: str, prompt: ActionsPrompt | SelectionPrompt) -> str:
     first = said["actions"][0] if isinstance(prompt, ActionsPrompt) else said
     first["requiredInputDocuments"] = broken
     return orjson.dumps(said).decode()
+
+
+class Careless(BuiltinModel):
+    """The built-in model, which writes its answers in a way that is not quite what was asked for, but harmless."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        completion = await super().complete(prompt)
+        answer = completion.text
+        if isinstance(prompt, ProcessPrompt) and prompt.output_format != "markdown":
+            answer = f"```{prompt.output_format}\n{answer}\n```"
+        elif not isinstance(prompt, ProcessPrompt | MessagePrompt):
+            answer = orjson.dumps(_careless(orjson.loads(answer))).decode()
+        return Completion(answer, completion.provider, completion.model)
+
+
+def _careless(said: Any) -> Any:
+    """The answer in other letters, its documents named by their ids, and with a word for no connection."""
+    if isinstance(said, list):
+        return [_careless(each) for each in said]
+    if not isinstance(said, dict):
+        return said
+    careless = {name: value if name == "parameters" else _careless(value) for name, value in said.items()}
+    for name in CLOSED & careless.keys():
+        careless[name] = f" {careless[name].upper()}\n"
+    if "action" in careless:
+        named = careless.get("requiredInputDocuments", [])
+        careless["requiredInputDocuments"] = [":".join(reference.split(":")[:2]) for reference in named]
+        careless["requiredConnection"] = "none"
+    return careless
 
 
 @dataclass

@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
+from operator import not_
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
@@ -179,6 +180,8 @@ class ModelCall(Model):
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
     tries: Number = 1
+    normalised: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    """The fields of the answer that were not written exactly, but can be read in one way only."""
 
 
 class DocumentRef(Model):

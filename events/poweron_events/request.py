@@ -6,6 +6,7 @@ A request is identified by its CloudEvent (source, id): the same pair is the sam
 
 import base64
 import uuid
+from operator import not_
 from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, FailFast, Field, Tag, field_validator
@@ -234,7 +235,14 @@ class EarlierRounds(Model):
     spent: Spent = Spent()
 
 
-class WorkflowRequested(RoundEvent, Terms):
+class AgreedTerms(Terms):
+    """The terms as intake agrees to them."""
+
+    user_language_detected: bool = Field(default=False, exclude_if=not_)
+    """Nobody asked for the language: it is that of a prompt of the workflow, and gives way to that of a later one."""
+
+
+class WorkflowRequested(RoundEvent, AgreedTerms):
     """Intake opened a workflow and its first round."""
 
     laws: Number = LAWS
@@ -244,7 +252,7 @@ class WorkflowRequested(RoundEvent, Terms):
     forked_from: ForkedFrom | None = None
 
 
-class RoundRequested(RoundEvent, Terms):
+class RoundRequested(RoundEvent, AgreedTerms):
     """Intake opened a further round of a workflow."""
 
     laws: Number = LAWS

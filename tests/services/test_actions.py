@@ -175,8 +175,34 @@ async def test_the_answer_has_the_format_asked_for(formats: list[str], answer: s
 
 @pytest.mark.req("D-03")
 @pytest.mark.parametrize(
+    ("wanted", "exact"), [("json", '{"total": 42}'), ("json", '"```"'), ("csv", "a,b\n1,2\n"), ("csv", "total\n42")]
+)
+@pytest.mark.parametrize("before", ["```", "```{}", "\n ```` {} \r"])
+async def test_a_code_fence_around_the_whole_output_is_taken_off_and_noted(
+    wanted: str, exact: str, before: str
+) -> None:
+    said = f"{before.format(wanted.upper())}\n{exact}\n{'`' * before.count('`')}\n"
+    model = ScriptedModel(script(process=[said]))
+    result = await done("ai.process", model=model, aiPrompt="Sum", expectedDocumentFormats=[wanted])
+    assert texts(result) == {f"answer.{wanted}": exact}
+    assert result.notes == ("The code fence around the output was taken off.",)
+
+
+@pytest.mark.req("D-03")
+@pytest.mark.parametrize(
     ("formats", "answer", "reason"),
     [
+        (["json"], "Here it is:\n```json\n{}\n```", "The output is not valid JSON"),
+        (["json"], "```python\n{}\n```", "The output is not valid JSON"),
+        (["json"], "```csv\n1\n```", "The output is not valid JSON"),
+        (["json"], "```json\n1\n```\n```json\n2\n```", "The output is not valid JSON"),
+        (["json"], "```json\n{\n```", "The output is not valid JSON"),
+        (["json"], "```json\n```", "The output is not valid JSON"),
+        (["csv"], "```csv\na\n```\n```csv\nb\n```", "The output is not valid CSV: a code fence stands in it."),
+        (["csv"], "```json\na\n```", "The output is not valid CSV: a code fence stands in it."),
+        (["csv"], "```csv\na", "The output is not valid CSV: a code fence stands in it."),
+        (["csv"], "```csv\na,b\nc\n```", "its rows differ in their number of cells"),
+        (["csv"], "```csv\n\n```", "The model wrote nothing."),
         (["json"], "The total is 42.", "The output is not valid JSON"),
         (["csv"], "a,b\nc\n", "its rows differ in their number of cells"),
         (["csv"], 'a,"b\n', "The output is not valid CSV"),

@@ -104,15 +104,19 @@ def test_more_than_one_action_is_refused(text: str, reason: str) -> None:
         SELECTED.replace('"ai.process"', '{"method": "ai", "name": "process", "parameters": {"aiPrompt": "x"}}'),
         SELECTED.replace("}", ', "more": [{"parameters": null}]}'),
         f'{SELECTED} with {{"parameters": {{}}}}',
+        SELECTED.replace("}", ', "Parameters": {"aiPrompt": "x"}}'),
+        SELECTED.replace("}", ', " PARAMETERS": {}}'),
     ],
 )
 def test_parameters_are_refused_in_stage_1_wherever_they_stand(text: str) -> None:
-    with pytest.raises(Unacceptable, match=r"must not hold 'parameters'\.$"):
+    with pytest.raises(Unacceptable, match=r"(?i)must not hold ' ?parameters'\.$"):
         parse(text, SelectionAnswer, forbidden=PARAMETERS)
 
 
 @pytest.mark.req("P-02")
-@pytest.mark.parametrize("key", ["documentList", "connectionReference", "history", "documents", "connections"])
+@pytest.mark.parametrize(
+    "key", ["documentList", "connectionReference", "history", "documents", "connections", "DocumentList"]
+)
 def test_a_schema_with_a_forbidden_key_is_refused(key: str) -> None:
     with pytest.raises(Unacceptable, match=f"parametersSchema: must not hold '{key}'"):
         parse(SELECTED.replace("}", f', "parametersSchema": {{"fields": [], "{key}": {{}}}}}}'), SelectionAnswer)

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from doubles import World, our_actions
-from modes import BROKEN, MODES, READ_AND_ANSWER, REQUESTS, Clumsy, Course, Wanted, course, decided_by
+from modes import BROKEN, MODES, READ_AND_ANSWER, REQUESTS, Careless, Clumsy, Course, Wanted, course, decided_by
 
 from builders import follow_up, requested
 from poweron_events.event import DocumentRef
 from poweron_events.request import workflow_id
+from poweron_services.models.builtin import BuiltinModel
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -31,9 +32,9 @@ async def stored(world: World, wanted: Wanted, round_number: int = 1) -> tuple[D
     )
 
 
-async def run(*rounds: tuple[Wanted, str]) -> tuple[Course, list[Any]]:
+async def run(*rounds: tuple[Wanted, str], model: BuiltinModel | None = None) -> tuple[Course, list[Any]]:
     """The course of the last of these rounds of a workflow, and the accepted events of all."""
-    world = World(await our_actions(), model=Clumsy())
+    world = World(await our_actions(), model=model or Clumsy())
     async with world.process():
         for number, (wanted, mode) in enumerate(rounds, start=1):
             asked: dict[str, Any] = {
@@ -63,6 +64,24 @@ async def test_a_request_comes_to_the_same_in_both_modes(name: str) -> None:
     assert react.steps == [STEP] * len(wanted.actions)
     assert react.documents
     assert (decided_by(selecting), decided_by(planning)) == ({"model"}, {"plan"})
+
+
+@pytest.mark.req("S42")
+@pytest.mark.req("A-02")
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_answer_that_is_careless_but_harmless_comes_to_the_same_as_the_exact_one(mode: str) -> None:
+    exact, expected = await run((REQUESTS["a file"], mode))
+    careless, accepted = await run((REQUESTS["a file"], mode), model=Careless())
+    assert [type(event) for event in accepted] == [type(event) for event in expected]
+    assert (careless.selected, careless.parameters) == (exact.selected, exact.parameters)
+    assert (careless.documents, careless.ending) == (exact.documents, "completed")
+    assert set(normalised(expected)) == {()}
+    assert () not in normalised(accepted)
+
+
+def normalised(accepted: list[Any]) -> list[tuple[str, ...]]:
+    """Of each decision that a model made, the fields that it did not write exactly."""
+    return [event.model_call.normalised for event in accepted if getattr(event, "model_call", None)]
 
 
 @pytest.mark.req("A-03")

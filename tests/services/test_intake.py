@@ -196,22 +196,22 @@ async def test_a_request_whose_mark_means_no_action_is_refused_with_a_sentence(
 
 @pytest.mark.req("D-01")
 @pytest.mark.parametrize(
-    ("fields", "setting", "found"),
+    ("fields", "setting", "told"),
     [
-        ({"user_language": "fr", "requester": Requester(language="it")}, "nl", "fr"),
-        ({"requester": Requester(language="it")}, "nl", "it"),
-        ({}, "nl", "nl"),
-        ({}, None, "de"),
+        ({"user_language": "fr", "requester": Requester(language="it")}, "nl", ("fr", False)),
+        ({"requester": Requester(language="it")}, "nl", ("it", False)),
+        ({}, "nl", ("nl", False)),
+        ({}, None, ("de", True)),
     ],
 )
-async def test_the_language_is_the_requests_else_the_requesters_else_the_prompts(
-    log: MemoryLog, rows: Rows, fields: dict[str, Any], setting: str | None, found: str
+async def test_the_language_is_the_requests_else_the_requesters_else_the_prompts_and_the_opening_tells_which(
+    log: MemoryLog, rows: Rows, fields: dict[str, Any], setting: str | None, told: tuple[str, bool]
 ) -> None:
     await request(log, "asked", "Wer hat das Protokoll unterschrieben?", **fields)
     async with running(log, rows, default_language=setting):
         await committed(log, 1)
     (opening,) = await events(log)
-    assert opening.user_language == found
+    assert (opening.user_language, opening.user_language_detected) == told
 
 
 @pytest.mark.req("D-01")
@@ -220,7 +220,7 @@ async def test_a_language_in_doubt_is_left_open(log: MemoryLog, rows: Rows) -> N
     async with running(log, rows):
         await committed(log, 1)
     (opening,) = await events(log)
-    assert opening.user_language is None
+    assert (opening.user_language, opening.user_language_detected) == (None, False)
 
 
 async def followed_up(log: MemoryLog, rows: Rows, *, is_open: bool = False, after_round: int = 1, **fields: Any) -> Any:
@@ -285,6 +285,7 @@ async def test_a_follow_up_that_comes_too_early_is_refused_in_a_sentence(
         ({"user_language": "fr", "requester": {"language": "en"}}, "de", "fr"),
         ({"requester": {"language": "en"}}, "de", "de"),
         ({"requester": {"language": "en"}}, None, "en"),
+        ({}, "de", "de"),  # asked for once, it holds for the workflow, whatever the prompt is written in
         ({}, None, "en"),  # the prompt's own
     ],
 )
@@ -294,3 +295,23 @@ async def test_a_round_speaks_the_language_of_its_request_else_of_the_workflow_e
     rows.opened = requested(user_language=spoken)
     opened = await followed_up(log, rows, **fields)
     assert opened.user_language == language
+
+
+@pytest.mark.req("D-01")
+@pytest.mark.parametrize(
+    ("before", "fields", "told"),
+    [
+        ("de", {"prompt": "And who signed it?"}, ("en", True)),
+        ("en", {"prompt": "Und wer hat es unterschrieben?"}, ("de", True)),
+        ("de", {"prompt": "ok"}, ("de", True)),
+        ("de", {"prompt": "42"}, ("de", True)),
+        ("de", {"prompt": "ok", "requester": {"language": "en"}}, ("en", False)),
+        ("de", {"prompt": "And who signed it?", "user_language": "de"}, ("de", False)),
+    ],
+)
+async def test_a_language_that_was_only_detected_gives_way_to_that_of_the_follow_up(
+    log: MemoryLog, rows: Rows, before: str, fields: Any, told: tuple[str, bool]
+) -> None:
+    rows.opened = requested(user_language=before, user_language_detected=True)
+    opened = await followed_up(log, rows, **fields)
+    assert (opened.user_language, opened.user_language_detected) == told

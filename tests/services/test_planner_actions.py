@@ -153,8 +153,12 @@ async def test_a_plan_names_documents_of_earlier_rounds_also_where_the_opening_l
     ref = await content.put(told.id, dumps([message.model_dump(mode="json", by_alias=True) for message in said]))
     earlier = EarlierRounds(last_round=1, documents_left_out=2, history_ref=ref)
     told.tell(follow_up(earlier=earlier, workflow_mode="Actionplan"), planned(round_number=2))
-    event = await listed(told, [READ], content=content)
-    assert event.actions[0].required_input_documents == ("docList:round1_request",)
+    by_id = {**READ, "requiredInputDocuments": ["docItem:doc-estimate.pdf"]}
+    event = await listed(told, [READ, by_id], content=content)
+    assert [action.required_input_documents for action in event.actions] == [
+        ("docList:round1_request",),
+        ("docItem:doc-estimate.pdf:estimate.pdf",),
+    ]
     refused = await listed(told, [{**READ, "requiredInputDocuments": ["docList:round1_other"]}], content=content)
     assert "names no document of this workflow" in refused.reason
 

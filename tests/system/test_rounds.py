@@ -37,15 +37,16 @@ KINDS = (
 @pytest.mark.req("M-07")
 @pytest.mark.req("R-01")
 @pytest.mark.req("L-01")
+@pytest.mark.req("D-01")
 class TestWithTheBuiltinModel:
     @pytest.fixture
     def model(self) -> BuiltinModel:
         return BuiltinModel()
 
-    async def test_a_follow_up_is_answered_from_what_was_read_in_the_round_before(
+    async def test_a_follow_up_in_another_language_is_answered_in_that_one_from_what_was_read_in_the_round_before(
         self, shell: Shell, service: Connections
     ) -> None:
-        asked = await shell("ask", "What is the grand total?", "--document", ESTIMATE, "--no-serve", "--json")
+        asked = await shell("ask", "Wie hoch ist die Gesamtsumme?", "--document", ESTIMATE, "--no-serve", "--json")
         workflow = asked.lines[0]["workflowId"]
         asked = await shell("ask", "When was the vehicle ready?", "--workflow", workflow, "--no-serve", "--json")
 
@@ -54,9 +55,10 @@ class TestWithTheBuiltinModel:
         assert ("March 21, 2025" in answer["message"], answer["steps"]) == (True, 1)  # nothing is read again
         assert "requested   round 2, 0 documents" in asked.err
         assert "round 1," not in asked.err  # what was told before is not told again
-        chosen = [
-            each["data"] for each in (await shell("events", workflow, "--json")).lines if "selected" in each["type"]
-        ]
+        events = (await shell("events", workflow, "--json")).lines
+        opened = [each["data"] for each in events if "requested" in each["type"]]
+        assert [(each["userLanguage"], each["userLanguageDetected"]) for each in opened] == [("de", True), ("en", True)]
+        chosen = [each["data"] for each in events if "selected" in each["type"]]
         assert chosen[-1]["requiredInputDocuments"] == ["docList:round1_task1_action1_extract"]
         (listed,) = (await shell("workflows", "--json")).lines
         assert (listed["currentRound"], listed["status"]) == (2, "completed")

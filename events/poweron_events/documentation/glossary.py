@@ -41,6 +41,8 @@ MEANINGS: Final[dict[str, str]] = {
     "allowedMethods": "The methods (or `method.name`) that may be used, by type of task, else the defaults.",
     "deniedMethods": "The methods (or `method.name`) that must not be used.",
     "userLanguage": "The language of the answer, such as `de`; null means it is found out.",
+    "userLanguageDetected": "Whether nobody asked for the language, but a prompt is written in it; not written where "
+    "that is false. A follow-up in another language is then answered in that one.",
     "connections": "The labels of the connections that may be used; never a secret.",
     "approve": "What a person has to approve before it runs: `method.name`, `method.*`, `method` or `*`.",
     "requester": "On whose behalf this is asked.",
@@ -105,6 +107,8 @@ MEANINGS: Final[dict[str, str]] = {
     "costNanoUsd": "What it cost, in nano-dollars; 0 where that is not known.",
     "durationMs": "How long it took, in ms.",
     "tries": "How often it was tried.",
+    "normalised": "The fields of the answer that were read otherwise than they were written, such as `CONTINUE` as "
+    "`continue`; not written where there are none.",
     # selection and parameters
     "action": "The action as `method.name`.",
     "actionObjective": "What the action is to achieve.",

@@ -2,7 +2,9 @@
 
 import csv
 import io
+import re
 from dataclasses import dataclass, replace
+from typing import Final
 
 import orjson
 
@@ -14,6 +16,12 @@ from poweron_services.models.prompts import OutputFormat
 
 MIME_TYPES: dict[OutputFormat, str] = {"markdown": "text/markdown", "json": "application/json", "csv": "text/csv"}
 ENDINGS: dict[OutputFormat, str] = {"markdown": "md", "json": "json", "csv": "csv"}
+
+FENCE: Final = "```"
+FENCE_TAKEN_OFF: Final = "The code fence around the output was taken off."
+_FENCED: Final = re.compile(
+    r"\s*(?P<fence>`{3,})[ \t]*(?P<format>\w*)[ \t]*\r?\n(?P<inside>.*?)\r?\n(?P=fence)\s*", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +45,19 @@ class AiProcess:
             custom_instructions=parameters.custom_instructions,
         )
         called = await order.ask(prompt)
-        check_format(called.text, output_format)
-        written = document(f"answer.{ENDINGS[output_format]}", called.text, MIME_TYPES[output_format])
-        return Done(ActionResult(success=True, documents=(written,)), tuple(found.notes), tuple(found.unread))
+        text = without_fence(called.text, output_format)
+        check_format(text, output_format)
+        written = document(f"answer.{ENDINGS[output_format]}", text, MIME_TYPES[output_format])
+        notes = found.notes if text == called.text else (*found.notes, FENCE_TAKEN_OFF)
+        return Done(ActionResult(success=True, documents=(written,)), tuple(notes), tuple(found.unread))
+
+
+def without_fence(text: str, output_format: OutputFormat) -> str:
+    """Output of a machine-readable format without the code fence around the whole of it; any other as it stands."""
+    found = None if output_format == "markdown" else _FENCED.fullmatch(text)
+    if found is None or found["format"].casefold() not in ("", output_format):
+        return text
+    return text if f"\n{found['fence']}" in f"\n{found['inside']}" else found["inside"]
 
 
 def check_format(text: str, output_format: OutputFormat) -> None:
@@ -61,5 +79,7 @@ def check_format(text: str, output_format: OutputFormat) -> None:
 
 def _check_csv(text: str) -> None:
     rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
+    if any(len(row) == 1 and row[0].startswith(FENCE) for row in rows):
+        raise Failed("The output is not valid CSV: a code fence stands in it.", code="output_invalid")
     if len({len(row) for row in rows}) > 1:
         raise Failed("The output is not valid CSV: its rows differ in their number of cells.", code="output_invalid")

@@ -1,6 +1,7 @@
 """References to documents: `docList:<label>` and `docItem:<documentId>:<fileName>`, resolved by one function."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from poweron_events.errors import Refused
 from poweron_events.event import DocumentRef
@@ -9,6 +10,7 @@ from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.request import EarlierRounds, RoundRequested
 
 MAX_SHOWN = 5  # references named in an error
+_KINDS: Final = {"doclist": "docList", "docitem": "docItem"}
 
 
 class UnknownReference(Refused):
@@ -39,6 +41,19 @@ def labelled_documents(messages: Iterable[ChatMessage]) -> dict[str, tuple[Docum
     }
 
 
+def as_listed(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> str:
+    """The reference as the documents are listed, where it can mean one of them only; else it is left for its check.
+
+    Blanks around it, the case of its kind and the name behind an id that is no other document's change no meaning.
+    """
+    kind, _, rest = map(str.strip, reference.partition(":"))
+    name = _KINDS.get(kind.casefold())
+    if name is None or reference in _items(labelled):
+        return reference
+    same_id = _items(labelled, rest) if name == "docItem" else ()
+    return same_id[0] if len(same_id) == 1 else f"{name}:{rest}"
+
+
 def resolve(references: Sequence[str], labelled: Mapping[str, tuple[DocumentRef, ...]]) -> tuple[DocumentRef, ...]:
     """The documents that the references name, each once, in the order named (R-01).
 
@@ -65,7 +80,21 @@ def _named(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> S
         ]
         if named:
             return named[:1]
+        if same_id := _items(labelled, rest):
+            raise UnknownReference(f"{reference!r} may mean {' or '.join(same_id[:MAX_SHOWN])}; name one of them.")
     known = [f"docList:{label}" for label in list(labelled)[-MAX_SHOWN:]]
     raise UnknownReference(
         f"{reference[:200]!r} names no document of this workflow; known are {', '.join(known) or 'none'}."
+    )
+
+
+def _items(labelled: Mapping[str, tuple[DocumentRef, ...]], document_id: str | None = None) -> Sequence[str]:
+    """The references to single documents, each once: to all of them, or to those that have the id."""
+    found = [document for documents in labelled.values() for document in documents]
+    return list(
+        dict.fromkeys(
+            item_reference(document.document_id, document.document_name)
+            for document in found
+            if document_id in (None, document.document_id)
+        )
     )

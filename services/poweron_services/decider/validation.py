@@ -127,8 +127,10 @@ def check_connection(connection: str | None, workflow: Workflow, spec: ActionSpe
             code="connection_missing",
         )
     if connection is not None and connection not in known:
+        instead = " Leave requiredConnection out where none is needed." if known else ""
         raise NotAllowed(
-            f"{connection!r} is no connection; known are {', '.join(known) or 'none'}.", code="unknown_connection"
+            f"{connection!r} is no connection; known are {', '.join(known) or 'none'}.{instead}",
+            code="unknown_connection",
         )
 
 

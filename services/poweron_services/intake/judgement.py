@@ -115,7 +115,7 @@ def round_is_over(request: RequestCancellation) -> Refusal:
 def terms(
     request: Terms, before: Opening | None = None, *, marks: Collection[str], default_language: str | None
 ) -> dict[str, Any]:
-    """The terms of a round, in the language of the request, the workflow, the requester or the prompt (D-01).
+    """The terms of a round.
 
     Budgets hold for the whole workflow: what a further round does not limit is limited as in the one `before`.
     So do the marks of actions that a person has to approve: no round takes any of them away.
@@ -125,10 +125,21 @@ def terms(
         own = request.budgets.model_dump(exclude_none=True)
         agreed["budgets"] = Budgets(**{**before.budgets.model_dump(), **own})
     agreed["approve"] = joined(request.approve, marks, before.approve if before else ())
-    of_workflow = before and before.user_language
-    said = (request.user_language, of_workflow, request.requester.language, default_language)
-    agreed["user_language"] = next(filter(None, said), None) or detect(request.prompt)
-    return agreed
+    return agreed | _language(request, before, default_language)
+
+
+def _language(request: Terms, before: Opening | None, default_language: str | None) -> dict[str, Any]:
+    """The language of the request, the workflow, the requester or the prompt (D-01).
+
+    What was only detected in the prompt of an earlier round holds where this one's leaves it in doubt.
+    """
+    earlier = before.user_language if before else None
+    of_workflow = None if before and before.user_language_detected else earlier
+    asked_for = (request.user_language, of_workflow, request.requester.language, default_language)
+    if language := next(filter(None, asked_for), None):
+        return {"user_language": language}
+    detected = detect(request.prompt) or earlier
+    return {"user_language": detected, "user_language_detected": detected is not None}
 
 
 def _no_such_round(last: int, named: int) -> Refusal:

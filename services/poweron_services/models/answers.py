@@ -1,7 +1,8 @@
 """The answers: what each stage expects back, read strictly where it matters and leniently where it does no harm."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,7 +17,9 @@ from poweron_events.request import MAX_STEPS
 from poweron_events.selection import ParametersSchema
 from poweron_events.validation_messages import explain
 from poweron_services.decider.validation import FORBIDDEN_FIELDS
-from poweron_services.models.json_objects import NoObject, the_object
+from poweron_services.models.json_objects import NoObject, forbidden_keys, the_object
+from poweron_services.models.normalisation import compound, fields_normalised, normalised
+from poweron_services.models.prompts import Prompt
 
 
 class Unacceptable(Refused):
@@ -34,14 +37,12 @@ def _compound(given: Any) -> Any:
     """`{"method": …, "name": …}` stands for `method.name`; exactly one action may be named."""
     if isinstance(given, list):
         raise PydanticCustomError("one_action", "exactly one action is selected, not a list of them")
-    if isinstance(given, dict) and given.keys() == {"method", "name"}:
-        return f"{given['method']}.{given['name']}"
-    return given
+    return compound(given)
 
 
 def _without_forbidden(given: Any) -> Any:
     """Refuse a schema that names documents, connections or history as its keys (P-02)."""
-    named = sorted(FORBIDDEN_FIELDS & given.keys()) if isinstance(given, dict) else ()
+    named = forbidden_keys(given, FORBIDDEN_FIELDS) if isinstance(given, dict) else ()
     if named:
         raise PydanticCustomError("field_not_allowed", "must not hold {named}", {"named": ", ".join(map(repr, named))})
     return given
@@ -56,7 +57,9 @@ def _without_nulls(value: Any) -> Any:
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
-Connection = Annotated[str | None, BeforeValidator(lambda given: None if given == "" else given)]
+Connection = Annotated[
+    str | None, BeforeValidator(lambda given: None if isinstance(given, str) and not given.strip() else given)
+]
 
 
 class Lenient(Model):
@@ -126,24 +129,46 @@ class ReviewAnswer(Lenient):
 Answer = TypeVar("Answer", bound=Model)
 
 
+@dataclass(frozen=True, slots=True)
+class Read(Generic[Answer]):
+    """An answer, and which of its fields were read otherwise than they were written."""
+
+    answer: Answer
+    normalised: tuple[str, ...]
+
+
 def parse(text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()) -> Answer:
+    """A model's text as the answer its stage expects, whatever it was asked.
+
+    Raises:
+        Unacceptable: as `read` does.
+    """
+    return read(text, answer, forbidden=forbidden).answer
+
+
+def read(
+    text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozenset(), prompt: Prompt | None = None
+) -> Read[Answer]:
     """A model's text as the answer its stage expects.
 
     Args:
         text: what the model answered: one JSON object, by itself or the only one of its kind within prose.
         answer: the stage's answer.
         forbidden: keys that make the answer unacceptable, however deep; other unknown keys are ignored.
+        prompt: what was asked, by which some of what is not written exactly can be read.
 
     Raises:
         Unacceptable: says what is wrong, so that the model can do better.
     """
     try:
-        value = the_object(text, required=_required(answer), forbidden=forbidden)
-        return answer.model_validate(value, extra="ignore")
+        said = the_object(text, required=_required(answer), forbidden=forbidden)
+        value = normalised(said, answer, prompt)
+        found = answer.model_validate(value, extra="ignore")
     except NoObject as error:
         raise Unacceptable(str(error), code=error.code) from error
     except (ValidationError, RecursionError) as error:
         raise Unacceptable(f"The answer does not fit: {explain(error)}.", code=_code(error)) from error
+    return Read(found, fields_normalised(said, value, found))
 
 
 def _code(error: ValidationError | RecursionError) -> Code | None:

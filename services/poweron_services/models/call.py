@@ -17,8 +17,9 @@ from poweron_events.fold.state import Workflow
 from poweron_events.retry import Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import check_budget, tightest
-from poweron_services.models.answers import Answer, Unacceptable, parse
+from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
+from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import Prompt, PromptStage
 from poweron_services.models.time_limit import report_lost
 
@@ -138,9 +139,10 @@ class Caller:
         if called.refusal:
             return Decided(called.refusal, called.call)
         try:
-            return Decided(parse(called.text, answer, forbidden=forbidden), called.call)
+            found = read(called.text, answer, forbidden=forbidden, prompt=prompt)
         except Unacceptable as error:
             return Decided(error, called.call)
+        return Decided(found.answer, with_normalised(called.call, *found.normalised))
 
 
 def _writable(refusal: Refused | None) -> Refused | None:

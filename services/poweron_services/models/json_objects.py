@@ -6,7 +6,7 @@ what is ambiguous or broken is refused, never guessed.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -92,11 +92,17 @@ def _check_keys(value: dict[str, Any], forbidden: frozenset[str]) -> None:
     while inside:
         one = inside.pop()
         if isinstance(one, dict):
-            if named := sorted(forbidden & one.keys()):
+            if named := forbidden_keys(one, forbidden):
                 raise NoObject(f"The answer must not hold {', '.join(map(repr, named))}.", code="field_not_allowed")
             inside += one.values()
         elif isinstance(one, list):
             inside += one
+
+
+def forbidden_keys(value: Mapping[str, Any], forbidden: frozenset[str]) -> list[str]:
+    """The keys that are forbidden, in whatever case they are written."""
+    folded = {key.casefold() for key in forbidden}
+    return sorted(key for key in value if key.strip().casefold() in folded)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from poweron_events.event import READING, DocumentRef
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_services.decider.references import (
     UnknownReference,
+    as_listed,
     documents_at_hand,
     earlier_rounds,
     labelled_documents,
@@ -38,6 +39,22 @@ async def documents_named(
         if not older:
             raise
         return resolve(references, {**older, **at_hand})
+
+
+async def references_as_listed(references: Sequence[str], workflow: Workflow, content: ContentStore) -> tuple[str, ...]:
+    """The references as the documents are listed, where they can mean one of them only; the others as they stand.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    at_hand = documents_at_hand(workflow)
+    listed = tuple(as_listed(reference, at_hand) for reference in references)
+    try:
+        resolve(listed, at_hand)
+    except UnknownReference:
+        older = await _left_out(workflow, content)
+        return tuple(as_listed(reference, {**older, **at_hand}) for reference in references)
+    return listed
 
 
 async def _left_out(workflow: Workflow, content: ContentStore) -> Mapping[str, tuple[DocumentRef, ...]]:

@@ -16,8 +16,9 @@ from poweron_services.decider.references import UnknownReference
 from poweron_services.decider.validation import NotAllowed, check_recordable
 from poweron_services.models.answers import ActionsAnswer, PlanningAnswer, Unacceptable
 from poweron_services.models.call import Caller
+from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, Template
-from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.named_documents import documents_named, references_as_listed
 from poweron_services.roles.prompt_context import catalog_lines, document_lines, earlier_history, refusal, task_prompt
 from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 
@@ -63,13 +64,23 @@ class Planner:
         decided = await self.caller.decide(workflow, prompt, ActionsAnswer)
         if isinstance(decided.answer, Refused):
             return answer_rejected(workflow, decided.answer, decided.call)
+        said, call = decided.answer.actions, decided.call
+        actions = [await self._as_listed(action, workflow) for action in said]
+        if any(action is not one for action, one in zip(actions, said, strict=True)):
+            call = with_normalised(call, "actions.requiredInputDocuments")
         try:
-            await self._check(decided.answer.actions, workflow)
-            planned = ActionsPlanned(**task_place(workflow), actions=decided.answer.actions, model_call=decided.call)
+            await self._check(actions, workflow)
+            planned = ActionsPlanned(**task_place(workflow), actions=tuple(actions), model_call=call)
             check_recordable(planned)
         except NotAllowed as error:
-            return answer_rejected(workflow, error, decided.call)
+            return answer_rejected(workflow, error, call)
         return planned
+
+    async def _as_listed(self, action: PlannedAction, workflow: Workflow) -> PlannedAction:
+        """The action, with its references as the documents are listed."""
+        said = action.required_input_documents
+        listed = await references_as_listed(said, workflow, self.content)
+        return action if listed == said else action.model_copy(update={"required_input_documents": listed})
 
     async def _check(self, actions: Sequence[PlannedAction], workflow: Workflow) -> None:
         """Refuse a plan that breaks a rule.

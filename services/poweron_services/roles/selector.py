@@ -22,8 +22,9 @@ from poweron_services.decider.validation import (
 )
 from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
+from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import SelectionPrompt, Template
-from poweron_services.roles.named_documents import documents_named
+from poweron_services.roles.named_documents import documents_named, references_as_listed
 from poweron_services.roles.prompt_context import task_prompt
 from poweron_services.roles.rejections import reasons
 
@@ -47,13 +48,25 @@ class Selector:
         decided = await self.caller.decide(workflow, prompt, SelectionAnswer, forbidden=FORBIDDEN)
         if isinstance(decided.answer, Refused):
             return [_rejected(workflow, decided.answer, decided.call)]
+        answer, call = await self._as_listed(workflow, decided.answer, decided.call)
         try:
-            await self._check(workflow, decided.answer)
-            selected = _selected(workflow, decided.answer, decided.call)
+            await self._check(workflow, answer)
+            selected = _selected(workflow, answer, call)
             check_recordable(selected)
         except (NotAllowed, UnknownReference) as error:
-            return [_rejected(workflow, error, decided.call)]
+            return [_rejected(workflow, error, call)]
         return [selected]
+
+    async def _as_listed(
+        self, workflow: Workflow, answer: SelectionAnswer, call: ModelCall
+    ) -> tuple[SelectionAnswer, ModelCall]:
+        """The answer with its references as the documents are listed, and the call, which tells of it."""
+        said = answer.required_input_documents
+        listed = await references_as_listed(said, workflow, self.content)
+        if listed == said:
+            return answer, call
+        update = {"required_input_documents": listed}
+        return answer.model_copy(update=update), with_normalised(call, "requiredInputDocuments")
 
     async def _check(self, workflow: Workflow, answer: SelectionAnswer) -> None:
         spec = check_action(answer.action, workflow, self.catalog)

@@ -36,6 +36,7 @@ from poweron_services.decider.size_limits import (
     fitting_text,
 )
 from poweron_services.decider.unread_documents import unread_documents
+from poweron_services.decider.unwritten_message import why_unwritten
 from poweron_services.decider.written_documents import written_documents
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
@@ -56,6 +57,7 @@ FACTS_BUDGET = 6_000  # bytes of what is said below a message
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 MAX_DONE = 5  # steps and documents that the message of a failed round names
 STEPS_FAILED = "Not every step worked:"
+EMPTY_ANSWER = "Its answer was empty."
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
 SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "retry_limit", "step_limit", *get_args(BudgetCode)})
 """Why an attempt stopped, where that is why its task failed, too."""
@@ -129,7 +131,10 @@ class Reviewer:
         except Exception:
             log.exception("no_final_message", workflow_id=workflow.id)
             return _plain_message(prompt, "An unexpected error; the log of the service has it."), ()
-        return called.text.strip() or _plain_message(prompt, "Its answer was empty."), (called.call,)
+        if called.refusal is None:
+            return called.text.strip() or _plain_message(prompt, EMPTY_ANSWER), (called.call,)
+        log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
+        return _in_its_place(workflow, prompt, called.refusal.code), (called.call,)
 
     async def _results(self, workflow: Workflow) -> tuple[TaskResult, ...]:
         return tuple([await self._result(workflow, number) for number in range(1, len(workflow.current.tasks) + 1)])
@@ -279,6 +284,12 @@ def failure_message(workflow: Workflow) -> str:
         paragraphs.append(f"Written before that: {names}.")
     paragraphs.append("Nothing is lost: the history shows every step.")
     return "\n\n".join(paragraphs)
+
+
+def _in_its_place(workflow: Workflow, prompt: MessagePrompt, code: Code) -> str:
+    """What stands in place of a message that came only in part, or not at all; why stands above what may be cut."""
+    why = why_unwritten(workflow, code)
+    return f"{why}\n\n{_plain_results(prompt)}" if why else _plain_message(prompt, EMPTY_ANSWER)
 
 
 def _plain_message(prompt: MessagePrompt, why: str) -> str:

@@ -133,6 +133,8 @@ class HistoryEntry(Model):
 
     seq: int
     round: int
+    prompt: str
+    """What was asked for in its round."""
     task: int
     attempt: int
     step: int
@@ -142,8 +144,12 @@ class HistoryEntry(Model):
     success: bool | None
     message: str
     summary: str
+    review_reason: str | None
+    """Why the review of an attempt came to its status; None where the message tells of no review."""
     documents_label: str | None
     documents: tuple[DocumentRef, ...]
+    references: tuple[str, ...]
+    """Its documents as models name them: `docList:<label>` where they have one, then each as `docItem:<id>:<name>`."""
     findings: tuple[str, ...]
     unread: tuple[UnreadDocument, ...]
     unread_left_out: int

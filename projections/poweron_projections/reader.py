@@ -13,7 +13,9 @@ from poweron_events.codec import decode, is_uuid
 from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
 from poweron_events.event import READING, Model
+from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.outcome import TaskReviewed
 from poweron_events.request import Spent
 from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import (
@@ -62,6 +64,19 @@ _STEPS: Final = "SELECT * FROM steps WHERE workflow_id = $1::uuid ORDER BY round
 _HISTORY: Final = """
 SELECT * FROM messages WHERE workflow_id = $1::uuid AND seq < $2 ORDER BY seq DESC LIMIT $3
 """
+_ENTRIES: Final = f"""
+SELECT page.*, COALESCE(rounds.prompt, '') AS prompt, reviews.value AS review, known.names
+  FROM ({_HISTORY}) page
+  LEFT JOIN rounds ON rounds.workflow_id = page.workflow_id AND rounds.round = page.round
+  LEFT JOIN records reviews ON page.kind = 'task_end'
+                           AND reviews.workflow_id = page.workflow_id AND reviews.seq = page.seq
+  LEFT JOIN LATERAL (
+       SELECT jsonb_object_agg(document_id, document_name) AS names
+         FROM documents
+        WHERE page.kind = 'round_end' AND documents.workflow_id = page.workflow_id AND documents.round = page.round
+  ) known ON TRUE
+ ORDER BY page.seq DESC
+"""  # noqa: S608 - one query of ours within another
 _OPENING: Final = """
 SELECT records.value
   FROM rounds
@@ -134,8 +149,7 @@ async def history(
     Rounds come newest first too, since `seq` grows from round to round (H-01).
     """
     last = _LAST_SEQ if before_seq is None else before_seq
-    found = await _fetch(pool, _HISTORY, workflow_id, last, limit)
-    return [_entry(HistoryEntry, row, time=time(row["time_ms"])) for row in found]
+    return [_told(row) for row in await _fetch(pool, _ENTRIES, workflow_id, last, limit)]
 
 
 async def messages(
@@ -233,6 +247,27 @@ def _round(row: Found) -> RoundSummary:
     ended = row["ended_ms"]
     duration_ms = None if ended is None else ended - row["opened_ms"]
     return _entry(RoundSummary, row, workflow_mode=row["mode"], duration_ms=duration_ms, opened=time(row["opened_ms"]))
+
+
+def _told(row: Found) -> HistoryEntry:
+    return _entry(
+        HistoryEntry, row, review_reason=_reason(row["review"]), references=_references(row), time=time(row["time_ms"])
+    )
+
+
+def _reason(review: bytes | None) -> str | None:
+    event = None if review is None else decode(review).event
+    return event.reason if isinstance(event, TaskReviewed) else None
+
+
+def _references(row: Found) -> tuple[str, ...]:
+    """The documents of a message as references, which know them by the names that they were written under."""
+    label, names = row["documents_label"], row["names"] or {}
+    items = ((each["documentId"], each["documentName"]) for each in row["documents"])
+    return (
+        *((list_reference(label),) if label else ()),
+        *(item_reference(document_id, names.get(document_id, name)) for document_id, name in items),
+    )
 
 
 def _event(row: Found) -> EventEntry:

@@ -75,7 +75,10 @@ async def test_a_step_is_one_message_with_its_summary_documents_findings_and_lea
         "success": True,
         "message": "Read one document.",
         "summary": "Read one document.",
+        "prompt": "What is the grand total?",
+        "reviewReason": None,
         "documentsLabel": "round1_task1_action1_extract",
+        "references": ["docList:round1_task1_action1_extract", "docItem:doc-text.md:text.md"],
         "findings": ["The total is 42."],
         "unread": [],
         "unreadLeftOut": 0,
@@ -95,6 +98,31 @@ async def test_the_history_is_the_one_that_prompts_show_newest_round_first(log: 
     assert [(entry.round, entry.seq, entry.message) for entry in found] == [
         (message.round, message.seq, message.message) for message in expected
     ]
+
+
+@pytest.mark.req("H-01")
+async def test_every_message_names_the_prompt_of_its_round_the_reason_of_its_review_and_its_documents(
+    log: MemoryLog, pool: Pool
+) -> None:
+    told = Told().tell(requested(), planned(), *step(1), reviewed(status="retry", reason="Page 2 is missing."))
+    told.tell(*step(1, attempt=2), reviewed(attempt=2, reason="It is all there."))
+    twice = document("text (2).md", document_id="doc-text.md")
+    told.tell(completed().model_copy(update={"documents": (twice, document("other.md"))}))
+    told.tell(follow_up(documents=()), planned(round_number=2))
+    name = await given(log, pool, told)
+    found = [wire(entry) for entry in await reader.history(pool, name)]
+    label, item = "docList:round1_task1_action1_extract", "docItem:doc-text.md:text.md"
+    assert [(one["kind"], one["prompt"], one["reviewReason"], one["references"]) for one in found] == [
+        ("workflow_start", "And what was repaired?", None, []),
+        ("round_end", "What is the grand total?", None, [item, "docItem:doc-other.md:other.md"]),
+        ("task_end", "What is the grand total?", "It is all there.", []),
+        ("step", "What is the grand total?", None, [label, item]),
+        ("task_end", "What is the grand total?", "Page 2 is missing.", []),
+        ("step", "What is the grand total?", None, [label, item]),
+        ("task_start", "What is the grand total?", None, []),
+        ("workflow_start", "What is the grand total?", None, ["docList:round1_request", "docItem:doc-estimate.pdf:estimate.pdf"]),
+    ]  # fmt: skip
+    assert found[1]["documents"][0]["documentName"] == "text (2).md"
 
 
 @pytest.mark.req("H-02")

@@ -121,7 +121,16 @@ def prompts() -> Iterator[tuple[str, Prompt]]:
             template=MESSAGE_TEMPLATE,
             user_prompt="What is the grand total, and of when is the letter?",
             language="en",
-            results=(TaskResult(OBJECTIVE, "success", "ai.process gave 1 document: answer.md", "It is **42.00**."),),
+            results=(
+                TaskResult(
+                    OBJECTIVE,
+                    "success",
+                    "ai.process gave 1 document: answer.md",
+                    "It is **42.00**.",
+                    failures=("attempt 1, step 1, document.extract failed: Nothing could be read of 'letter.txt'.",),
+                    reviews=("Task 1 of 1 is done: The total is named; the letter could not be read.",),
+                ),
+            ),
             documents=("answer.md",),
         ),
     )

@@ -443,3 +443,36 @@ async def test_the_message_to_a_report_says_that_it_is_done():
 async def test_a_failed_task_is_said_plainly():
     failed = TaskResult("Find the total", "failed", "'a.pdf' is damaged.", "")
     assert await message("What is the total?", failed) == "This could not be done: 'a.pdf' is damaged."
+
+
+@pytest.mark.req("L-08")
+@pytest.mark.parametrize(
+    ("request_text", "said"),
+    [
+        ("What is the total?", "TOTAL: 42\n\nNot every step worked: step 1, document.extract failed: It is damaged."),
+        (
+            "Write a report",
+            "A report is written.\n\nNot every step worked: step 1, document.extract failed: It is damaged.",
+        ),
+        (
+            "Give me the total as JSON",
+            "A file is written.\n\nTOTAL: 42\n\nNot every step worked: step 1, document.extract failed: It is damaged.",
+        ),
+        (
+            "Erstelle einen Bericht",
+            "Ein Bericht liegt vor.\n\nNicht jeder Schritt ist gelungen: step 1, document.extract",
+        ),
+    ],
+)
+async def test_where_a_step_failed_the_message_says_so_and_never_that_all_is_done(request_text, said):
+    failures = ("step 1, document.extract failed: It is damaged.",)
+    found = TaskResult("Find the total", "success", "Answered", "TOTAL: 42", failures)
+    assert (await message(request_text, found)).startswith(said)
+
+
+async def test_where_a_task_failed_the_message_never_says_that_all_is_done():
+    found = TaskResult("Find out", "success", "Done", "TOTAL: 42")
+    failed = TaskResult("Write the report", "failed", "'a.pdf' is damaged.", "")
+    assert await message("Write a report", found, failed) == (
+        "A report is written.\n\nA part could not be done: 'a.pdf' is damaged."
+    )

@@ -121,6 +121,7 @@ def named(name: str) -> DocumentRef:
     ("name", "written"),
     [
         ("answer.md", "r1d1-answer.md"),
+        ("answer (2).md", "r1d1-answer (2).md"),
         ("../../etc/passwd", "r1d1-etc_passwd"),
         ("/etc/passwd", "r1d1-etc_passwd"),
         ("..", "r1d1-document"),

@@ -9,7 +9,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from poweron_services.cli import output
+from builders import document
+from poweron_projections.entries import HistoryEntry
+from poweron_services.cli import output, query_commands
 
 
 @pytest.mark.req("S23")
@@ -80,6 +82,26 @@ def test_in_a_terminal_a_row_is_one_line_that_says_where_it_is_cut() -> None:
 
 def test_elsewhere_a_row_is_whole() -> None:
     assert _row("word " * 4_000, force_terminal=False, soft_wrap=True) == ["margin    " + ("word " * 4_000).strip()]
+
+
+@pytest.mark.req("H-01")
+def test_the_history_shows_the_references_of_a_messages_documents() -> None:
+    label = "round1_task1_action1_process"
+    entry = HistoryEntry(
+        seq=6, round=1, prompt="What is the total?", task=1, attempt=1, step=1, kind="step", action="ai.process",
+        status="step", success=True, message="It is 42.", summary="It is 42.", review_reason=None,
+        documents_label=label, documents=(document("answer.md", document_id="r1t1a1d1"),),
+        references=(f"docList:{label}", "docItem:r1t1a1d1:answer.md"),
+        findings=("One page.",), unread=(), unread_left_out=0, learnings=("It is short.",), time="2026-11-21T00:00:00Z",
+    )  # fmt: skip
+    with query_commands.stdout.capture() as captured:
+        query_commands._print_entry(entry)
+    assert captured.get().splitlines()[1:] == [
+        "      finding: One page.",
+        "      learning: It is short.",
+        f"      documents: docList:{label}",
+        "      document: docItem:r1t1a1d1:answer.md (1 kB)",
+    ]
 
 
 def _run(redirected: str) -> subprocess.CompletedProcess[str]:

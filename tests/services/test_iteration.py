@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from poweron_services import telemetry
 from poweron_services.actions.action import Done, document
 from poweron_services.models.prompts import (
     ActionsPrompt,
+    MessagePrompt,
     ParametersPrompt,
+    Prompt,
     RefinementPrompt,
     ReviewPrompt,
     SelectionPrompt,
@@ -169,3 +172,60 @@ async def test_the_task_that_makes_the_file_takes_one_step_whatever_the_model_sa
     assert (asked[-1].objective, asked[-1].expected_formats, asked[-1].steps_left) == ("Write it as JSON", ("json",), 1)
     assert isinstance(told[-1], RoundCompleted)
     assert told[-1].message == "The total is 42."
+
+
+@pytest.mark.req("L-08")
+@pytest.mark.parametrize("mode", ["React", "Actionplan"])
+async def test_the_outcome_names_the_files_of_every_task_and_tells_equal_names_apart(mode: str) -> None:
+    written = [
+        Done(ActionResult(success=True, documents=(document("answer.md", text, "text/markdown"),))) for text in "12"
+    ]
+    process = Counting("ai.process", result=iter(written).__next__)
+    world = World([process], script("ai.process", planning=[{"tasks": [TASK, TASK]}]))
+    workflow, told = await worked(world, workflow_mode=mode)
+    ended = told[-1]
+    assert [(each.document_id, each.document_name) for each in ended.documents] == [
+        ("r1t1a1d1", "answer.md"),
+        ("r1t2a1d1", "answer (2).md"),
+    ]
+    assert [await world.content.get(workflow.id, each.content) for each in ended.documents] == [b"1", b"2"]
+    (prompt,) = [prompt for prompt in world.model.asked if isinstance(prompt, MessagePrompt)]
+    assert prompt.documents == ("answer.md", "answer (2).md")
+
+
+FAILED = Done(ActionResult(success=False, error="The archive holds no letter."), code="action_failed")
+FOUND = Done(ActionResult(success=True, documents=(document("answer.md", "42", "text/markdown"),)))
+SAYS_FAILED = re.compile(r"^- .*\bfailed\b.*$", re.MULTILINE)
+
+
+def truthful(prompt: Prompt) -> str:
+    """What a model says that knows nothing but its prompt, and tells of each failure that stands there."""
+    failed = SAYS_FAILED.findall(prompt.render().data)
+    return "\n".join(["Not all of it worked:", *failed]) if failed else "Everything was done."
+
+
+@pytest.mark.req("L-08")
+@pytest.mark.parametrize("mode", ["React", "Actionplan"])
+async def test_a_truthful_model_does_not_claim_success_where_a_step_failed(mode: str) -> None:
+    results = iter([FAILED, FOUND])
+    reviews = [{"status": "retry", "reason": "Half of it is missing."}, {"status": "success", "reason": "It will do."}]
+    world = World(
+        [Counting("ai.process", result=lambda: next(results))],
+        script("ai.process", refinement=[{**DONE, "criteriaProgress": []}], review=reviews, message=[truthful]),
+    )
+    _, told = await worked(world, workflow_mode=mode)
+    assert isinstance(told[-1], RoundCompleted)
+    assert told[-1].message.splitlines() == [
+        "Not all of it worked:",
+        "- attempt 1, step 1, ai.process failed: The archive holds no letter.",
+    ]
+    (result,) = world.model.asked[-1].results
+    assert result.reviews == (
+        "Task 1 of 1 is done: It will do.",
+        "Task 1 of 1 is tried again: Half of it is missing.",
+    )
+
+
+async def test_a_truthful_model_says_that_all_is_done_where_no_step_failed() -> None:
+    _, told = await worked(World([Counting()], script(message=[truthful])))
+    assert told[-1].message == "Everything was done."

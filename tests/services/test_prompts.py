@@ -154,7 +154,7 @@ def holding(text: str) -> Iterator[Prompt]:
         documents=(SourceText(text, text, text),),
     )  # fmt: skip
     yield prompts.MessagePrompt(
-        template=reviewer.MESSAGE_TEMPLATE, **said, results=(TaskResult(text, "success", text, text),),
+        template=reviewer.MESSAGE_TEMPLATE, **said, results=(TaskResult(text, "success", text, text, (text,), (text,)),),
         documents=(text,),
     )  # fmt: skip
 

@@ -334,4 +334,42 @@ async def test_documents_that_could_not_be_read_are_told_in_german_and_bounded()
 async def test_the_final_message_says_which_format_could_not_be_made() -> None:
     told = Told().tell(requested(prompt="Write a report as PDF"), planned(), *step(), At().reviewed())
     event = await said(told, message=["The report is done."])
-    assert event.message == "The report is done.\n\nYou asked for PDF, which this release cannot make."
+    assert event.message == (
+        "The report is done.\n\nYou asked for PDF, which this release cannot make; it made text.md instead."
+    )
+
+
+@pytest.mark.req("L-08")
+async def test_a_step_that_could_read_nothing_is_told_by_names_to_whoever_writes_the_message() -> None:
+    at, seen = At(), Observation(success=False, result_label="label", documents_count=0, unread=unread(BROKEN, EMPTY))
+    told = Told().tell(requested(), planned(), at.selected(), at.parameters(), at.started())
+    told.tell(at.done(success=False, outcome="failed", documents=(), unread=unread(BROKEN, EMPTY)))
+    told.tell(at.observed(observation=seen, summary="It failed."), at.refined(decision="continue"))
+    told.tell(*step(2), At(2).reviewed(reason="The total is there."))
+    (prompt,) = await messages_asked(told)
+    (result,) = prompt.results
+    assert result.failures == (
+        "attempt 1, step 1, document.extract failed: Nothing could be read of 'bin.pdf', 'empty.txt'.",
+    )
+    assert result.reviews == ("Task 1 of 1 is done: The total is there.",)
+
+
+async def messages_asked(told: Told) -> list[MessagePrompt]:
+    model, content = ScriptedModel(script()), ContentStore.at("memory:///")
+    await Reviewer(Caller(model, content), content)(told.workflow)
+    return [prompt for prompt in model.asked if isinstance(prompt, MessagePrompt)]
+
+
+@pytest.mark.req("L-08")
+async def test_results_that_stand_in_for_a_message_do_not_hide_a_step_that_failed() -> None:
+    note = "The archive does not answer."
+    seen = Observation(success=False, result_label="label", documents_count=0, notes=(note,))
+    at = At()
+    told = Told().tell(requested(), planned(), at.selected(), at.parameters(), at.started())
+    told.tell(at.done(success=False, outcome="failed", documents=()), at.observed(observation=seen))
+    told.tell(at.refined(decision="continue"), *step(2), At(2).reviewed())
+    event = await said(told, message=[""])
+    assert event.message.startswith(
+        "Read one document.\n\nNot every step worked:\n\n"
+        f"- attempt 1, step 1, document.extract failed: {note}\n\nThe model wrote no final message"
+    )

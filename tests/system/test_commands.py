@@ -33,7 +33,8 @@ ESTIMATE = EXAMPLES / "estimate.pdf"
 TOTAL = "1,980.84"
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
 ENTRY = {"seq", "round", "task", "attempt", "step", "kind", "action", "status", "success", "message", "summary"} | {
-    *("documentsLabel", "documents", "findings", "unread", "unreadLeftOut", "learnings", "time")
+    *("prompt", "reviewReason", "documentsLabel", "documents", "references", "findings", "unread", "unreadLeftOut"),
+    *("learnings", "time"),
 }
 DOCUMENT = {"documentId", "documentName", "mimeType", "size"}
 
@@ -72,6 +73,13 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
     history = (await shell("history", workflow, "--json")).lines
     assert [set(entry) for entry in history] == [ENTRY] * len(history)
     assert history[0]["message"] == asked.lines[0]["message"]
+    assert {entry["prompt"] for entry in history} == {"What is the grand total of the estimate?"}
+    assert [entry["reviewReason"] for entry in history if entry["kind"] == "task_end"] == ["All criteria are met."]
+    references = history[0]["references"]
+    assert [reference.rpartition(":")[2] for reference in references] == ["answer.md"]
+    plain = (await shell("history", workflow)).out
+    assert all(f"document: {reference} (" in plain for entry in history for reference in entry["references"][1:])
+    assert "documents: docList:round1_request\n" in plain
     paged, before = [], "1000000"
     while page := (await shell("history", workflow, "--json", "--limit", "4", "--before", before)).lines:
         paged, before = [*paged, *page], str(page[-1]["seq"])

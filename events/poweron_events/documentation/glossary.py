@@ -51,6 +51,10 @@ MEANINGS: Final[dict[str, str]] = {
     "documents": "The documents, as references into the content store.",
     "RequestWorkflow.documents": "The documents handed over: inline (`data`) or from the content store (`content`).",
     "RequestRound.documents": "The documents handed over: inline (`data`) or from the content store (`content`).",
+    **dict.fromkeys(
+        ("RoundCompleted.documents", "RoundFailed.documents", "RoundCancelled.documents"),
+        "The newest files of all tasks, in order; of equal names the later ones have a number (`report (2).md`).",
+    ),
     "DocumentErased.documents": "The ids of the documents whose content was erased.",
     "workflowId": "The workflow that the request is about.",
     "afterRound": "The last round that the sender knows of; the new round follows it.",

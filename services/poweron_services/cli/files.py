@@ -145,7 +145,7 @@ def shown_document(document: DocumentRef) -> dict[str, Any]:
 def _file_name(document: DocumentRef) -> str:
     """A name that stays in its folder whatever the document is called, and keeps its ending."""
     kept = "".join(
-        character if character.isalnum() or character in "-_. " else "_" for character in document.document_name
+        character if character.isalnum() or character in "-_. ()" else "_" for character in document.document_name
     )
     end = kept.strip("_. ").encode()[-MAX_FILE_NAME:].decode(errors="ignore")
     return f"{document.document_id}-{end or 'document'}"

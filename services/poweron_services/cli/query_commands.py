@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -144,10 +144,18 @@ def _print_entry(entry: HistoryEntry) -> None:
     details = [
         *(f"finding: {finding}" for finding in entry.findings),
         *(f"learning: {learning}" for learning in entry.learnings),
-        *(f"document: {document.document_name} ({size(document.size)})" for document in entry.documents),
+        *_shown_references(entry),
     ]
     for detail in details:
         print_beside(stdout, margin, detail)
+
+
+def _shown_references(entry: HistoryEntry) -> Iterator[str]:
+    """The documents of an entry, by the references that steps of a further round can name them by."""
+    lists = len(entry.references) - len(entry.documents)
+    yield from (f"documents: {reference}" for reference in entry.references[:lists])
+    for reference, document in zip(entry.references[lists:], entry.documents, strict=True):
+        yield f"document: {reference} ({size(document.size)})"
 
 
 @sentences()

@@ -272,6 +272,8 @@ class TaskResult:
     status: str  # success | failed
     summary: str
     text: str
+    failures: tuple[str, ...] = ()  # the steps that failed, in whichever attempt, and why
+    reviews: tuple[str, ...] = ()  # what the reviews of its attempts said, the last one first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

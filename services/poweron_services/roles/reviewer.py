@@ -13,7 +13,7 @@ from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import DocumentRef, ModelCall
 from poweron_events.execution import ApprovalDenied
 from poweron_events.fold.costs import charged
-from poweron_events.fold.state import ChatMessage, Used, Workflow, task_place
+from poweron_events.fold.state import Used, Workflow, task_place
 from poweron_events.outcome import (
     MAX_MESSAGE,
     AnswerRejected,
@@ -25,6 +25,7 @@ from poweron_events.outcome import (
 )
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.defaults import language
+from poweron_services.decider.failed_steps import failed_steps, reviews
 from poweron_services.decider.requested_formats import missing_formats
 from poweron_services.decider.rules import ALL_MET, CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up, used_up
 from poweron_services.decider.size_limits import (
@@ -35,6 +36,8 @@ from poweron_services.decider.size_limits import (
     fitting_text,
 )
 from poweron_services.decider.unread_documents import unread_documents
+from poweron_services.decider.unwritten_message import why_unwritten
+from poweron_services.decider.written_documents import written_documents
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskResult, Template
@@ -46,13 +49,15 @@ from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 log = structlog.get_logger()
 
 REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v2.md")
-MESSAGE_TEMPLATE = Template.beside(__file__, "message.v2.md")
+MESSAGE_TEMPLATE = Template.beside(__file__, "message.v3.md")
 MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
 MAX_SAID = 2_000  # characters of a review's reason
 MAX_DOCUMENTS = 100  # that an ending names
 FACTS_BUDGET = 6_000  # bytes of what is said below a message
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 MAX_DONE = 5  # steps and documents that the message of a failed round names
+STEPS_FAILED = "Not every step worked:"
+EMPTY_ANSWER = "Its answer was empty."
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
 SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "retry_limit", "step_limit", *get_args(BudgetCode)})
 """Why an attempt stopped, where that is why its task failed, too."""
@@ -92,7 +97,7 @@ class Reviewer:
     async def _end(self, workflow: Workflow) -> RoundCompleted | RoundFailed | RoundCancelled:
         round_ = workflow.current
         if round_.ending == "completed":
-            documents = written_documents(round_.messages)
+            documents = written_documents(workflow)
             message, calls = await self._final_message(workflow, documents)
             formats = missing_formats(workflow, [document.document_name for document in documents])
             said = _said(workflow, message, calls, formats, unread_documents(workflow))
@@ -126,7 +131,10 @@ class Reviewer:
         except Exception:
             log.exception("no_final_message", workflow_id=workflow.id)
             return _plain_message(prompt, "An unexpected error; the log of the service has it."), ()
-        return called.text.strip() or _plain_message(prompt, "Its answer was empty."), (called.call,)
+        if called.refusal is None:
+            return called.text.strip() or _plain_message(prompt, EMPTY_ANSWER), (called.call,)
+        log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
+        return _in_its_place(workflow, prompt, called.refusal.code), (called.call,)
 
     async def _results(self, workflow: Workflow) -> tuple[TaskResult, ...]:
         return tuple([await self._result(workflow, number) for number in range(1, len(workflow.current.tasks) + 1)])
@@ -143,6 +151,8 @@ class Reviewer:
             status="success",
             summary=steps[-1].summary if steps else "",
             text=await self._text(workflow.id, writing[-1].documents[0]) if writing else "",
+            failures=failed_steps(workflow, number),
+            reviews=reviews(workflow, number),
         )
 
     async def _text(self, workflow_id: str, document: DocumentRef) -> str:
@@ -167,7 +177,7 @@ def _said(workflow: Workflow, message: str, calls: Sequence[ModelCall] = (), *fa
 
     `facts` are paragraphs that stand below the message whatever it says, and are not cut for its sake.
     """
-    documents = written_documents(workflow.current.messages)
+    documents = written_documents(workflow)
     kept = fitting(documents[::-1][:MAX_DOCUMENTS], DOCUMENTS_BUDGET)[::-1]
     left_out = len(documents) - len(kept)
     named = f"{left_out} more documents were written; the steps of the history name them." if left_out else ""
@@ -179,15 +189,6 @@ def _said(workflow: Workflow, message: str, calls: Sequence[ModelCall] = (), *fa
         "documents": kept,
         "totals": charged(workflow.current.totals, Used.by(calls)),
     }
-
-
-def written_documents(messages: Sequence[ChatMessage]) -> tuple[DocumentRef, ...]:
-    """What the round wrote for the user: the documents of its writing steps, the newest of each name."""
-    named: dict[str, DocumentRef] = {}
-    for message in messages:
-        if message.kind == "step" and message.success and message.action in WRITING:
-            named.update({document.document_name: document for document in message.documents})
-    return tuple(named.values())
 
 
 def review_task_completion(
@@ -271,7 +272,7 @@ def failure_message(workflow: Workflow) -> str:
     reason = workflow.current.reason.strip() or "A task could not be done."
     steps = [message for message in workflow.current.messages if message.kind == "step"]
     done, failed = [step for step in steps if step.success], [step for step in steps if not step.success]
-    written = written_documents(workflow.current.messages)
+    written = written_documents(workflow)
     stop = "" if reason.endswith((".", "!", "?", "…")) else "."
     paragraphs = [f"The request could not be completed. {reason}{stop}"]
     if failed:
@@ -285,7 +286,20 @@ def failure_message(workflow: Workflow) -> str:
     return "\n\n".join(paragraphs)
 
 
+def _in_its_place(workflow: Workflow, prompt: MessagePrompt, code: Code) -> str:
+    """What stands in place of a message that came only in part, or not at all; why stands above what may be cut."""
+    why = why_unwritten(workflow, code)
+    return f"{why}\n\n{_plain_results(prompt)}" if why else _plain_message(prompt, EMPTY_ANSWER)
+
+
 def _plain_message(prompt: MessagePrompt, why: str) -> str:
-    texts = [result.text or result.summary for result in prompt.results if result.text or result.summary]
     unwritten = f"The model wrote no final message, so the results stand here as they are. {why}"
-    return "\n\n".join((*(texts or ["The request is completed."]), unwritten))
+    return f"{_plain_results(prompt)}\n\n{unwritten}"
+
+
+def _plain_results(prompt: MessagePrompt) -> str:
+    """The results as they are, and the steps that failed: nobody is to take the ones for all that was asked for."""
+    texts = [result.text or result.summary for result in prompt.results if result.text or result.summary]
+    failed = [f"- {failure}" for result in prompt.results for failure in result.failures]
+    told = [STEPS_FAILED, "\n".join(failed)] if failed else []
+    return "\n\n".join((*texts, *told)) or "The request is completed."

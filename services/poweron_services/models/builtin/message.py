@@ -1,6 +1,7 @@
 """The final message: the answer as it was found, or that a report is written; what failed is said plainly."""
 
 import re
+from typing import Literal
 
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.task_plan import wanted_format, wants_summary
@@ -17,20 +18,23 @@ def message(prompt: MessagePrompt) -> str:
     """What the user reads at the end of a round."""
     language = known_language(prompt.language, prompt.user_prompt)
     done = [result for result in prompt.results if result.status == "success"]
-    parts = _done(prompt.user_prompt, done, language) if done else []
+    all_worked = len(done) == len(prompt.results) and not any(result.failures for result in prompt.results)
+    parts = _done(prompt.user_prompt, done, language, "done" if all_worked else "written") if done else []
     for result in prompt.results:
         if result.status != "success":
             reason = (result.summary or result.objective).strip()[:MAX_REASON]
             parts.append(say("partly_failed" if done else "failed", language, reason=reason))
+        parts += [say("step_failed", language, failure=failure[:MAX_REASON]) for failure in result.failures]
     return "\n\n".join(part for part in parts if part) or say("nothing", language)
 
 
-def _done(request: str, done: list[TaskResult], language: str) -> list[str]:
+def _done(request: str, done: list[TaskResult], language: str, how: Literal["done", "written"]) -> list[str]:
+    """What was found; that a file is done is said only where nothing has failed on the way to it."""
     text = done[0].text
     if wants_summary(request):
-        return [say("report_done", language), *_REMARK.findall(text)]
+        return [say(f"report_{how}", language), *_REMARK.findall(text)]
     if wanted_format(request) is not None:
-        return [say("file_done", language), _cut(text.strip())]
+        return [say(f"file_{how}", language), _cut(text.strip())]
     texts = dict.fromkeys(result.text.strip() for result in done if result.text.strip())
     return [_cut(one) for one in texts] or [done[-1].summary]
 

@@ -1,0 +1,72 @@
+"""The files of a round: what each of its tasks wrote for the user, told apart where their names are equal."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from typing import NamedTuple
+
+from poweron_events.event import DocumentRef
+from poweron_events.fold.state import Workflow
+from poweron_services.decider.rules import WRITING
+
+MAX_NAME, MAX_ENDING = 255, 20  # characters of a document's name, and of what counts as the ending of one
+
+
+class _Step(NamedTuple):
+    """A step that ended well, and its documents."""
+
+    task: int
+    attempt: int
+    action: str | None
+    documents: tuple[DocumentRef, ...]
+
+
+def written_documents(workflow: Workflow) -> tuple[DocumentRef, ...]:
+    """The files of every task of the round, in the order of tasks and steps, each under a name of its own.
+
+    A task's files are what its writing steps made; of a task without one, what its steps made at all. Of a
+    task that was tried again, a file of a later attempt takes the place of those of the same name that the
+    earlier ones wrote; what only an earlier one wrote stays, since the later one goes on from there.
+    """
+    steps = list(_steps(workflow))
+    tasks = range(1, len(workflow.current.tasks) + 1)
+    return told_apart(file for task in tasks for file in _files([step for step in steps if step.task == task]))
+
+
+def told_apart(documents: Iterable[DocumentRef]) -> tuple[DocumentRef, ...]:
+    """The documents, with a number in every name that one before them has: `report.md`, `report (2).md`."""
+    taken, names, apart = set[str](), dict[str, Iterator[str]](), list[DocumentRef]()
+    for document in documents:
+        left = names.setdefault(document.document_name, _names(document.document_name))
+        name = next(name for name in left if name.casefold() not in taken)
+        taken.add(name.casefold())
+        apart.append(document.model_copy(update={"document_name": name}))
+    return tuple(apart)
+
+
+def _steps(workflow: Workflow) -> Iterator[_Step]:
+    """The steps that ended well; the last of them may have been stopped before anybody observed its result."""
+    for message in workflow.current.messages:
+        if message.kind == "step" and message.success:
+            yield _Step(message.task, message.attempt, message.action, message.documents)
+    task = workflow.current.task
+    if task is not None and task.step.completed is not None and task.step.observation is None:
+        selection, documents = task.step.selection, task.step.completed.documents
+        yield _Step(task.number, task.attempt, selection.action if selection else None, documents)
+
+
+def _files(steps: Sequence[_Step]) -> Iterator[DocumentRef]:
+    """What the steps of one task wrote."""
+    writing = [step for step in steps if step.action in WRITING and step.documents] or steps
+    last = {document.document_name: step.attempt for step in writing for document in step.documents}
+    for step in writing:
+        yield from (document for document in step.documents if last[document.document_name] == step.attempt)
+
+
+def _names(name: str) -> Iterator[str]:
+    """The name, then the name with the numbers from 2 on before its ending."""
+    yield name
+    stem, _, ending = name.rpartition(".")
+    behind = f".{ending}" if stem and len(ending) <= MAX_ENDING else ""
+    for number in count(2):
+        numbered = f" ({number}){behind}"
+        yield f"{name.removesuffix(behind)[: MAX_NAME - len(numbered)]}{numbered}"

@@ -144,6 +144,7 @@ class HistoryEntry(Model):
     summary: str
     documents_label: str | None
     documents: tuple[DocumentRef, ...]
+    error: str
     findings: tuple[str, ...]
     unread: tuple[UnreadDocument, ...]
     unread_left_out: int

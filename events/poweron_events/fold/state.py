@@ -71,6 +71,10 @@ class ChatMessage(Model):
     summary: FreeText = ""
     documents_label: str | None = None
     documents: tuple[DocumentRef, ...] = ()
+    error: FreeText = ""
+    """Why the step failed, where that is for people alone: no model is shown it."""
+    told: FreeText | None = None
+    """What models are told in place of the message; None: the message."""
     findings: tuple[FreeText, ...] = ()
     unread: tuple[UnreadDocument, ...] = ()
     unread_left_out: int = 0

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import JsonValue
 
@@ -13,6 +13,7 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import Event
 from poweron_events.fold.state import Workflow
+from poweron_events.request import TaskType
 from poweron_events.selection import ActionSelection, ParametersSchema, SchemaField
 from poweron_services.decider.coercion import choices, cleaned, coerced, field_type, written
 
@@ -29,14 +30,6 @@ class NotAllowed(Refused):
         super().__init__(sentence, code=code, detail=detail)
 
 
-def told(reason: str, code: Code | None) -> str:
-    """What a model is told of a reason in the log (S8).
-
-    Release 0.2 and older wrote no codes, and the detail below the first line of the reason.
-    """
-    return reason if code else reason.partition("\n")[0]
-
-
 def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
     """The actions of the catalog that the task at hand may use (X-01)."""
     opening = workflow.current.opening
@@ -45,6 +38,18 @@ def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> di
         name: spec
         for name, spec in catalog.items()
         if (allowed is None or matches(name, allowed)) and not matches(name, opening.denied_methods)
+    }
+
+
+def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
+    """The actions of the catalog that a task of some type may use: for others nothing can be planned."""
+    opening = workflow.current.opening
+    lists = [opening.allowed_methods.get(kind) for kind in get_args(TaskType)]
+    return {
+        name: spec
+        for name, spec in catalog.items()
+        if not matches(name, opening.denied_methods)
+        and any(allowed is None or matches(name, allowed) for allowed in lists)
     }
 
 

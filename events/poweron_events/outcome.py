@@ -95,7 +95,7 @@ class RoundEnd(RoundEvent):
     """What every ending says to the person who asked."""
 
     message: FreeText = Field(max_length=MAX_MESSAGE)
-    told: FreeText | None = Field(default=None, max_length=MAX_TOLD, exclude_if=empty)
+    told: FreeText | None = Field(default=None, min_length=1, max_length=MAX_TOLD, exclude_if=empty)
     """What models of later rounds are told in place of the message, where that names what is for people alone."""
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
     totals: Totals

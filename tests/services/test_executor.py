@@ -484,6 +484,7 @@ async def test_documents_that_stay_away_end_in_a_sentence(monkeypatch: pytest.Mo
 
 
 @pytest.mark.req("E-10")
+@pytest.mark.req("P-09")
 async def test_a_result_too_large_for_its_event_is_cut_and_says_so() -> None:
     name = "ä" * 250
     documents = tuple(written(f"{number}{name}", "x", "text/markdown") for number in range(300))
@@ -493,7 +494,11 @@ async def test_a_result_too_large_for_its_event_is_cut_and_says_so() -> None:
     told.tell(completed, observed)
     assert max(map(len, told.values)) < codec.MAX_EVENT
     assert completed.documents[-1].document_name == "documents.json"
+    assert len(completed.documents) - 1 + completed.documents_left_out == 300
+    assert len(completed.notes) + completed.notes_left_out == 31
+    assert observed.observation.documents_count == 300
+    assert observed.observation.omitted.previews == 300 - len(observed.observation.previews)
+    assert observed.observation.omitted.notes == 31 - len(observed.observation.notes)
     assert completed.notes[0] == f"{301 - len(completed.documents)} more documents are named in 'documents.json' only."
-    assert completed.notes[-1].endswith("more notes were left out.")
     assert (await content.get(told.id, completed.documents[-1].content)).count(b"documentId") == 300
     assert told.workflow.phase == "refine"

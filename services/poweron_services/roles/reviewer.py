@@ -47,7 +47,7 @@ from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 
 log = structlog.get_logger()
 
-REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v2.md")
+REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v3.md")
 MESSAGE_TEMPLATE = Template.beside(__file__, "message.v2.md")
 MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
 MAX_SAID = 2_000  # characters of a review's reason
@@ -228,7 +228,9 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
     stop_code, stopped_because = _why_stopped(workflow)
     return ReviewPrompt(
         template=REVIEW_TEMPLATE,
+        language=language(workflow),
         objective=task.plan.objective,
+        attempt=task.attempt,
         progress=progress(workflow),
         history=steps,
         last_observation=step.observation.observation if step.observation else None,

@@ -1,8 +1,11 @@
 """Rounds that follow up: what a round knows of those before it, and the documents that it can name."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
+from doubles import World, our_actions
+from modes import MODES
 
 from builders import At, Told, completed, document, follow_up, planned, requested, reviewed, step
 from poweron_events.codec import dumps
@@ -10,9 +13,13 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.request import EarlierRounds, LabelledDocuments, Spent
+from poweron_events.request import EarlierRounds, LabelledDocuments, Spent, workflow_id
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, Section
 from poweron_services.decider.references import UnknownReference
 from poweron_services.intake.earlier_rounds import compact, summarise_rounds
+from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.chat_model import Completion
+from poweron_services.models.prompts import ProcessPrompt, Prompt
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.planner import generate_planning_prompt
 from poweron_services.roles.prompt_context import document_lines
@@ -208,3 +215,51 @@ async def test_a_third_round_knows_both_before_it(content: ContentStore) -> None
         "round1_request",
     ]
     assert At.head(workflow).place["round"] == 3
+
+
+@pytest.mark.req("P-09")
+@pytest.mark.req("R-01")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.usefixtures("logged")
+async def test_a_follow_up_on_sixty_documents_works_on_all_of_them(mode: str) -> None:
+    world, id_ = World(await our_actions(_read), model=Watched()), workflow_id("/tests", "1")
+    data = "The price of item {} is ${}."
+    handed_over = tuple(
+        [
+            document(
+                f"offer of the supplier for item {number}.txt", document_id=f"r1d{number}",
+                content=await world.content.put(id_, data.format(number, number).encode()),
+            )
+            for number in range(1, 61)
+        ]
+    )  # fmt: skip
+    async with world.process():
+        await world.ask(prompt="What is the price of item 7?", documents=handed_over, workflow_mode=mode)
+        first = await world.ended(id_)
+        messages = reverse_chronological(first.current.messages)
+        earlier = await summarise_rounds(1, messages, Spent(), partial(world.content.put, id_))
+        assert {each.label for each in earlier.lists_left_out} >= {"round1_request"}
+        asked = {"prompt": "What is the price of item 60?", "workflow_mode": mode, "earlier": earlier}
+        await world.tell(id_, follow_up(2, **asked))
+        await world.until(id_, lambda workflow: len(workflow.openings) == 2)
+        await world.ended(id_)
+    shown = [prompt for prompt in world.model.asked if getattr(prompt, "earlier", "")]
+    assert shown
+    assert all("- docList:round1_request: 60 documents\n" in prompt.render().data for prompt in shown)
+    *_, read = [prompt for prompt in world.model.asked if isinstance(prompt, ProcessPrompt)]
+    assert len(read.documents) == 60
+
+
+class Watched(BuiltinModel):
+    """The built-in model, which keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Prompt] = []
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.asked.append(prompt)
+        return await super().complete(prompt)
+
+
+async def _read(load: LoadBytes, _: int, name: str) -> ExtractedDocument:
+    return ExtractedDocument(name, "text/plain", (Section("", (await load()).decode()),), truncated=False, notes=())

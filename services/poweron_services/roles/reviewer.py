@@ -7,7 +7,7 @@ from typing import Final, TypedDict, get_args
 import structlog
 
 from poweron_events.codec import writable
-from poweron_events.codes import BudgetCode, Code, StopCode
+from poweron_events.codes import FOR_PEOPLE, BudgetCode, Code, StopCode
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import DocumentRef, ModelCall
@@ -278,15 +278,21 @@ def _judged_by_progress(workflow: Workflow, otherwise: str) -> ReviewAnswer:
 
 def failure_message(workflow: Workflow) -> str:
     """What went wrong and what the user can do, in whole sentences and without a model: paragraphs in markdown."""
-    problem = next((step.error for step in reversed(_failed_steps(workflow))), "")
-    more = rejected_in_full(workflow) if workflow.current.code == "answers_rejected" else ""
-    return _failure(workflow, workflow.current.reason, problem, more)
+    return _failure(workflow, workflow.current.reason, *_for_people(workflow))
 
 
 def told_of_failure(workflow: Workflow) -> str | None:
-    """The same as models of later rounds are told it (S8); None where that is the message."""
-    said = _failure(workflow, told(workflow.current.reason, workflow.current.code))
-    return None if said == failure_message(workflow) else _fitting_told(said)
+    """The same as models of later rounds are told it (S8); None where nothing of the message is for people alone."""
+    reason, code = workflow.current.reason, workflow.current.code
+    if code not in FOR_PEOPLE and not any(_for_people(workflow)):
+        return None
+    return _fitting_told(_failure(workflow, told(reason, code)))
+
+
+def _for_people(workflow: Workflow) -> tuple[str, str]:
+    """Why the last step failed and which model answered so, where no model may be told that."""
+    problem = next((step.error for step in reversed(_failed_steps(workflow))), "")
+    return problem, rejected_in_full(workflow) if workflow.current.code == "answers_rejected" else ""
 
 
 def _fitting_told(said: str) -> str:

@@ -52,6 +52,7 @@ def wire(entry: Model) -> dict[str, object]:
 
 
 @pytest.mark.req("M-06")
+@pytest.mark.req("H-01")
 async def test_a_step_is_one_message_with_its_summary_documents_findings_and_learnings(
     log: MemoryLog, pool: Pool
 ) -> None:
@@ -76,10 +77,11 @@ async def test_a_step_is_one_message_with_its_summary_documents_findings_and_lea
         "message": "Read one document.",
         "summary": "Read one document.",
         "documentsLabel": "round1_task1_action1_extract",
+        "error": "",
         "findings": ["The total is 42."],
         "unread": [],
         "unreadLeftOut": 0,
-        "learnings": ["It is a PDF."],
+        "learnings": ["It is a PDF.", "The total is known."],
     }
 
 

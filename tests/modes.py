@@ -159,6 +159,8 @@ def _references(event: ActionSelected) -> tuple[Any, ...]:
 
 def _compared(message: dict[str, Any]) -> dict[str, Any]:
     told = {name: value for name, value in message.items() if name not in ("seq", "time_ms")}
+    if told["kind"] == "step":
+        del told["learnings"]  # those of the selection are compared beside it, the others are the refinement's
     unread = [{**document, "content": None} for document in told["unread"]]
     return {**told, "documents": [_named(document) for document in told["documents"]], "unread": unread}
 

@@ -28,7 +28,10 @@ SEARCHING = {
 TAKING_APART = {"partition", "rpartition", "split", "find", "index"}
 
 ALLOWED = {
-    ("decider/validation.py", "told"): "release 0.2 wrote the detail below the first line of the reason, and no code",
+    (
+        "decider/model_reasons.py",
+        "told",
+    ): "release 0.2 wrote the detail below the first line of the reason, and no code",
     ("decider/requested_formats.py", "_wishes"): "what the user asks for stands in the user's own sentences",
     ("documents_child/webpage.py", "read"): "the parser of web pages tells nesting in words only",
     ("embedded/kafka_server.py", "start"): "Kafka tells a taken port in words only",

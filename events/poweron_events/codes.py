@@ -52,6 +52,39 @@ UnreadCode = Literal[
 ]
 """Why a document, or a part of it, was not read."""
 
+RUN_TIME: Final[frozenset[str]] = frozenset(
+    {
+        "claim_lost",
+        "content_store_unavailable",
+        "event_too_large",
+        "event_unwritable",
+        "model_access_denied",
+        "model_busy",
+        "model_misconfigured",
+        "model_quota_exceeded",
+        "model_refused",
+        "model_timeout",
+        "model_unavailable",
+        "model_unknown",
+        "result_not_stored",
+        "stage_timeout",
+        "unavailable",
+        "unexpected_error",
+        "worker_stopped",
+    }
+)
+"""Trouble of the service and not of the work: the sentences beside these codes are for people and may name providers,
+settings and places, so that no model is shown them (S8)."""
+
+FOR_PEOPLE: Final[frozenset[str]] = RUN_TIME | {
+    "answer_cut_off",
+    "answer_empty",
+    "answer_refused",
+    "document_missing",
+    "prompt_too_long",
+}
+"""Codes whose sentences are for people alone: a model is told of each in words that name nobody."""
+
 
 class Explained(NamedTuple):
     """What a code means, and what whoever meets it can do."""

@@ -74,6 +74,11 @@ JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
 """Any JSON values by name, nested no deeper than every JSON reader can follow."""
 
 
+def empty(value: object) -> bool:
+    """Whether a field that came to a released event later is as if it were not there: then it is not written."""
+    return not value
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

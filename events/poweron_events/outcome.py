@@ -17,6 +17,7 @@ from poweron_events.event import (
     Number,
     RoundEvent,
     TaskEvent,
+    empty,
 )
 from poweron_events.refinement import Classification
 from poweron_events.selection import DecidedBy
@@ -24,6 +25,7 @@ from poweron_events.selection import DecidedBy
 Stage = Literal["plan", "plan_actions", "select", "parameterize", "execute", "observe", "refine", "review"]
 AskedStage = Literal["plan", "plan_actions", "refine", "review"]
 MAX_MESSAGE = 8_000  # characters
+MAX_TOLD = 2_000  # characters
 
 
 class Totals(Model):
@@ -93,6 +95,8 @@ class RoundEnd(RoundEvent):
     """What every ending says to the person who asked."""
 
     message: FreeText = Field(max_length=MAX_MESSAGE)
+    told: FreeText | None = Field(default=None, min_length=1, max_length=MAX_TOLD, exclude_if=empty)
+    """What models of later rounds are told in place of the message, where that names what is for people alone."""
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
     totals: Totals
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)

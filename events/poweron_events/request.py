@@ -27,6 +27,7 @@ from poweron_events.event import (
     Sha256,
     StepEvent,
     Tokens,
+    empty,
 )
 
 NAMESPACE = uuid.UUID("4c0f5d0e-7f0b-5a53-9d5c-6d3f9f1b8a60")
@@ -214,6 +215,13 @@ class LabelledDocuments(Model):
     documents: tuple[DocumentRef, ...] = Field(min_length=1, max_length=MAX_DOCUMENTS)
 
 
+class LeftOutList(Model):
+    """A label whose documents are not named beside it: how many they are."""
+
+    label: str = Field(min_length=1, max_length=255)
+    count: Count
+
+
 class Spent(Model):
     """What the rounds before used of the workflow's budgets, over accepted events."""
 
@@ -229,9 +237,13 @@ class EarlierRounds(Model):
 
     last_round: Number
     history: FreeText = Field(default="", max_length=8_000)
+    history_left_out: Count = Field(default=0, exclude_if=empty)
+    """How many older messages the history has no room for."""
     history_ref: Commitment | None = None
     documents: tuple[LabelledDocuments, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
     documents_left_out: Count = 0
+    lists_left_out: tuple[LeftOutList, ...] = Field(default=(), max_length=MAX_DOCUMENTS, exclude_if=empty)
+    """The labels of the documents that are left out, as far as there is room."""
     spent: Spent = Spent()
 
 

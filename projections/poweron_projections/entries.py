@@ -150,6 +150,7 @@ class HistoryEntry(Model):
     documents: tuple[DocumentRef, ...]
     references: tuple[str, ...]
     """Its documents as models name them: `docList:<label>` where they have one, then each as `docItem:<id>:<name>`."""
+    error: str
     findings: tuple[str, ...]
     unread: tuple[UnreadDocument, ...]
     unread_left_out: int

@@ -26,6 +26,8 @@ class MessageRow(NamedTuple):
     summary: str
     documents_label: str | None
     documents: Json
+    error: str
+    told: str | None
     findings: Json
     unread: Json
     unread_left_out: int
@@ -33,7 +35,7 @@ class MessageRow(NamedTuple):
     time_ms: int
 
 
-MESSAGES = Table("messages", MessageRow, key=("workflow_id", "seq"))
+MESSAGES = Table("messages", MessageRow, key=("workflow_id", "seq"), keeps="newest")
 
 
 def message_row(workflow_id: str, message: ChatMessage) -> MessageRow:
@@ -53,6 +55,8 @@ def message_row(workflow_id: str, message: ChatMessage) -> MessageRow:
         summary=text(message.summary),
         documents_label=optional_text(message.documents_label),
         documents=json(message.documents),
+        error=text(message.error),
+        told=optional_text(message.told),
         findings=json(message.findings),
         unread=json(message.unread),
         unread_left_out=message.unread_left_out,

@@ -101,8 +101,8 @@ def project(view: View, record: Record, recorded: Recorded, batch: Batch) -> Vie
 
 
 def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> View:
-    said = after.current.messages[-1]
-    if said.seq == after.seq - 1:
+    said, before = after.current.messages[-1], view.workflow.round
+    if before is None or not before.messages or said is not before.messages[-1]:
         batch.put(MESSAGES, [message_row(after.id, said)])
     batch.put(DOCUMENTS, document_rows(recorded, after))
     task, tasks = task_course(view.task, view.workflow, recorded, after)

@@ -226,11 +226,24 @@ def test_a_message_shows_its_label_its_references_its_findings_its_summary_and_i
     selected = AT.selected(learnings=("The total is on page 2.",))
     story = given(*PLANNED, selected, AT.parameters(), AT.started(), AT.done(), AT.observed())
     assert render(story.workflow.current.messages[-1]) == (
-        "[round 1, task 1, step 1, document.extract, success] Read one document.\n"
+        "[round 1, task 1, attempt 1, step 1, document.extract, success] Read one document.\n"
         "  documents: docList:round1_task1_action1_extract\n"
         "    docItem:doc-text.md:text.md\n"
         "  finding: The total is 42.\n"
         "  learning: The total is on page 2."
+    )
+
+
+@pytest.mark.req("H-01")
+def test_what_the_refinement_taught_is_among_the_learnings_of_its_steps_message() -> None:
+    selected = AT.selected(learnings=("The total is on page 2.",))
+    story = given(*PLANNED, selected, AT.parameters(), AT.started(), AT.done(), AT.observed())
+    *before, told = story.workflow.current.messages
+    story.given(AT.refined(reason="The page is not named.", improvements=("Name the page.",)))
+    learned = ("The total is on page 2.", "The page is not named.", "Name the page.")
+    assert story.workflow.current.messages == (*before, told.model_copy(update={"learnings": learned}))
+    assert "\n  learning: The page is not named.\n  learning: Name the page." in render(
+        told.model_copy(update={"learnings": learned})
     )
 
 

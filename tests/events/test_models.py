@@ -160,6 +160,8 @@ def test_a_message_has_the_names_that_dashboards_read() -> None:
         "message": "It was found.",
         "summary": "Found.",
         "documentsLabel": "round1_request",
+        "error": "",
+        "told": None,
         "findings": ["f"],
         "unread": [],
         "unreadLeftOut": 0,

@@ -52,6 +52,7 @@ def wire(entry: Model) -> dict[str, object]:
 
 
 @pytest.mark.req("M-06")
+@pytest.mark.req("H-01")
 async def test_a_step_is_one_message_with_its_summary_documents_findings_and_learnings(
     log: MemoryLog, pool: Pool
 ) -> None:
@@ -79,10 +80,11 @@ async def test_a_step_is_one_message_with_its_summary_documents_findings_and_lea
         "reviewReason": None,
         "documentsLabel": "round1_task1_action1_extract",
         "references": ["docList:round1_task1_action1_extract", "docItem:doc-text.md:text.md"],
+        "error": "",
         "findings": ["The total is 42."],
         "unread": [],
         "unreadLeftOut": 0,
-        "learnings": ["It is a PDF."],
+        "learnings": ["It is a PDF.", "The total is known."],
     }
 
 

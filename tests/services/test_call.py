@@ -45,7 +45,7 @@ class Narrow:
 
 def selection() -> SelectionPrompt:
     told = Told().tell(requested(max_steps=50), planned())
-    for number in range(1, 41):
+    for number in range(1, 37):
         told.tell(*step(number, decision="continue"))
     return generate_react_plan_selection_prompt(told.workflow, CATALOG)
 

@@ -1,8 +1,11 @@
 """Rounds that follow up: what a round knows of those before it, and the documents that it can name."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
+from doubles import World, our_actions
+from modes import MODES
 
 from builders import At, Told, completed, document, follow_up, planned, requested, reviewed, step
 from poweron_events.codec import dumps
@@ -10,9 +13,13 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.request import EarlierRounds, LabelledDocuments, Spent
+from poweron_events.request import EarlierRounds, LabelledDocuments, Spent, workflow_id
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, Section
 from poweron_services.decider.references import UnknownReference
 from poweron_services.intake.earlier_rounds import compact, summarise_rounds
+from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.chat_model import Completion
+from poweron_services.models.prompts import ProcessPrompt, Prompt
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.planner import generate_planning_prompt
 from poweron_services.roles.prompt_context import document_lines
@@ -81,7 +88,7 @@ async def test_the_documents_and_the_history_of_this_round_come_first(content: C
     ]
     planning = generate_planning_prompt(workflow, {})
     assert planning.earlier.startswith(
-        "[round 1, success] The grand total is 42.\n[round 1, task 1, success] Task 1 of 1"
+        "[round 1, success] The grand total is 42.\n[round 1, task 1, attempt 1, success] Task 1 of 1"
     )
     assert planning.documents == document_lines(workflow)
     selection = generate_react_plan_selection_prompt(workflow, {})
@@ -109,12 +116,11 @@ async def test_the_history_of_the_rounds_before_is_what_prompts_showed_of_them(c
 @pytest.mark.parametrize("said", ["Read it.", 'Größe "42"\n' * 500, "合計" * 2_000, "\N{GRINNING FACE}" * 9_000])
 async def test_the_history_takes_at_most_8_kb_and_says_what_it_left_out(content: ContentStore, said: str) -> None:
     messages = [each.model_copy(update={"message": said}) for each in writing(200)]
-    told, is_whole = compact(messages)
-    assert not is_whole
-    assert 5_500 < len(dumps(told)) <= 8_000
-    assert told.startswith(f"[round 1, task 1, step 200] {said.splitlines()[0][:100]}")
-    assert told.endswith(" older entries are left out.)")
-    assert len(told) <= 8_000
+    told = compact(messages)
+    assert not told.is_whole
+    assert 5_500 < len(dumps(told.text)) <= 8_000
+    assert told.text.startswith(f"[round 1, task 1, step 200] {said.splitlines()[0][:100]}")
+    assert told.text.count("[round 1, task 1, step ") + told.left_out == 200
 
 
 @pytest.mark.req("R-01")
@@ -123,13 +129,58 @@ async def test_a_document_that_the_opening_has_no_room_for_is_found_in_the_whole
     told, messages = first_round(*writing(300))
     workflow = await second_round(content, told, messages)
     earlier = workflow.current.opening.earlier  # type: ignore[union-attr]
-    assert len(dumps(earlier.model_dump(mode="json", by_alias=True))) < 25_000
+    assert len(dumps(earlier.model_dump(mode="json", by_alias=True))) < 28_000
     assert earlier.documents[0].label == "round1_task1_action300_process"
     assert sum(len(each.documents) for each in earlier.documents) + earlier.documents_left_out == 302
     (found,) = await documents_named(["docItem:d1-0:1-0.md"], workflow, content)
     assert found.document_name == "1-0.md"
     (both, _) = await documents_named(["docItem:r1d1:old.pdf", "docItem:d300-0:300-0.md"], workflow, content)
     assert both == OLD
+
+
+@pytest.mark.req("P-09")
+@pytest.mark.req("P-01")
+async def test_sixty_documents_are_still_named_by_their_label_in_a_round_that_follows_up(content: ContentStore) -> None:
+    """Their list has no room in the opening; nothing of it may be lost but the names."""
+    handed_over = tuple(document(f"{'n' * 150}-{number}.pdf", document_id=f"r1d{number}") for number in range(1, 61))
+    told = Told().tell(requested(documents=handed_over), planned(), *step(), reviewed(), completed())
+    workflow = await second_round(content, told, reverse_chronological((*told.workflow.current.messages, *writing(40))))
+    for prompt in (generate_planning_prompt(workflow, {}), generate_react_plan_selection_prompt(workflow, {})):
+        shown = prompt.render("F").data
+        lists = shown.partition("each names all of its documents:\n<<< F\n")[2]
+        assert lists.startswith("- docList:round2_request: 1 document\n- docList:round1_request: 60 documents\n")
+        assert "\nDocuments of earlier rounds that only their lists name: 60\n" in shown
+    named = await documents_named(["docList:round1_request"], workflow, content)
+    assert [each.document_id for each in named] == [each.document_id for each in handed_over]
+
+
+@pytest.mark.req("P-09")
+async def test_what_is_left_out_of_earlier_rounds_is_counted_once_however_often_it_was_shortened(
+    content: ContentStore,
+) -> None:
+    told, messages = first_round(*writing(200))
+    workflow = await second_round(content, told, messages)
+    prompt = generate_react_plan_selection_prompt(workflow, {})
+    assert prompt.earlier_left_out > 50, "the opening has no room for them"
+    for shown in (prompt, prompt.shorter()):
+        assert shown is not None
+        earlier = shown.render("F").data.partition("History of earlier rounds, newest first:\n<<< F\n")[2]
+        entries, _, counted = earlier.partition("\n>>> F")[0].rpartition("\n")
+        left_out = len(messages) - entries.count("[round 1")
+        assert counted == f"({left_out} older messages are left out.)"
+
+
+@pytest.mark.req("P-09")
+async def test_a_message_of_many_documents_names_the_first_of_them_and_says_how_many_it_leaves_out(
+    content: ContentStore,
+) -> None:
+    (message,) = writing(1, documents=60)
+    lines = render(message).splitlines()
+    assert lines[1] == "  documents: docList:round1_task1_action1_process"
+    assert lines[2:] == [
+        *(f"    docItem:d1-{part}:1-{part}.md" for part in range(10)),
+        "    (50 more of 60 are left out.)",
+    ]
 
 
 @pytest.mark.req("R-01")
@@ -164,3 +215,51 @@ async def test_a_third_round_knows_both_before_it(content: ContentStore) -> None
         "round1_request",
     ]
     assert At.head(workflow).place["round"] == 3
+
+
+@pytest.mark.req("P-09")
+@pytest.mark.req("R-01")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.usefixtures("logged")
+async def test_a_follow_up_on_sixty_documents_works_on_all_of_them(mode: str) -> None:
+    world, id_ = World(await our_actions(_read), model=Watched()), workflow_id("/tests", "1")
+    data = "The price of item {} is ${}."
+    handed_over = tuple(
+        [
+            document(
+                f"offer of the supplier for item {number}.txt", document_id=f"r1d{number}",
+                content=await world.content.put(id_, data.format(number, number).encode()),
+            )
+            for number in range(1, 61)
+        ]
+    )  # fmt: skip
+    async with world.process():
+        await world.ask(prompt="What is the price of item 7?", documents=handed_over, workflow_mode=mode)
+        first = await world.ended(id_)
+        messages = reverse_chronological(first.current.messages)
+        earlier = await summarise_rounds(1, messages, Spent(), partial(world.content.put, id_))
+        assert {each.label for each in earlier.lists_left_out} >= {"round1_request"}
+        asked = {"prompt": "What is the price of item 60?", "workflow_mode": mode, "earlier": earlier}
+        await world.tell(id_, follow_up(2, **asked))
+        await world.until(id_, lambda workflow: len(workflow.openings) == 2)
+        await world.ended(id_)
+    shown = [prompt for prompt in world.model.asked if getattr(prompt, "earlier", "")]
+    assert shown
+    assert all("- docList:round1_request: 60 documents\n" in prompt.render().data for prompt in shown)
+    *_, read = [prompt for prompt in world.model.asked if isinstance(prompt, ProcessPrompt)]
+    assert len(read.documents) == 60
+
+
+class Watched(BuiltinModel):
+    """The built-in model, which keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Prompt] = []
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.asked.append(prompt)
+        return await super().complete(prompt)
+
+
+async def _read(load: LoadBytes, _: int, name: str) -> ExtractedDocument:
+    return ExtractedDocument(name, "text/plain", (Section("", (await load()).decode()),), truncated=False, notes=())

@@ -485,15 +485,16 @@ async def test_documents_that_stay_away_end_in_a_sentence(monkeypatch: pytest.Mo
 
 @pytest.mark.req("E-10")
 async def test_a_result_too_large_for_its_event_is_cut_and_says_so() -> None:
-    name = "ä" * 250
-    documents = tuple(written(f"{number}{name}", "x", "text/markdown") for number in range(300))
+    documents = tuple(written(f"{number}{'ä' * 250}", "x", "text/markdown") for number in range(300))
     result = Done(ActionResult(success=True, documents=documents), tuple("ü" * 500 for _ in range(30)))
     content, told = ContentStore.at("memory:///"), ready()
     completed, observed = await ran(executor(Counting(result=lambda: result), content=content, observes=True), told)
     told.tell(completed, observed)
     assert max(map(len, told.values)) < codec.MAX_EVENT
     assert completed.documents[-1].document_name == "documents.json"
+    seen = observed.observation
+    assert len(completed.documents) - 1 + completed.documents_left_out == seen.documents_count == 300
+    assert (seen.omitted.previews, seen.omitted.notes) == (300 - len(seen.previews), 31 - len(seen.notes))
     assert completed.notes[0] == f"{301 - len(completed.documents)} more documents are named in 'documents.json' only."
-    assert completed.notes[-1].endswith("more notes were left out.")
     assert (await content.get(told.id, completed.documents[-1].content)).count(b"documentId") == 300
     assert told.workflow.phase == "refine"

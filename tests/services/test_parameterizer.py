@@ -108,6 +108,19 @@ def test_stage_two_shows_nothing_but_the_action_its_objective_context_and_fields
 
 
 @pytest.mark.req("P-03")
+def test_stage_two_is_shown_the_values_that_the_entries_of_a_list_can_have() -> None:
+    said = {"fields": [{"name": "expectedDocumentFormats", "description": "How to write it"}]}
+    for schema, meaning in ((None, ""), (said, "How to write it; ")):
+        told = selected(parameters_schema=schema)
+        selection = told.workflow.step.selection
+        assert selection is not None
+        fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
+        shown = generate_react_parameters_prompt(told.workflow, selection, fields).render("F").data
+        values = f"{meaning}a list, each entry one of markdown, json, csv"
+        assert f"- [object] expectedDocumentFormats: {values}\n" in shown
+
+
+@pytest.mark.req("P-03")
 def test_without_a_schema_the_fields_are_the_actions_own() -> None:
     fields = fields_of(None, CATALOG["document.generateReport"])
     assert [(field.name, field.required) for field in fields] == [("title", False)]

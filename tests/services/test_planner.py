@@ -25,7 +25,7 @@ async def test_a_request_becomes_tasks_and_the_call_names_template_prompt_and_an
     (event,) = await planner({"tasks": [TASK, TASK]})(Told().tell(requested()).workflow)
     assert isinstance(event, TasksPlanned)
     assert len(event.tasks) == 2
-    assert event.model_call.template == "planner.v2.md"
+    assert event.model_call.template == "planner.v3.md"
     assert len(event.model_call.template_sha256) == len(str(event.model_call.prompt_ref)) == 64
     assert event.model_call.answer_ref is not None
 
@@ -55,7 +55,7 @@ async def test_after_an_answer_that_is_no_plan_the_model_is_asked_once_more_and_
         assert event.reason in prompt.render().data
     assert told.verdicts == ["accepted"] * 3
     with pytest.raises(
-        Unacceptable, match=r"^No plan could be made\. The model scripted:script did not answer as it must\. The answer"
+        Unacceptable, match=r"^No plan could be made\. The model did not answer as it must\. The answer"
     ):
         await planner(answer)(told.workflow)
 
@@ -82,6 +82,20 @@ async def test_a_prompt_that_what_is_left_cannot_hold_is_not_sent() -> None:
     assert not model.asked
     await planner(Told().tell(requested(budgets={"workflow_tokens": 9_000})).workflow)
     assert 0 < (model.asked[-1].max_output_tokens or 0) < 9_000
+
+
+@pytest.mark.req("X-01")
+@pytest.mark.req("S8")
+def test_the_plan_is_not_shown_what_no_task_may_use() -> None:
+    only_documents = dict.fromkeys(("lookup", "analysis", "report", "transform"), ("ai", "document"))
+    for limits in ({"denied_methods": ("web.*",)}, {"allowed_methods": only_documents}):
+        prompt = generate_planning_prompt(Told().tell(requested(**limits)).workflow, CATALOG)
+        assert [action.name for action in prompt.actions] == [
+            "ai.process", "document.extract", "document.generateReport",
+        ]  # fmt: skip
+        assert "web." not in prompt.render().data
+    some = generate_planning_prompt(Told().tell(requested(allowed_methods={"lookup": ("ai",)})).workflow, CATALOG)
+    assert len(some.actions) == len(CATALOG), "a task of another type may use them"
 
 
 def test_the_plan_sees_the_request_the_documents_and_the_tiny_catalog() -> None:

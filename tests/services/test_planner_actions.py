@@ -68,7 +68,7 @@ async def test_the_whole_list_with_its_parameters_is_planned_in_one_call() -> No
     assert [action.action for action in event.actions] == ["document.extract", "ai.process", "document.generateReport"]
     assert event.actions[1].parameters == {"aiPrompt": "What is the grand total?"}
     assert (event.round, event.task, event.attempt, event.model_call.tries) == (1, 1, 1, 1)
-    assert (event.model_call.template, event.model_call.input_tokens) == ("actions.v1.md", 10)
+    assert (event.model_call.template, event.model_call.input_tokens) == ("actions.v2.md", 10)
     assert event.model_call.answer_ref is not None
 
 
@@ -252,7 +252,7 @@ async def test_a_round_whose_actions_cannot_be_planned_ends_with_the_reason() ->
     async with world.process():
         workflow = await world.ended(await world.ask(workflow_mode="Actionplan"))
     assert (
-        "No actions could be planned. The model scripted:script did not answer as it must. The answer"
+        "No actions could be planned. The model did not answer as it must. The answer"
         in world.accepted(workflow.id)[-1].message
     )
     assert len([prompt for prompt in world.model.asked if isinstance(prompt, ActionsPrompt)]) == 2

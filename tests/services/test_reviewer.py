@@ -123,8 +123,8 @@ async def test_a_retry_that_the_tasks_limit_does_not_allow_is_a_failure(limit: i
 def test_the_review_sees_the_steps_of_its_task_between_fences() -> None:
     data = create_review_prompt(stopped().workflow).render(fence="F").data
     assert "Why the task stopped:\n<<< F\nThe total is known.\n>>> F\n" in data
-    assert "<<< F\n[round 1, task 1, step 1, document.extract, success] Read one document.\n" in data
-    assert "  finding: The total is 42.\n>>> F\n" in data
+    assert "<<< F\n[round 1, task 1, attempt 1, step 1, document.extract, success] Read one document.\n" in data
+    assert "  finding: The total is 42.\n  learning: The total is known.\n>>> F\n" in data
 
 
 @pytest.mark.req("L-08")

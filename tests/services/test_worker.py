@@ -163,9 +163,7 @@ async def test_a_stage_that_cannot_be_done_ends_the_round_with_a_message_for_peo
         "RoundFailed",
     ]
     message = world.accepted(id_)[-1].message
-    assert (
-        "No plan could be made. The model scripted:script did not answer as it must. The answer is not one" in message
-    )
+    assert "No plan could be made. The model did not answer as it must. The answer is not one" in message
     assert "POWERON_MODEL_OUTPUT" not in message  # which changes nothing for a model that is none of a provider's
 
 
@@ -211,7 +209,8 @@ async def test_a_model_of_a_provider_that_never_fits_is_named() -> None:
         id_ = await world.ask()
         await world.ended(id_)
     ending = world.accepted(id_)[-1]
-    assert "The model openai:small did not answer as it must." in ending.message
+    assert "The model did not answer as it must." in ending.message
+    assert "The answer came from the model openai:small." in ending.message
     assert ending.code == "answers_rejected"
     assert "POWERON_MODEL_OUTPUT=prompted or a larger model may help." in advice_for(ending.code)
 

@@ -74,6 +74,10 @@ MEANINGS: Final[dict[str, str]] = {
     "historyRef": "The whole history of the earlier rounds with all their documents in the content store, where any of "
     "it was left out.",
     "EarlierRounds.documents": "The documents of the earlier rounds by their labels, newest first, as many as fit.",
+    "historyLeftOut": "How many older messages the history has no room for.",
+    "listsLeftOut": "The labels of the documents that are left out, as far as there is room.",
+    "LeftOutList.count": "How many documents the label names.",
+    "ActionCompleted.documentsLeftOut": "How many more documents only the one named `documents.json` names.",
     "documentsLeftOut": "How many documents of the earlier rounds only `historyRef` names.",
     "label": "The label that names the documents together: `docList:<label>`.",
     # documents and content
@@ -147,6 +151,7 @@ MEANINGS: Final[dict[str, str]] = {
     "unreadLeftOut": "How many more there are, for which the event has no room.",
     "UnreadDocument.content": "The commitment of its bytes, by which it is not read again in the round.",
     "UnreadDocument.reason": "What was not read and why, in a sentence that begins with the document's name.",
+    "notesLeftOut": "How many more notes there were.",
     "notes": "What else is worth knowing.",
     # observation
     "observation": "The compact view of the result that a model may see.",
@@ -189,6 +194,7 @@ MEANINGS: Final[dict[str, str]] = {
     "which": "Whose time is over.",
     "dueMs": "When it was due: broker time in ms since 1970.",
     "message": "What is said to the user.",
+    "told": "What models of later rounds are told in place of the message, where that names what is for people alone.",
     "totals": "What the round used, over accepted events.",
     "steps": "How many actions were selected.",
     # dead letters

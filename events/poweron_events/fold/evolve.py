@@ -18,7 +18,7 @@ from poweron_events.execution import (
     ApprovalRequested,
 )
 from poweron_events.fold.costs import charges
-from poweron_events.fold.history import message
+from poweron_events.fold.history import message, with_message
 from poweron_events.fold.start_times import start_times
 from poweron_events.fold.state import (
     Ending,
@@ -92,7 +92,7 @@ def _remember(before: Workflow, recorded: Recorded, event: WorkflowEvent, after:
     changes = {**charges(round_, event), **start_times(before.round, round_, recorded.time_ms)}
     said = message(before, recorded, after)
     if said is not None:
-        changes["messages"] = (*round_.messages, said)
+        changes["messages"] = with_message(round_.messages, said)
     return after._replace(
         round=round_._replace(**changes) if changes else round_,
         head=recorded.cause,

@@ -5,20 +5,23 @@ One pure function from events to messages serves the prompts and the rows in Pos
 
 from collections.abc import Iterable
 
+from poweron_events.codes import FOR_PEOPLE
 from poweron_events.envelope import Recorded
 from poweron_events.event import FreeText
 from poweron_events.fold.state import ChatMessage, MessageKind, MessageStatus, Workflow, request_label
 from poweron_events.observation import Observation, ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, TaskReviewed
+from poweron_events.refinement import RefinementDecided
 from poweron_events.request import RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected, SelectionRejected
 
 
-def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessage | None:
+def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessage | None:  # noqa: PLR0911 - one case per event
     """What an accepted event says to people; None where it says nothing.
 
     `before` and `after` are the workflow without and with the event. At most one message an event,
-    so that a message is named by its record's `seq`.
+    so that a message is named by its record's `seq`; what was learned of a step is added to its message, which
+    is said again under its own `seq`.
     """
     match recorded.envelope.event:
         case WorkflowRequested() | RoundRequested() as event:
@@ -27,6 +30,8 @@ def message(before: Workflow, recorded: Recorded, after: Workflow) -> ChatMessag
             return _task_started(before, recorded)
         case ObservationRecorded() as event:
             return _step_done(before, recorded, event)
+        case RefinementDecided() as event:
+            return _step_judged(before, event)
         case TaskReviewed() as event:
             return _task_ended(before, recorded, event, after)
         case RoundCompleted() | RoundFailed() | RoundCancelled() as event:
@@ -98,11 +103,27 @@ def _step_done(before: Workflow, recorded: Recorded, event: ObservationRecorded)
         summary=event.summary,
         documents_label=completed.result_label if completed.documents else None,
         documents=completed.documents,
+        error=(completed.error or "") if completed.code in FOR_PEOPLE else "",
         findings=findings(event.observation),
         unread=completed.unread,
         unread_left_out=completed.unread_left_out,
         learnings=selection.learnings,
     )
+
+
+def _step_judged(before: Workflow, event: RefinementDecided) -> ChatMessage | None:
+    """The message of the step with what the refinement taught (H-01)."""
+    last = before.current.messages[-1] if before.current.messages else None
+    if last is None or last.kind != "step":
+        return None
+    learned = dict.fromkeys((*last.learnings, *filter(None, (event.reason, *event.improvements))))
+    return last.model_copy(update={"learnings": tuple(learned)})
+
+
+def with_message(messages: tuple[ChatMessage, ...], said: ChatMessage) -> tuple[ChatMessage, ...]:
+    """The messages with another one, which takes the place of the last where it is that one said again."""
+    again = bool(messages) and messages[-1].seq == said.seq
+    return (*messages[:-1], said) if again else (*messages, said)
 
 
 _REVIEWED = {
@@ -136,6 +157,7 @@ def _round_ended(
         kind="round_end",
         status="last",
         text=event.message,
+        told=event.told,
         success=isinstance(event, RoundCompleted),
         documents=event.documents,
     )
@@ -161,16 +183,23 @@ def list_reference(label: str) -> str:
     return f"docList:{label}"
 
 
+MAX_ITEMS = 10  # documents of one message that are named one by one
+
+
 def render(message: ChatMessage) -> str:
     """A message as the few lines that a prompt shows of it; only its first begins at the margin."""
     place = f"round {message.round}" + (f", task {message.task}" if message.task else "")
+    place += f", attempt {message.attempt}" if message.attempt else ""
     place += f", step {message.step}" if message.step else ""
     action = f", {message.action}" if message.action else ""
     outcome = {True: ", success", False: ", failed", None: ""}[message.success]
-    lines = [f"[{place}{action}{outcome}] {_within(message.summary or message.message)}"]
+    lines = [f"[{place}{action}{outcome}] {_within(message.summary or message.told or message.message)}"]
     if message.documents_label:
+        shown, count = message.documents[:MAX_ITEMS], len(message.documents)
         lines.append(f"  documents: {list_reference(message.documents_label)}")
-        lines += [f"    {_within(item_reference(ref.document_id, ref.document_name))}" for ref in message.documents]
+        lines += [f"    {_within(item_reference(ref.document_id, ref.document_name))}" for ref in shown]
+        if count > len(shown):
+            lines.append(f"    ({count - len(shown)} more of {count} are left out.)")
     lines += [f"  finding: {_within(finding)}" for finding in message.findings]
     lines += [f"  learning: {_within(learning)}" for learning in message.learnings]
     return "\n".join(lines)

@@ -20,6 +20,7 @@ from poweron_events.planning import PlannedAction, TaskPlan
 from poweron_events.request import RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected, SelectionRejected
 
+_REQUEST_LABEL = re.compile(r"round[1-9][0-9]*_request")
 STUCK_AFTER = 3  # events that answer to one head and have no effect
 
 Phase = Literal[
@@ -71,6 +72,10 @@ class ChatMessage(Model):
     summary: FreeText = ""
     documents_label: str | None = None
     documents: tuple[DocumentRef, ...] = ()
+    error: FreeText = ""
+    """Why the step failed, where that is for people alone: no model is shown it."""
+    told: FreeText | None = None
+    """What models are told in place of the message; None: the message."""
     findings: tuple[FreeText, ...] = ()
     unread: tuple[UnreadDocument, ...] = ()
     unread_left_out: int = 0
@@ -303,6 +308,11 @@ def rejections(workflow: Workflow) -> tuple[Rejection, ...]:
 def request_label(round_number: int) -> str:
     """The label of the documents that came with a round's request."""
     return f"round{round_number}_request"
+
+
+def is_request_label(label: str) -> bool:
+    """Whether the label is that of documents which came with a request."""
+    return _REQUEST_LABEL.fullmatch(label) is not None
 
 
 def result_label(workflow: Workflow, action: str, ahead: int = 0) -> str:

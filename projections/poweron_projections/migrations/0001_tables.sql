@@ -147,6 +147,8 @@ CREATE TABLE messages (
     summary         text    NOT NULL,
     documents_label text,
     documents       jsonb   NOT NULL,
+    error           text    NOT NULL,
+    told            text,
     findings        jsonb   NOT NULL,
     unread          jsonb   NOT NULL,
     unread_left_out bigint  NOT NULL,

@@ -142,6 +142,7 @@ def _print_entry(entry: HistoryEntry) -> None:
         print_beside(stdout, margin, said)
         margin = Text("      ")
     details = [
+        *([f"error: {entry.error}"] if entry.error else []),
         *(f"finding: {finding}" for finding in entry.findings),
         *(f"learning: {learning}" for learning in entry.learnings),
         *_shown_references(entry),

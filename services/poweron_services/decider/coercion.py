@@ -47,6 +47,11 @@ def choices(schema: Any) -> tuple[JsonValue, ...]:
     return tuple(value for values in each for value in values) if all(each) else ()
 
 
+def entry_choices(schema: Any) -> tuple[JsonValue, ...]:
+    """The values that each entry of a list can have."""
+    return choices(_given(schema).get("items")) if _kinds(schema) == ["array"] else ()
+
+
 def coerced(value: JsonValue, schema: Any) -> JsonValue:
     """The value as the type that the schema describes."""
     if allowed := choices(schema):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import JsonValue
 
@@ -13,8 +13,9 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import Event
 from poweron_events.fold.state import Workflow
+from poweron_events.request import TaskType
 from poweron_events.selection import ActionSelection, ParametersSchema, SchemaField
-from poweron_services.decider.coercion import choices, cleaned, coerced, field_type, written
+from poweron_services.decider.coercion import choices, cleaned, coerced, entry_choices, field_type, written
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
 CONNECTION: Final = "connectionReference"
@@ -29,14 +30,6 @@ class NotAllowed(Refused):
         super().__init__(sentence, code=code, detail=detail)
 
 
-def told(reason: str, code: Code | None) -> str:
-    """What a model is told of a reason in the log (S8).
-
-    Release 0.2 and older wrote no codes, and the detail below the first line of the reason.
-    """
-    return reason if code else reason.partition("\n")[0]
-
-
 def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
     """The actions of the catalog that the task at hand may use (X-01)."""
     opening = workflow.current.opening
@@ -45,6 +38,18 @@ def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> di
         name: spec
         for name, spec in catalog.items()
         if (allowed is None or matches(name, allowed)) and not matches(name, opening.denied_methods)
+    }
+
+
+def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
+    """The actions of the catalog that a task of some type may use: for others nothing can be planned."""
+    opening = workflow.current.opening
+    lists = [opening.allowed_methods.get(kind) for kind in get_args(TaskType)]
+    return {
+        name: spec
+        for name, spec in catalog.items()
+        if not matches(name, opening.denied_methods)
+        and any(allowed is None or matches(name, allowed) for allowed in lists)
     }
 
 
@@ -159,14 +164,17 @@ def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[Schema
     asked = {field.name for field in given}
     left = [own[name] for name in spec.business_parameters if name not in asked]  # equal specs may differ in the order
     more = [field for field in left if not given or field.required]
-    return (*(_typed(field, own) for field in given), *more)
+    return (*(_typed(field, own, spec) for field in given), *more)
 
 
-def _typed(field: SchemaField, own: Mapping[str, SchemaField]) -> SchemaField:
+def _typed(field: SchemaField, own: Mapping[str, SchemaField], spec: ActionSpec) -> SchemaField:
+    """The field as the action takes it: the words of stage 1, but the action's own type and values."""
     parameter = own.get(field.name)
     if parameter is None:
         return field
-    described = field.description or parameter.description
+    described = parameter.description
+    if field.description:
+        described = _joined(field.description[:MAX_DESCRIBED], _values(spec.properties[field.name]))
     return field.model_copy(update={"type": parameter.type, "description": described})
 
 
@@ -188,7 +196,19 @@ def _described(schema: Any) -> str:
     """What the schema says of a parameter, on one line, and the values there are to choose from."""
     said = schema.get("description") if isinstance(schema, dict) else None
     meaning = " ".join(cleaned(said).split())[:MAX_DESCRIBED] if isinstance(said, str) else ""
-    allowed = f"one of {', '.join(map(written, values))}"[:MAX_DESCRIBED] if (values := choices(schema)) else ""
+    return _joined(meaning, _values(schema))
+
+
+def _values(schema: Any) -> str:
+    """The values that a parameter, or each entry of a list, can have; empty where they cannot be counted."""
+    if allowed := choices(schema):
+        return f"one of {', '.join(map(written, allowed))}"[:MAX_DESCRIBED]
+    if allowed := entry_choices(schema):
+        return f"a list, each entry one of {', '.join(map(written, allowed))}"[:MAX_DESCRIBED]
+    return ""
+
+
+def _joined(meaning: str, allowed: str) -> str:
     return "; ".join(filter(None, (meaning, allowed)))
 
 

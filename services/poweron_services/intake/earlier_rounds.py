@@ -4,20 +4,21 @@ Their newest documents and a compact history travel in the opening; the whole st
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
 from poweron_events.codec import dumps
 from poweron_events.fold.history import render
-from poweron_events.fold.state import ChatMessage
-from poweron_events.request import MAX_DOCUMENTS, EarlierRounds, LabelledDocuments, Spent
+from poweron_events.fold.state import ChatMessage, is_request_label
+from poweron_events.request import MAX_DOCUMENTS, EarlierRounds, LabelledDocuments, LeftOutList, Spent
 from poweron_services.decider.references import labelled_documents
 from poweron_services.decider.size_limits import fitting, fitting_text
 
 HISTORY_BUDGET = 8_000  # bytes, as JSON
 ENTRY_BUDGET = 2_000  # bytes, as JSON, of one message in it
-SAYING_WHAT_IS_LEFT_OUT = 100  # bytes
 DOCUMENTS_BUDGET = 16_000  # bytes, as JSON
+LISTS_BUDGET = 3_000  # bytes, as JSON, of the labels whose documents are left out
 
 _MESSAGES = TypeAdapter(tuple[ChatMessage, ...])
 
@@ -33,32 +34,41 @@ async def summarise_rounds(
         spent: what they used together.
         put: stores bytes and returns their commitment; used where something is left out.
     """
-    history, is_whole = compact(messages)
+    told = compact(messages)
     labelled = [
         LabelledDocuments(label=label, documents=documents) for label, documents in labelled_documents(messages).items()
     ]
     kept = _newest_that_fit(labelled)
-    left_out = sum(len(each.documents) for each in labelled) - sum(len(each.documents) for each in kept)
+    unnamed = [each for each in labelled if each not in kept]
+    left_out = sum(len(each.documents) for each in unnamed)
     everything = _MESSAGES.dump_python(tuple(messages), mode="json", by_alias=True)
     return EarlierRounds(
         last_round=last_round,
-        history=history,
-        history_ref=None if is_whole and not left_out else await put(dumps(everything)),
+        history=told.text,
+        history_left_out=told.left_out,
+        history_ref=None if told.is_whole and not left_out else await put(dumps(everything)),
         documents=kept,
         documents_left_out=left_out,
+        lists_left_out=_labels_that_fit(unnamed),
         spent=spent,
     )
 
 
-def compact(messages: Sequence[ChatMessage]) -> tuple[str, bool]:
-    """The history as prompts show it, newest first, in at most 8 kB; also whether it is whole."""
+class Compact(NamedTuple):
+    """A history as far as an opening has room for it."""
+
+    text: str
+    left_out: int
+    """How many older messages are not in the text."""
+    is_whole: bool
+
+
+def compact(messages: Sequence[ChatMessage]) -> Compact:
+    """The history as prompts show it, newest first, in at most 8 kB."""
     rendered = list(map(render, messages))
     entries = [fitting_text(entry, ENTRY_BUDGET) for entry in rendered]
     kept = fitting(entries, HISTORY_BUDGET)
-    if len(kept) == len(entries):
-        return "\n".join(entries), sum(map(len, entries)) == sum(map(len, rendered))
-    kept = fitting(entries, HISTORY_BUDGET - SAYING_WHAT_IS_LEFT_OUT)
-    return "\n".join([*kept, f"({len(entries) - len(kept)} older entries are left out.)"]), False
+    return Compact("\n".join(kept), len(entries) - len(kept), list(kept) == rendered)
 
 
 def _newest_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LabelledDocuments, ...]:
@@ -70,3 +80,10 @@ def _newest_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LabelledDoc
             kept.append(each)
             budget -= size
     return tuple(kept)
+
+
+def _labels_that_fit(labelled: Sequence[LabelledDocuments]) -> tuple[LeftOutList, ...]:
+    """The labels of lists that have no room, with how much they name: first what was handed over, then the newest."""
+    in_order = sorted(labelled, key=lambda each: not is_request_label(each.label))
+    unnamed = [LeftOutList(label=each.label, count=len(each.documents)) for each in in_order]
+    return fitting(unnamed[:MAX_DOCUMENTS], LISTS_BUDGET)

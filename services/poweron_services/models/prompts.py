@@ -141,6 +141,17 @@ class DocumentLine:
 
 
 @dataclass(frozen=True, slots=True)
+class ListLine:
+    """A list of documents as the index in a prompt shows it: the label that names all of them, and their number."""
+
+    label: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{list_reference(self.label)}: {self.count} document{'' if self.count == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogLine:
     """An action as the tiny catalog shows it: names only (P-07)."""
 
@@ -149,35 +160,40 @@ class CatalogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanningPrompt(Prompt):
+class KnownPrompt(Prompt):
+    """What whoever plans tasks or actions is shown of the request and of what is there."""
+
+    user_prompt: str
+    language: str | None
+    lists: tuple[ListLine, ...] = ()  # of documents: those of the requests, then those of results, each newest first
+    documents: tuple[DocumentLine, ...]
+    documents_left_out: int = 0  # documents of earlier rounds that are not among these
+    connections: tuple[str, ...]
+    earlier: str  # what earlier rounds of the workflow did, newest first; "" in the first
+    earlier_left_out: int = 0  # messages of earlier rounds for which there was no room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningPrompt(KnownPrompt):
     """Cut a request into tasks. Answer: `PlanningAnswer`."""
 
     stage: ClassVar[PromptStage] = "plan"
-    user_prompt: str
-    language: str | None
-    documents: tuple[DocumentLine, ...]
-    connections: tuple[str, ...]
     actions: tuple[CatalogLine, ...]
-    earlier: str  # what earlier rounds of the workflow did; "" in the first
     max_steps: int
     refusal: str | None = None  # why the first answer to this very question was refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPrompt(Prompt):
+class TaskPrompt(KnownPrompt):
     """What whoever chooses actions is shown of the task at hand, in either mode."""
 
-    user_prompt: str
-    language: str | None
     objective: str
+    attempt: int = 1
     progress: tuple[CriterionProgress, ...]
     task_type: TaskType
     expected_formats: tuple[str, ...]
     catalog: tuple[CatalogLine, ...]
-    documents: tuple[DocumentLine, ...]
-    connections: tuple[str, ...]
     history: tuple[ChatMessage, ...]  # of this round, newest first
-    earlier: str  # what earlier rounds did, newest first; "" in the first
     improvements: tuple[str, ...]
     refusal: str | None  # why the first answer to this very question was refused, as a model may know it (S8)
 
@@ -218,7 +234,9 @@ class RefinementPrompt(Prompt):
     """Continue or stop (P-06). Answer: `RefinementAnswer`."""
 
     stage: ClassVar[PromptStage] = "refine"
+    language: str | None = None
     objective: str
+    attempt: int = 1
     progress: tuple[CriterionProgress, ...]
     selected_action: str
     observation: Observation
@@ -232,7 +250,9 @@ class ReviewPrompt(Prompt):
     """Judge a task against its criteria (L-07). Answer: `ReviewAnswer`."""
 
     stage: ClassVar[PromptStage] = "review"
+    language: str | None = None
     objective: str
+    attempt: int = 1
     progress: tuple[CriterionProgress, ...]
     history: tuple[ChatMessage, ...]  # the steps of this task, newest first
     last_observation: Observation | None

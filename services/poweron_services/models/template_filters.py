@@ -3,6 +3,7 @@
 An entry begins at the margin and goes on indented, so that no text can pass for two of them.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Preview
 from poweron_events.selection import SchemaField
 
+_NEXT_MESSAGE: Final = re.compile(r"\n(?=\S)")  # only the first line of a message begins at the margin
 LONGEST: Final = 1_000  # characters of one entry
 
 
@@ -37,6 +39,26 @@ def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> st
     return "\n".join(shown) or "none"
 
 
+def messages(history: str, budget: int, left_out: int = 0) -> str:
+    """The first messages of a rendered history that fit, and how many there are besides.
+
+    Args:
+        history: messages as `render` writes them, newest first.
+        budget: characters.
+        left_out: older messages that the history itself has no room for.
+    """
+    every = _NEXT_MESSAGE.split(history)
+    shown: list[str] = []
+    for each in every:
+        budget -= len(each) + 1
+        if budget < 0 and shown:
+            break
+        shown.append(each if budget >= 0 else f"{each[: budget - 1]}…")
+    if left_out := left_out + len(every) - len(shown):
+        shown.append(f"({left_out} older {'message is' if left_out == 1 else 'messages are'} left out.)")
+    return "\n".join(shown)
+
+
 def _entry(thing: object) -> str:
     """A thing as its entry; a message stands as the history tells it (H-03)."""
     match thing:
@@ -56,4 +78,4 @@ def _entry(thing: object) -> str:
     return "- " + "\n  ".join(text.splitlines())
 
 
-FILTERS: Final[dict[str, Any]] = {"cut": cut, "entries": entries}
+FILTERS: Final[dict[str, Any]] = {"cut": cut, "entries": entries, "messages": messages}

@@ -27,7 +27,7 @@ from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import AnswersLost, TimeLimit
-from poweron_services.roles.action_results import completed, failed, store_result
+from poweron_services.roles.action_results import Stored, completed, failed, store_result
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
@@ -57,19 +57,20 @@ class Execution:
             outcome, done = await self._outcome(workflow, calls)
             told.ended(outcome)
         try:
-            documents, notes = await store_result(self.content, workflow, done)
+            stored = await store_result(self.content, workflow, done)
         except Exception as error:
             log.exception("result_not_stored", workflow_id=workflow.id)
             why = error if isinstance(error, PowerOnError) else "an unexpected error, which the service's log has"
             not_stored = f"The action ended, but its result could not be stored: {why}"
             outcome, done = "failed", failed(not_stored, "result_not_stored")
-            documents, notes = (), ()
+            stored = Stored((), ())
         result = completed(
             workflow,
             done,
             outcome=outcome,
-            documents=documents,
-            notes=notes,
+            documents=stored.documents,
+            notes=stored.notes,
+            documents_left_out=stored.documents_left_out,
             duration_ms=(time.monotonic_ns() - began) // 1_000_000,
             model_calls=tuple(calls),
         )

@@ -1,7 +1,7 @@
 """The results of actions: what of them is stored, and the event that tells of it."""
 
-from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from poweron_events.codec import dumps, writable
 from poweron_events.codes import Code
@@ -47,11 +47,13 @@ def completed(
     outcome: Outcome,
     documents: tuple[DocumentRef, ...] = (),
     notes: tuple[str, ...] = (),
+    documents_left_out: int = 0,
     duration_ms: int = 0,
     model_calls: tuple[ModelCall, ...] = (),
 ) -> ActionCompleted:
     """The end of an action; what would not fit into the event is cut. `documents` and `notes` are what was stored."""
     selection = workflow.step.selection
+    kept_notes = fitting([writable(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
     error, unread = done.result.error, fitting(done.unread[:MAX_UNREAD], UNREAD_BUDGET)
     assert selection is not None
     return ActionCompleted(
@@ -65,17 +67,25 @@ def completed(
         unread=unread,
         unread_left_out=len(done.unread) - len(unread),
         documents=documents,
+        documents_left_out=documents_left_out,
         result_label=result_label(workflow, selection.action),
-        notes=_fitting_notes(notes),
+        notes=kept_notes,
+        notes_left_out=len(notes) - len(kept_notes),
         duration_ms=duration_ms,
         model_calls=fitting_calls(model_calls),
     )
 
 
-async def store_result(
-    content: ContentStore, workflow: Workflow, done: Done
-) -> tuple[tuple[DocumentRef, ...], tuple[str, ...]]:
-    """Its documents and notes as the event names them: bytes come before the event that names them (E-10).
+class Stored(NamedTuple):
+    """The documents and notes of a result as its event names them."""
+
+    documents: tuple[DocumentRef, ...]
+    notes: tuple[str, ...]
+    documents_left_out: int = 0
+
+
+async def store_result(content: ContentStore, workflow: Workflow, done: Done) -> Stored:
+    """Its documents and notes: bytes come before the event that names them (E-10).
 
     Raises:
         Unavailable: the content store does not answer.
@@ -88,11 +98,12 @@ async def store_result(
         kept = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
         left_out = len(documents) - len(kept)
         if not left_out:
-            return kept, done.notes
+            return Stored(kept, done.notes)
         everything = dumps([document.model_dump(mode="json", by_alias=True) for document in documents])
         listed = ActionDocument(document_name=ALL_DOCUMENTS, document_data=everything, mime_type="application/json")
         index = await _store(content, workflow, len(documents) + 1, listed)
-    return (*kept, index), (f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only.", *done.notes)
+    named = f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only."
+    return Stored((*kept, index), (named, *done.notes), left_out)
 
 
 async def _store(content: ContentStore, workflow: Workflow, number: int, document: ActionDocument) -> DocumentRef:
@@ -104,9 +115,3 @@ async def _store(content: ContentStore, workflow: Workflow, number: int, documen
         size=len(document.document_data),
         content=await retry_content(workflow.id, partial(content.put, workflow.id, document.document_data)),
     )
-
-
-def _fitting_notes(notes: Sequence[str]) -> tuple[str, ...]:
-    kept = fitting([writable(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
-    left_out = len(notes) - len(kept)
-    return (*kept, f"{left_out} more notes were left out.") if left_out else kept

@@ -21,8 +21,8 @@ from poweron_events.observation import (
     Omitted,
     Preview,
 )
+from poweron_services.decider.model_reasons import told
 from poweron_services.decider.unread_documents import unread_in_short
-from poweron_services.decider.validation import told
 
 READABLE = ("text/", "application/json", "application/xml")
 PROSE = ("text/markdown", "text/plain")
@@ -47,9 +47,16 @@ def observe_build(
     facts += completed.notes
     room = MAX_NOTES - len(unread)
     notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:room])
+    listed = 1 if completed.documents_left_out else 0  # the document that names all of them is none of the result
+    count = len(completed.documents) - listed + completed.documents_left_out
     omitted = Omitted(
-        previews=len(completed.documents) - len(previews),
-        notes=len(facts) - len(notes) + len(completed.unread) - len(unread) + completed.unread_left_out,
+        previews=count - len(previews),
+        notes=len(facts)
+        - len(notes)
+        + completed.notes_left_out
+        + len(completed.unread)
+        - len(unread)
+        + completed.unread_left_out,
         characters=sum(_left_out(text, MAX_SNIPPET) for text in plain)
         + sum(_left_out(document.reason, MAX_NOTE) for document in completed.unread[:MAX_NOTES])
         + sum(_left_out(fact, MAX_NOTE) for fact in facts[:room]),
@@ -57,7 +64,7 @@ def observe_build(
     observation = Observation(
         success=completed.success,
         result_label=completed.result_label,
-        documents_count=len(completed.documents),
+        documents_count=count,
         previews=previews,
         code=completed.code,
         unread=unread,

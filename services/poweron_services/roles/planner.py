@@ -10,7 +10,6 @@ from poweron_events.fold.state import Workflow, max_steps, result_place, task_pl
 from poweron_events.outcome import AnswerRejected
 from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
 from poweron_events.stream import WorkflowEvent
-from poweron_services.decider.defaults import language
 from poweron_services.decider.plan_validation import check_plan, in_plan, results
 from poweron_services.decider.references import UnknownReference
 from poweron_services.decider.validation import NotAllowed, check_recordable
@@ -19,11 +18,11 @@ from poweron_services.models.call import Caller
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, Template
 from poweron_services.roles.named_documents import documents_named, references_as_listed
-from poweron_services.roles.prompt_context import catalog_lines, document_lines, earlier_history, refusal, task_prompt
+from poweron_services.roles.prompt_context import planning_prompt, task_prompt
 from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 
-TEMPLATE = Template.beside(__file__, "planner.v2.md")
-ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v1.md")
+TEMPLATE = Template.beside(__file__, "planner.v3.md")
+ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v2.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +100,7 @@ class Planner:
 
 def generate_planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> PlanningPrompt:
     """What the planner shows to the model."""
-    opening = workflow.current.opening
-    return PlanningPrompt(
-        template=TEMPLATE,
-        user_prompt=opening.prompt,
-        language=language(workflow),
-        documents=document_lines(workflow),
-        connections=opening.connections,
-        actions=catalog_lines(catalog),
-        earlier=earlier_history(workflow),
-        max_steps=opening.max_steps,
-        refusal=refusal(workflow),
-    )
+    return planning_prompt(workflow, catalog, TEMPLATE)
 
 
 def generate_actions_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> ActionsPrompt:

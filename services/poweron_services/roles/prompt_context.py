@@ -5,11 +5,11 @@ from typing import Any, TypeVar
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.fold.history import item_reference, reverse_chronological
-from poweron_events.fold.state import ChatMessage, Workflow, rejections
+from poweron_events.fold.state import ChatMessage, Workflow, is_request_label, rejections
 from poweron_services.decider.defaults import language
 from poweron_services.decider.references import documents_at_hand, earlier_rounds
-from poweron_services.decider.validation import allowed_actions
-from poweron_services.models.prompts import CatalogLine, DocumentLine, TaskPrompt
+from poweron_services.decider.validation import allowed_actions, plannable_actions
+from poweron_services.models.prompts import CatalogLine, DocumentLine, ListLine, PlanningPrompt, TaskPrompt, Template
 from poweron_services.roles.criteria_progress import progress
 from poweron_services.roles.rejections import shown
 
@@ -19,6 +19,14 @@ Chosen = TypeVar("Chosen", bound=TaskPrompt)
 def catalog_lines(specs: Mapping[str, ActionSpec]) -> tuple[CatalogLine, ...]:
     """The tiny catalog: names and parameter names."""
     return tuple(CatalogLine(name, spec.parameter_names) for name, spec in sorted(specs.items()))
+
+
+def list_lines(workflow: Workflow) -> tuple[ListLine, ...]:
+    """The labels of all documents, also of those that the index does not name: those of requests come first."""
+    earlier = earlier_rounds(workflow)
+    named = [ListLine(label, len(held)) for label, held in reversed(documents_at_hand(workflow).items())]
+    unnamed = [ListLine(each.label, each.count) for each in (earlier.lists_left_out if earlier else ())]
+    return tuple(sorted((*named, *unnamed), key=lambda line: not is_request_label(line.label)))
 
 
 def document_lines(workflow: Workflow) -> tuple[DocumentLine, ...]:
@@ -41,33 +49,50 @@ def history(workflow: Workflow) -> tuple[ChatMessage, ...]:
     return tuple(reverse_chronological(workflow.current.messages))
 
 
-def earlier_history(workflow: Workflow) -> str:
-    """The compact history of earlier rounds, as the opening of this round holds it."""
-    earlier = earlier_rounds(workflow)
-    return earlier.history if earlier else ""
-
-
 def refusal(workflow: Workflow) -> str | None:
     """Why the last answer to this very question was refused, as far as a model is told (S8)."""
     rejected = rejections(workflow)
     return shown(rejected[-1]) if rejected else None
 
 
+def _known(workflow: Workflow) -> dict[str, Any]:
+    """What both who plans tasks and who chooses actions is shown: the fields of `KnownPrompt`."""
+    opening, earlier = workflow.current.opening, earlier_rounds(workflow)
+    return {
+        "user_prompt": opening.prompt,
+        "language": language(workflow),
+        "lists": list_lines(workflow),
+        "documents": document_lines(workflow),
+        "documents_left_out": earlier.documents_left_out if earlier else 0,
+        "connections": opening.connections,
+        "earlier": earlier.history if earlier else "",
+        "earlier_left_out": earlier.history_left_out if earlier else 0,
+    }
+
+
+def planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec], template: Template) -> PlanningPrompt:
+    """The prompt by which tasks are planned, with the actions that some of them may use."""
+    return PlanningPrompt(
+        template=template,
+        actions=catalog_lines(plannable_actions(workflow, catalog)),
+        max_steps=workflow.current.opening.max_steps,
+        refusal=refusal(workflow),
+        **_known(workflow),
+    )
+
+
 def task_prompt(kind: type[Chosen], workflow: Workflow, catalog: Mapping[str, ActionSpec], **more: Any) -> Chosen:
     """A prompt by which actions are chosen: what both modes show of the task at hand, and `more` of its own."""
-    task, opening = workflow.task, workflow.current.opening
+    task = workflow.task
     return kind(
-        user_prompt=opening.prompt,
-        language=language(workflow),
+        **_known(workflow),
         objective=task.plan.objective,
+        attempt=task.attempt,
         progress=progress(workflow),
         task_type=task.plan.task_type,
         expected_formats=task.plan.expected_formats,
         catalog=catalog_lines(allowed_actions(workflow, catalog)),
-        documents=document_lines(workflow),
-        connections=opening.connections,
         history=history(workflow),
-        earlier=earlier_history(workflow),
         improvements=task.improvements,
         refusal=refusal(workflow),
         **more,

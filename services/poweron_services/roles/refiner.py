@@ -11,6 +11,7 @@ from poweron_events.fold.state import Used, Workflow, max_steps, step_place
 from poweron_events.observation import Observation
 from poweron_events.refinement import Classification, IterationTelemetry, RefinementDecided
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.defaults import language
 from poweron_services.decider.rules import (
     BudgetUsedUp,
     Review,
@@ -29,7 +30,7 @@ from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import MAX_REASON, answer_rejected, rejected_for_good
 
-TEMPLATE = Template.beside(__file__, "refiner.v3.md")
+TEMPLATE = Template.beside(__file__, "refiner.v4.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,9 @@ def create_refinement_prompt(workflow: Workflow, observation: Observation) -> Re
     assert workflow.step.selection is not None
     return RefinementPrompt(
         template=TEMPLATE,
+        language=language(workflow),
         objective=workflow.task.plan.objective,
+        attempt=workflow.task.attempt,
         progress=progress(workflow),
         selected_action=workflow.step.selection.action,
         observation=observation,

@@ -1,16 +1,17 @@
 """What the roles do with an answer that cannot be used: tell of it, show the model why, and stop asking in the end."""
 
-from typing import TypedDict
+from typing import Final, TypedDict
 
-from poweron_events.codes import Code
+from poweron_events.codes import FOR_PEOPLE, Code
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.evolve import MAX_REFUSALS
 from poweron_events.fold.state import Rejection, Workflow, rejections, step_place
 from poweron_events.outcome import AnswerRejected
-from poweron_services.decider.validation import told
+from poweron_services.decider.model_reasons import told
 
 MAX_REASON = 2_000  # characters
+NOT_AS_IT_MUST: Final = "The model did not answer as it must."
 
 
 class Reasons(TypedDict):
@@ -43,12 +44,20 @@ def shown(rejection: Rejection) -> str:
 
 
 def rejected_for_good(workflow: Workflow) -> str | None:
-    """Whose last answer could not be used and why, once the model is not asked again; as far as a model is told (S8).
+    """Why the last answer could not be used, once the model is not asked again; as far as a model is told (S8).
 
-    What a round ends with stands in the history, which the next round shows to the model.
+    It comes into the history, which later prompts show; `rejected_in_full` says more to people.
     """
     rejected = rejections(workflow)
-    if len(rejected) < MAX_REFUSALS:
-        return None
-    call = workflow.current.rejected[-1].model_call
-    return f"The model {call.provider}:{call.model} did not answer as it must. {shown(rejected[-1])}"
+    return f"{NOT_AS_IT_MUST} {shown(rejected[-1])}" if len(rejected) >= MAX_REFUSALS else None
+
+
+def rejected_in_full(workflow: Workflow) -> str:
+    """For people: which model gave the last answer of the round that could not be used, and why."""
+    task = workflow.current.task
+    rejected = [*workflow.current.rejected, *([task.refused] if task and task.refused else [])]
+    if not rejected or (call := rejected[-1].model_call) is None:
+        return ""
+    reason, code = rejected[-1].reason, rejected[-1].code
+    more = f" {reason}" if code in FOR_PEOPLE else ""
+    return f"The answer came from the model {call.provider}:{call.model}.{more}"

@@ -7,15 +7,16 @@ from typing import Final, TypedDict, get_args
 import structlog
 
 from poweron_events.codec import writable
-from poweron_events.codes import BudgetCode, Code, StopCode
+from poweron_events.codes import FOR_PEOPLE, BudgetCode, Code, StopCode
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import DocumentRef, ModelCall
 from poweron_events.execution import ApprovalDenied
 from poweron_events.fold.costs import charged
-from poweron_events.fold.state import Used, Workflow, task_place
+from poweron_events.fold.state import ChatMessage, Used, Workflow, task_place
 from poweron_events.outcome import (
     MAX_MESSAGE,
+    MAX_TOLD,
     AnswerRejected,
     RoundCancelled,
     RoundCompleted,
@@ -26,6 +27,7 @@ from poweron_events.outcome import (
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.defaults import language
 from poweron_services.decider.failed_steps import failed_steps, reviews
+from poweron_services.decider.model_reasons import told
 from poweron_services.decider.requested_formats import missing_formats
 from poweron_services.decider.rules import ALL_MET, CANCELLED, WRITING, BudgetUsedUp, all_met, retries_used_up, used_up
 from poweron_services.decider.size_limits import (
@@ -44,16 +46,17 @@ from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskRes
 from poweron_services.models.time_limit import AnswersLost, TimeLimit
 from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import history, refusal
-from poweron_services.roles.rejections import answer_rejected, rejected_for_good, shown
+from poweron_services.roles.rejections import answer_rejected, rejected_for_good, rejected_in_full, shown
 
 log = structlog.get_logger()
 
-REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v2.md")
+REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v3.md")
 MESSAGE_TEMPLATE = Template.beside(__file__, "message.v3.md")
 MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
 MAX_SAID = 2_000  # characters of a review's reason
 MAX_DOCUMENTS = 100  # that an ending names
 FACTS_BUDGET = 6_000  # bytes of what is said below a message
+TOLD_BUDGET = 4_000  # bytes
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 MAX_DONE = 5  # steps and documents that the message of a failed round names
 STEPS_FAILED = "Not every step worked:"
@@ -98,21 +101,24 @@ class Reviewer:
         round_ = workflow.current
         if round_.ending == "completed":
             documents = written_documents(workflow)
-            message, calls = await self._final_message(workflow, documents)
+            message, calls, told = await self._final_message(workflow, documents)
             formats = missing_formats(workflow, [document.document_name for document in documents])
             said = _said(workflow, message, calls, formats, unread_documents(workflow))
-            return RoundCompleted(**said, model_calls=calls)
+            return RoundCompleted(**said, told=told, model_calls=calls)
         reason = fitting_text(round_.reason[:MAX_REASON], REASON_BUDGET)
         if round_.ending == "cancelled":
             message = CANCELLED + (f" Reason: {round_.reason}" if round_.reason else "")
             return RoundCancelled(**_said(workflow, message), reason=reason)
-        said = _said(workflow, failure_message(workflow))
-        return RoundFailed(**said, reason=reason or "A task could not be done.", code=round_.code)
+        said, told = _said(workflow, failure_message(workflow)), told_of_failure(workflow)
+        return RoundFailed(**said, told=told, reason=reason or "A task could not be done.", code=round_.code)
 
     async def _final_message(
         self, workflow: Workflow, documents: Sequence[DocumentRef]
-    ) -> tuple[str, tuple[ModelCall, ...]]:
-        """The model's message; where it cannot write one, the results speak for themselves."""
+    ) -> tuple[str, tuple[ModelCall, ...], str | None]:
+        """The model's message; where it cannot write one, the results speak for themselves.
+
+        Last comes what models of later rounds are told in its place.
+        """
         prompt = MessagePrompt(
             template=MESSAGE_TEMPLATE,
             user_prompt=workflow.current.opening.prompt,
@@ -127,14 +133,16 @@ class Reviewer:
         except (PowerOnError, TimeoutError) as error:
             log.warning("no_final_message", workflow_id=workflow.id, error=str(error))
             why = writable(str(error)) or f"It has not answered within {seconds:g} s."
-            return _plain_message(prompt, why), error.calls if isinstance(error, AnswersLost) else ()
+            calls = error.calls if isinstance(error, AnswersLost) else ()
+            return _plain_message(prompt, why), calls, _fitting_told(_plain_results(prompt))
         except Exception:
             log.exception("no_final_message", workflow_id=workflow.id)
-            return _plain_message(prompt, "An unexpected error; the log of the service has it."), ()
+            why = "An unexpected error; the log of the service has it."
+            return _plain_message(prompt, why), (), _fitting_told(_plain_results(prompt))
         if called.refusal is None:
-            return called.text.strip() or _plain_message(prompt, EMPTY_ANSWER), (called.call,)
+            return called.text.strip() or _plain_message(prompt, EMPTY_ANSWER), (called.call,), None
         log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
-        return _in_its_place(workflow, prompt, called.refusal.code), (called.call,)
+        return _in_its_place(workflow, prompt, called.refusal.code), (called.call,), None
 
     async def _results(self, workflow: Workflow) -> tuple[TaskResult, ...]:
         return tuple([await self._result(workflow, number) for number in range(1, len(workflow.current.tasks) + 1)])
@@ -221,7 +229,9 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
     stop_code, stopped_because = _why_stopped(workflow)
     return ReviewPrompt(
         template=REVIEW_TEMPLATE,
+        language=language(workflow),
         objective=task.plan.objective,
+        attempt=task.attempt,
         progress=progress(workflow),
         history=steps,
         last_observation=step.observation.observation if step.observation else None,
@@ -269,14 +279,41 @@ def _judged_by_progress(workflow: Workflow, otherwise: str) -> ReviewAnswer:
 
 def failure_message(workflow: Workflow) -> str:
     """What went wrong and what the user can do, in whole sentences and without a model: paragraphs in markdown."""
-    reason = workflow.current.reason.strip() or "A task could not be done."
-    steps = [message for message in workflow.current.messages if message.kind == "step"]
-    done, failed = [step for step in steps if step.success], [step for step in steps if not step.success]
+    return _failure(workflow, workflow.current.reason, *_for_people(workflow))
+
+
+def told_of_failure(workflow: Workflow) -> str | None:
+    """The same as models of later rounds are told it (S8); None where nothing of the message is for people alone."""
+    reason, code = workflow.current.reason, workflow.current.code
+    if code not in FOR_PEOPLE and not any(_for_people(workflow)):
+        return None
+    return _fitting_told(_failure(workflow, told(reason, code)))
+
+
+def _for_people(workflow: Workflow) -> tuple[str, str]:
+    """Why the last step failed and which model answered so, where no model may be told that."""
+    problem = next((step.error for step in reversed(_failed_steps(workflow))), "")
+    return problem, rejected_in_full(workflow) if workflow.current.code == "answers_rejected" else ""
+
+
+def _fitting_told(said: str) -> str:
+    return fitting_text(said[:MAX_TOLD], TOLD_BUDGET)
+
+
+def _failed_steps(workflow: Workflow) -> list[ChatMessage]:
+    return [message for message in workflow.current.messages if message.kind == "step" and not message.success]
+
+
+def _failure(workflow: Workflow, why: str, problem: str = "", more: str = "") -> str:
+    """`problem` stands in place of what the last step that failed has as its findings; `more` goes with the reason."""
+    reason = why.strip() or "A task could not be done."
+    done = [message for message in workflow.current.messages if message.kind == "step" and message.success]
+    failed = _failed_steps(workflow)
     written = written_documents(workflow)
     stop = "" if reason.endswith((".", "!", "?", "…")) else "."
-    paragraphs = [f"The request could not be completed. {reason}{stop}"]
+    paragraphs = [" ".join(filter(None, (f"The request could not be completed. {reason}{stop}", more)))]
     if failed:
-        paragraphs.append(f"The last problem met was: {' '.join(failed[-1].findings) or failed[-1].summary}")
+        paragraphs.append(f"The last problem met was: {problem or ' '.join(failed[-1].findings) or failed[-1].summary}")
     if done:
         paragraphs += ["Done before that:", "\n".join(f"- {step.summary}" for step in done[-MAX_DONE:])]
     if written:

@@ -28,7 +28,7 @@ from poweron_services.roles.named_documents import documents_named, references_a
 from poweron_services.roles.prompt_context import task_prompt
 from poweron_services.roles.rejections import reasons
 
-TEMPLATE = Template.beside(__file__, "selector.v2.md")
+TEMPLATE = Template.beside(__file__, "selector.v3.md")
 FORBIDDEN = frozenset({"parameters"})
 
 

@@ -4,6 +4,7 @@ Stage 2 is shown nothing but the context that stage 1 writes: the parameters as 
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import orjson
@@ -80,7 +81,7 @@ def _choice(prompt: SelectionPrompt) -> SelectionAnswer:
     if EXTRACT in offered and prompt.steps_left != 1 and (unread := _unread(prompt)):
         return _step(prompt, EXTRACT, "Read text and tables of the documents that came with the request.", unread)
     query = prompt.user_prompt[:MAX_QUERY]
-    if SEARCH in offered and not prompt.documents and all(message.action != SEARCH for message in prompt.history):
+    if SEARCH in offered and not [*_labels(prompt)] and all(message.action != SEARCH for message in prompt.history):
         return _step(prompt, SEARCH, "Search the web, since no documents were handed over.", (), query=query)
     has_failed = any(message.action == PROCESS and message.success is False for message in prompt.history)
     read = () if has_failed else _lists(prompt, "extract", "search", "scrape", "crawl")
@@ -116,15 +117,20 @@ def _report(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAn
 def _unread(prompt: SelectionPrompt) -> tuple[str, ...]:
     """The lists of documents that came with a request and that nobody has tried to extract since."""
     tried = [message.round for message in prompt.history if message.action == EXTRACT]
-    read = [_round(line.label) for line in prompt.documents if _is_of(line.label, "extract")]
+    read = [_round(label) for label in _labels(prompt) if _is_of(label, "extract")]
     return _lists(prompt, None, since=max((*tried, *read), default=0) + 1)
 
 
 def _lists(prompt: SelectionPrompt, *actions: str | None, since: int = 0) -> tuple[str, ...]:
     """The lists that actions of these names left, None: that came with a request; all lists without a name."""
-    labels = dict.fromkeys(line.label for line in prompt.documents if line.label)
-    kept = (one for one in labels if not actions or (_is_of(one, *actions) and _round(one) >= since))
+    kept = (one for one in _labels(prompt) if not actions or (_is_of(one, *actions) and _round(one) >= since))
     return tuple(map(list_reference, kept))
+
+
+def _labels(prompt: SelectionPrompt) -> Iterable[str]:
+    """The labels of all documents, newest first; last those whose documents the index does not name."""
+    named, all_of_them = (line.label for line in prompt.documents), (line.label for line in prompt.lists)
+    return dict.fromkeys(label for label in (*named, *all_of_them) if label)
 
 
 def _is_of(label: str, *actions: str | None) -> bool:

@@ -75,7 +75,7 @@ def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> Powe
     if _comes_from(error, TooMuch):
         return Refused(
             f"The answer of {named} was longer than {MAX_BODY} bytes, or compressed; it was not read.",
-            code="answer_unreadable",
+            code="model_misconfigured",
         )
     if _is_too_long(error):
         return TooLong(f"The prompt, with the room for the answer, is longer than what {named} takes.")

@@ -165,6 +165,11 @@ class TryEvent(StepEvent):
     try_: Number = Field(alias="try")
 
 
+def _is_none(value: object) -> bool:
+    """What is not written: so do events of before its field came keep their bytes."""
+    return value is None
+
+
 class ModelCall(Model):
     """What one answer of a language model cost, and where prompt and raw answer are kept."""
 
@@ -179,6 +184,7 @@ class ModelCall(Model):
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
     tries: Number = 1
+    finish_reason: Code | None = Field(default=None, exclude_if=_is_none)
 
 
 class DocumentRef(Model):

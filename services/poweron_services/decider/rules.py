@@ -152,9 +152,9 @@ Cost = Callable[[int, int], int]
 """The most that a call costs in nano-USD, with so many tokens of prompt and of answer: never less with more of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Allowance:
-    """What the next call of a model may take: no more than what each of these budgets leaves."""
+    """What one call of a model may take, all its tries together: no more than what each of these budgets leaves."""
 
     budgets: tuple[Budget, ...]
 
@@ -171,10 +171,10 @@ class Allowance:
         takes = {"token_budget": lambda answer: prompt + answer, "cost_budget": lambda answer: cost(prompt, answer)}
         return min([budget.longest_answer(takes[budget.code], most) for budget in self.budgets], default=most)
 
-    def after(self, tokens: int, nano_usd: int) -> "Allowance":
-        """What is left once something took so much."""
+    def take(self, tokens: int, nano_usd: int) -> None:
+        """Count what a try took, or may have taken, that came to nothing."""
         took = {"token_budget": tokens, "cost_budget": nano_usd}
-        return Allowance(tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets))
+        self.budgets = tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets)
 
 
 def allowance(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Allowance | None:

@@ -24,6 +24,7 @@ from poweron_services.models.time_limit import report_lost
 
 log = structlog.get_logger()
 
+
 @dataclass(frozen=True, slots=True)
 class Called:
     """A model's raw text and the record of the call."""

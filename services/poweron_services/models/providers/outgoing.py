@@ -27,7 +27,7 @@ class NotSent(Exception):
 
 @dataclass(slots=True)
 class Outgoing:
-    """The requests for one prompt: as many as it takes until one is answered, together within one allowance.
+    """One request for a prompt, made anew with a lower limit where it would not fit the allowance.
 
     No token is shorter than one byte of UTF-8: tokenizers cut bytes into pieces. So a request has at most as many
     tokens as its body has bytes, and those that the provider adds.
@@ -66,11 +66,10 @@ class Outgoing:
             raise self.held
 
     def failed(self, error: BaseException) -> None:
-        """What was sent last came to nothing; what it may have cost all the same is not there for another try."""
+        """What was sent came to nothing; what it may have cost all the same is not there for another try."""
         if self.allowance is not None and self.sent is not None and self.paid and not _unreached(error):
             prompt = len(self.sent) + WRAPPING
-            self.allowance = self.allowance.after(prompt + self.limit, self.cost(prompt, self.limit))
-        self.paid = False
+            self.allowance.take(prompt + self.limit, self.cost(prompt, self.limit))
 
     @contextmanager
     def watched(self) -> Generator[None, None, None]:

@@ -94,7 +94,7 @@ class ProviderModel:
         await self._http.aclose()
 
     async def complete(self, prompt: Prompt) -> Completion:
-        tries, outgoing = 0, self._outgoing(prompt)
+        tries = 0
         try:
             async for attempt in stamina.retry_context(
                 on=self._worth_waiting,
@@ -106,13 +106,14 @@ class ProviderModel:
             ):
                 with attempt:
                     tries = attempt.num
+                    outgoing = self._outgoing(prompt)
                     response = await self._asked(prompt, outgoing)
         except Again as again:
             raise again.final from None
         return self._completion(response, outgoing, tries)
 
     def _outgoing(self, prompt: Prompt) -> Outgoing:
-        """What will be sent for the prompt, in each try."""
+        """What will be sent for the prompt."""
         cost = free if self._price is None else self._price.most
         return Outgoing(prompt.allowance, cost, self._settings.model_max_tokens)
 

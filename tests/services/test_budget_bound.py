@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import pytest
-from doubles import Counting
+from doubles import Counting, World
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from providers import MODELS, Playing, answer, as_json, failing, opened, saying, sending
+from providers import MODELS, Playing, answer, as_json, failing, opened, playing_stages, saying, sending
 from pydantic_ai.usage import RequestUsage
 from pytest_httpserver import HTTPServer
 from test_providers import PLAN, planning
@@ -23,6 +23,8 @@ from poweron_events.errors import PowerOnError
 from poweron_events.event import ModelCall
 from poweron_events.execution import ActionResult
 from poweron_events.fold.state import Workflow
+from poweron_events.outcome import RoundFailed
+from poweron_events.request import Budgets
 from poweron_services.actions.action import Done, Order
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
@@ -246,6 +248,41 @@ def test_no_way_of_counting_tokens_costs_more_than_the_most(
         cache_write_tokens=(prompt - read) * counted[3] // 1_000,
     )
     assert price.cost(usage, {"service_tier": tier} if tier else None) <= price.most(*most)
+
+
+# --- a whole round ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.req("S41")
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [({"workflow_tokens": 20_000}, "token_budget"), ({"workflow_cost_nano_usd": 14_000_000}, "cost_budget")],
+)
+async def test_a_round_with_a_provider_that_takes_all_it_may_ends_within_its_budget(
+    limits: dict[str, int], code: str, httpserver: HTTPServer
+) -> None:
+    selected = {"action": "test.pure", "actionObjective": "Do it"}
+    stages = playing_stages("It is named", "Done.", answer_select=selected)
+
+    def greedy(asked: dict[str, Any]) -> Response:
+        prompt, longest = most_of(asked)
+        usage = {"prompt_tokens": prompt, "completion_tokens": longest, "total_tokens": prompt + longest}
+        return as_json(json.loads(stages(asked).get_data()) | {"usage": usage})
+
+    Playing(httpserver, "openai", [greedy])
+    async with aclosing(
+        opened(
+            httpserver, "openai", model_max_tokens=8_000, model_price="openai:gpt-4o-mini=0.5,1", model_output="tool"
+        )
+    ) as model:
+        world = World([Counting("test.pure")], model=model)
+        async with world.process():
+            workflow = await world.ended(await world.ask(budgets=Budgets(**limits)))
+    (budget,) = budgets(workflow)
+    assert 0 < budget.used <= (budget.limit or 0)
+    ending = world.accepted(workflow.id)[-1]
+    assert (type(ending), ending.code) == (RoundFailed, code)
 
 
 # --- calls at the same time -------------------------------------------------------------------------------

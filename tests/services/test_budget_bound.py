@@ -37,22 +37,23 @@ from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 
 EVERY: list[Provider] = list(get_args(Provider))
+LIMITED_BY = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+"""How providers are told the limit of an answer."""
 
 
 def most_of(asked: dict[str, Any]) -> tuple[int, int]:
     """The most tokens that a provider can count for a request, by its bytes, and those that its answer may have."""
     body = json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode()
-    return len(body) + WRAPPING, asked.get("max_completion_tokens") or asked["max_tokens"]
+    return len(body) + WRAPPING, next(asked[name] for name in LIMITED_BY if name in asked)
 
 
 def taking(provider: Provider, asked: dict[str, Any], prompt: int, written: int, cached: int = 0) -> Response:
     """An answer that says it took so many tokens."""
-    if provider == "anthropic":
-        usage = {"input_tokens": prompt - cached, "output_tokens": written, "cache_read_input_tokens": cached}
-    else:
-        usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
-        usage |= {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
-    return as_json(answer(provider, PLAN, asked, usage=usage))
+    body = answer(provider, PLAN, asked)
+    told = {"prompt_tokens": prompt, "input_tokens": prompt, "completion_tokens": written, "output_tokens": written}
+    usage = {name: told.get(name, prompt + written) for name in body["usage"]}
+    usage |= {"prompt_tokens_details": {"cached_tokens": cached}} if cached else {}
+    return as_json(body | {"usage": usage})
 
 
 async def called(server: HTTPServer, provider: Provider, budgets: dict[str, int], earlier: str = "") -> Called:

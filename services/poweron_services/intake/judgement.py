@@ -84,7 +84,8 @@ def _check_marks(request: Terms, actions: Collection[str]) -> None:
 
 def check_prices(budgets: Budgets, unpriced: Collection[str]) -> None:
     """Refuse a budget of money where models in use have no price: nothing could be counted towards it."""
-    if unpriced and (budgets.workflow_cost_nano_usd, budgets.task_cost_nano_usd) != (None, None):
+    money = any(name.endswith("_cost_nano_usd") for name in budgets.model_dump(exclude_none=True))
+    if money and unpriced:
         raise Refusal("price_unknown", price_unknown(unpriced))
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from poweron_events.codec import dumps
-from poweron_services.models.call import BYTES_PER_TOKEN
-from poweron_services.models.chat_model import Completion
+from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prompts import (
     ActionsPrompt,
     ParametersPrompt,
@@ -21,6 +20,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 
+BYTES_PER_TOKEN: Final = 4
 CRITERION = "The day of the opening is named"
 PLAN: dict[str, Any] = {"objective": "Find the day", "successCriteria": [CRITERION], "taskType": "lookup"}
 COURSE: Final = ("document.extract", "web.read", "ai.process")
@@ -30,9 +30,9 @@ COURSE: Final = ("document.extract", "web.read", "ai.process")
 def completion(prompt: Prompt, said: str | dict[str, Any], **changes: Any) -> Completion:
     """An answer with what it took; it ends where the budget does."""
     text = said if isinstance(said, str) else dumps(said).decode()
-    most = prompt.max_output_tokens
-    text = text if most is None else text[: most * BYTES_PER_TOKEN]
     taken = len(str(prompt.render()).encode()) // BYTES_PER_TOKEN
+    if prompt.allowance is not None:
+        text = text[: prompt.allowance.longest_answer(taken, len(text), free) * BYTES_PER_TOKEN]
     used = {"input_tokens": taken, "output_tokens": len(text) // BYTES_PER_TOKEN, "cost_nano_usd": 10}
     return Completion(text, provider="test", model="mind", **{**used, **changes})
 

@@ -32,6 +32,7 @@ RefusalCode = Literal[
     "nothing_to_approve",
     "other_parameters",
     "pattern_meaningless",
+    "price_unknown",
     "request_too_large",
     "round_ended",
     "round_open",
@@ -108,8 +109,8 @@ CODES: Final[dict[str, Explained]] = {
     "plan_failed": Explained("A planned action failed; those after it were not tried (mode Actionplan).", _CHANGE),
     "step_limit": Explained("The attempt took all its steps.", "Ask again with more steps (`maxSteps`)."),
     "retry_limit": Explained("The task was tried again as often as it may be (`maxRetries`).", _CHANGE),
-    "token_budget": Explained("A budget of tokens is used up, or does not hold the next prompt.", _LARGER_BUDGET),
-    "cost_budget": Explained("A budget of money is used up.", _LARGER_BUDGET),
+    "token_budget": Explained("A budget of tokens is used up, or might not hold the next call.", _LARGER_BUDGET),
+    "cost_budget": Explained("A budget of money is used up, or might not hold the next call.", _LARGER_BUDGET),
     "time_budget": Explained("A task's budget of time is used up.", _LARGER_BUDGET),
     "step_budget": Explained("The workflow's budget of steps is used up.", _LARGER_BUDGET),
     "retry_budget": Explained("The workflow's budget of retries is used up.", _LARGER_BUDGET),
@@ -204,6 +205,9 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "request_too_large": Explained("The request does not fit into an event.", "Shorten the prompt."),
     "pattern_meaningless": Explained("A pattern in `approve` means no action.", "Correct the pattern."),
+    "price_unknown": Explained(
+        "There is a budget of money, and a model in use has no price.", "Set its price, or ask without that budget."
+    ),
     "document_missing": Explained("A document is not in the content store.", "Store it before it is named."),
     "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),

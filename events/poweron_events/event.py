@@ -9,7 +9,6 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from operator import not_
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
@@ -185,8 +184,10 @@ class ModelCall(Model):
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
     tries: Number = 1
-    normalised: tuple[str, ...] = Field(default=(), exclude_if=not_)
+    normalised: tuple[str, ...] = Field(default=(), exclude_if=empty)
     """The fields of the answer that were not written exactly, but can be read in one way only."""
+    finish_reason: Code | None = Field(default=None, exclude_if=empty)
+    """Why the model wrote no more, such as `length`; None where its provider does not say."""
 
 
 class DocumentRef(Model):

@@ -6,7 +6,6 @@ A request is identified by its CloudEvent (source, id): the same pair is the sam
 
 import base64
 import uuid
-from operator import not_
 from typing import Annotated, Final, Literal
 
 from pydantic import Discriminator, FailFast, Field, Tag, field_validator
@@ -250,7 +249,7 @@ class EarlierRounds(Model):
 class AgreedTerms(Terms):
     """The terms as intake agrees to them."""
 
-    user_language_detected: bool = Field(default=False, exclude_if=not_)
+    user_language_detected: bool = Field(default=False, exclude_if=empty)
     """Nobody asked for the language: it is that of a prompt of the workflow, and gives way to that of a later one."""
 
 

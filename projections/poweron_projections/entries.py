@@ -198,6 +198,7 @@ class UsageEntry(Model):
     cost_nano_usd: int
     duration_ms: int
     tries: int
+    finish_reason: str | None
 
 
 class DeadLetterEntry(Model):

@@ -27,6 +27,7 @@ class UsageRow(NamedTuple):
     cost_nano_usd: int
     duration_ms: int
     tries: int
+    finish_reason: str | None
 
 
 USAGE = Table("usage", UsageRow, key=("workflow_id", "seq", "position"))
@@ -54,6 +55,7 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
             cost_nano_usd=call.cost_nano_usd,
             duration_ms=call.duration_ms,
             tries=call.tries,
+            finish_reason=call.finish_reason,
         )
         for position, call in enumerate(calls)
     ]

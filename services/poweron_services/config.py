@@ -3,6 +3,7 @@
 import os
 import re
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 NO_URL: Final = "is not a URL: set it to one that begins with `http://` or `https://`."
 MAX_PORT: Final = 65_535
 NO_PORT: Final = f"is a URL with a wrong port: set it to one whose port is a number from 1 to {MAX_PORT}."
+PRICE: Final = re.compile(r"([^=,]+)=\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*,\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*(?:,|$)")
+PRICES: Final = re.compile(f"(?:{PRICE.pattern})+")
 DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]")
 _PATTERN: Final = TypeAdapter[str](ActionPattern)
 
@@ -121,6 +124,10 @@ class Settings(BaseSettings):
     """
     model_max_tokens: int = Field(default=16_000, ge=100, le=1_000_000)
     """The most tokens that a model may write at once, also where a budget would leave more."""
+    model_price: str = ""
+    """Prices of models in US dollars for a million tokens, as `MODEL=PROMPT,ANSWER`, with commas between."""
+    unpriced_models: Literal["refuse", "allow"] = "refuse"
+    """Whether a budget of money is taken where a model in use has no price: it then counts as costing nothing."""
     language: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     concurrency: int = Field(default=64, ge=1)
@@ -152,6 +159,16 @@ class Settings(BaseSettings):
             except ValidationError as error:  # which actions there are is known only where they are opened
                 raise ValueError(f"{pattern!r} is no pattern; write `web.*`, `ai.process`, or `*` for all") from error
         return approve
+
+    @field_validator("model_price")
+    @classmethod
+    def _are_prices(cls, prices: str) -> str:
+        if prices.strip() and not PRICES.fullmatch(prices):
+            raise ValueError(f"{prices!r} is no price; write `openai:MODEL=2.5,10`, in dollars for a million tokens")
+        for model in _priced(prices):
+            if model.partition(":")[0] not in get_args(Provider):
+                raise ValueError(f"{model!r} is no model of a provider; name it as in POWERON_MODEL: `openai:MODEL`")
+        return prices
 
     @field_validator("kafka")
     @classmethod
@@ -224,6 +241,11 @@ class Settings(BaseSettings):
         return [name for name in dict.fromkeys(self.models.values()) if name.partition(":")[0] in get_args(Provider)]
 
     @property
+    def prices(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """The prices that are set, by the model's name: US dollars for a million tokens of prompt and of answer."""
+        return _priced(self.model_price)
+
+    @property
     def content_place(self) -> str:
         return self.content or str(self.home / "content")
 
@@ -261,6 +283,10 @@ class Settings(BaseSettings):
             certificate_file=_text(self.kafka_certificate_file),
             key_file=_text(self.kafka_key_file),
         )
+
+
+def _priced(prices: str) -> dict[str, tuple[Decimal, Decimal]]:
+    return {model.strip(): (Decimal(prompt), Decimal(answer)) for model, prompt, answer in PRICE.findall(prices)}
 
 
 def _is_a_broker(address: str) -> bool:

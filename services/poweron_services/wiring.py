@@ -101,6 +101,15 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
     return model
 
 
+def unpriced_models(settings: Settings) -> tuple[str, ...]:
+    """The models in use that have no price, where a budget of money must not do without."""
+    if not settings.provided_models:
+        return ()
+    from poweron_services.models import prices  # noqa: PLC0415 - the list of prices takes time to import
+
+    return prices.unpriced_models(settings, ProviderSettings())
+
+
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -242,6 +251,7 @@ def _intake(process: _Process, known: Iterable[str]) -> Intake:
         default_language=connections.settings.language,
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
+        unpriced=unpriced_models(connections.settings),
         spans=process.spans,
     )
 
@@ -267,7 +277,7 @@ def stage_functions(
 
 def _worker(process: _Process, roles: frozenset[str], model: ChatModel, known: Mapping[str, Action]) -> Worker:
     connections = process.connections
-    caller = Caller(model, connections.content)
+    caller = Caller(model, connections.content, unpriced_models(connections.settings))
     specs = {name: action.spec for name, action in known.items()}
     executor = Executor(
         actions=known,

@@ -102,6 +102,8 @@ async def running(
     max_open: int = 1_000,
     default_language: str | None = None,
     approve: Collection[str] = (),
+    *,
+    unpriced: Collection[str] = (),
 ) -> AsyncGenerator[list[Any], None]:
     """Intake at work, and what it logs."""
     intake = Intake(
@@ -114,6 +116,7 @@ async def running(
         default_language=default_language,
         max_open=max_open,
         approve=approve,
+        unpriced=unpriced,
     )
     task = asyncio.create_task(intake.run())
     with capture_logs() as lines:

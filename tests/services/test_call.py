@@ -12,7 +12,6 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.fold.history import render
 from poweron_services.actions.action import Done, Order
-from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion, TooLong
@@ -85,15 +84,6 @@ async def test_what_a_model_says_of_itself_can_always_be_written_down() -> None:
     )
     decided = await Caller(Narrow(said), ContentStore.at("memory:///")).decide(WORKFLOW, selection(), SelectionAnswer)
     assert (decided.call.provider, decided.call.model, str(decided.answer)) == ("te?st", "nar?row", "I would ? not.")
-
-
-@pytest.mark.req("S41")
-async def test_a_text_of_few_long_characters_is_not_taken_for_a_short_prompt() -> None:
-    told = Told().tell(requested(budgets={"workflow_tokens": 2_000}), planned())
-    model, prompt = Narrow(SELECTED), process("\u898b" * 4_000)
-    with pytest.raises(BudgetUsedUp, match=r"leaves 1,880, and the next prompt takes about 3,00\d\.$"):
-        await Caller(model, ContentStore.at("memory:///")).call(told.workflow, prompt)
-    assert not model.asked
 
 
 async def test_where_nothing_more_may_be_left_out_the_prompt_is_refused() -> None:

@@ -129,19 +129,6 @@ async def test_a_form_that_the_model_does_not_know_is_refused(httpserver: HTTPSe
     assert raised.value.code == "model_misconfigured"
 
 
-@pytest.mark.req("S41")
-@pytest.mark.parametrize("provider", EVERY)
-@pytest.mark.parametrize(("left", "sent"), [(None, 16_000), (700, 700), (1_000_000, 16_000)])
-async def test_no_more_tokens_are_allowed_than_a_budget_leaves(
-    provider: Provider, left: int | None, sent: int, httpserver: HTTPServer
-) -> None:
-    playing = Playing(httpserver, provider, [saying(provider, PLAN)])
-    async with aclosing(opened(httpserver, provider)) as model:
-        await model.complete(planning(max_output_tokens=left))
-    (asked,) = playing.asked
-    assert (asked.get("max_tokens"), asked.get("max_completion_tokens")) in [(sent, None), (None, sent)]
-
-
 async def test_two_calls_of_the_tool_are_two_answers_of_which_none_counts(httpserver: HTTPServer) -> None:
     called = {"type": "function", "function": {"name": "answer_plan", "arguments": json.dumps(PLAN)}}
     said = {"role": "assistant", "content": None, "tool_calls": [{**called, "id": "a"}, {**called, "id": "b"}]}

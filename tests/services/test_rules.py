@@ -10,11 +10,12 @@ from poweron_events.observation import Observation
 from poweron_events.request import EarlierRounds, Spent
 from poweron_services.decider.rules import (
     STOPS_EVERY_ATTEMPT,
+    BudgetUsedUp,
     Review,
     Stop,
+    allowance,
     retries_used_up,
     should_continue,
-    tightest,
     used_up,
     why_stop,
 )
@@ -121,13 +122,74 @@ def test_the_time_that_a_person_took_is_none_of_the_tasks() -> None:
 @pytest.mark.req("B-02")
 def test_a_call_that_no_event_tells_of_yet_counts_too() -> None:
     told = Told().tell(requested(budgets={"workflow_tokens": 360}), planned())
-    budget = tightest(told.workflow, [CALL])
+    left = allowance(told.workflow, [CALL])
     assert used_up(told.workflow, [CALL]) is None
-    assert budget is not None
-    assert (budget.left, budget.left_after(20)) == (120, 100)
+    assert left is not None
+    assert [budget.left for budget in left.budgets] == [120]
     assert (
         sentence(used_up(told.workflow, [CALL, CALL])) == "The workflow's budget of 360 tokens is used up: 360 tokens."
     )
+
+
+def cost(prompt: int, answer: int) -> int:
+    """A token of an answer costs three times as much as one of a prompt."""
+    return 1_000 * prompt + 3_000 * answer
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.req("S41")
+@pytest.mark.parametrize(
+    ("budgets", "longest"),
+    [
+        ({"workflow_tokens": 100_000}, 16_000),
+        ({"workflow_tokens": 2_000}, 1_000),
+        ({"workflow_tokens": 2_000, "task_tokens": 1_500}, 500),
+        ({"workflow_cost_nano_usd": 100_000_000}, 16_000),
+        ({"workflow_cost_nano_usd": 4_000_000}, 1_000),
+        ({"workflow_cost_nano_usd": 4_002_999}, 1_000),
+        ({"workflow_cost_nano_usd": 4_003_000}, 1_001),
+        ({"task_cost_nano_usd": 2_500_000, "workflow_tokens": 2_000}, 500),
+        ({"workflow_tokens": 1_200}, 200),
+        ({"workflow_steps": 1}, 16_000),
+    ],
+)
+def test_an_answer_is_as_long_as_each_budget_leaves_beside_its_prompt(budgets: Any, longest: int) -> None:
+    left = allowance(Told().tell(requested(budgets=budgets)).workflow)
+    assert left is not None
+    assert left.longest_answer(1_000, 16_000, cost) == longest
+
+
+@pytest.mark.req("S41")
+@pytest.mark.parametrize(
+    ("budgets", "most", "said"),
+    [
+        (
+            {"workflow_tokens": 1_199},
+            16_000,
+            "The workflow's budget of 1,199 tokens leaves 1,199 tokens, and the next call may take 1,200 tokens.",
+        ),
+        (
+            {"task_cost_nano_usd": 1_599_999},
+            16_000,
+            "The task's budget of $0.0016 leaves $0.0016, and the next call may take $0.0016.",
+        ),
+        (
+            {"task_tokens": 1_004},
+            5,
+            "The task's budget of 1,004 tokens leaves 1,004 tokens, and the next call may take 1,005 tokens.",
+        ),
+    ],
+)
+def test_where_no_answer_of_use_fits_the_budget_is_used_up(budgets: Any, most: int, said: str) -> None:
+    left = allowance(Told().tell(requested(budgets=budgets)).workflow)
+    assert left is not None
+    with pytest.raises(BudgetUsedUp) as raised:
+        left.longest_answer(1_000, most, cost)
+    assert str(raised.value) == said
+
+
+def test_where_there_is_no_budget_nothing_is_added_up() -> None:
+    assert allowance(Told().tell(requested()).workflow) is None
 
 
 @pytest.mark.req("S41")

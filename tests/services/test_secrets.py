@@ -42,7 +42,7 @@ async def test_a_connection_is_known_by_its_label_and_a_key_to_the_provider_only
     everything = written(await worked(httpserver, tmp_path), tmp_path)
     assert {sent["Authorization"] for sent in playing.headers} == {f"Bearer {KEY}"}
     assert any(b'"requiredConnection":"crm"' in one for one in everything)
-    assert any(b"\nConnections:\n<<<" in one and b"\n- crm\n>>>" in one for one in everything)
+    assert any(rb"\nConnections:\n<<<" in one and rb"\n- crm\n>>>" in one for one in everything)
     assert any(b"model_answered" in one for one in everything)
     assert not any(KEY.encode() in one for one in everything)
 

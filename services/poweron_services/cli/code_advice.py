@@ -14,6 +14,8 @@ _ADVICE: Final[dict[str, str]] = {
     "step_limit": "Ask again with more steps (`--max-steps`).",
     "token_budget": f"{_LARGER} (`--max-tokens`).",
     "cost_budget": f"{_LARGER} (`--max-cost`).",
+    "price_unknown": "Set POWERON_MODEL_PRICE=MODEL=PROMPT,ANSWER (dollars for a million tokens; 0,0 where it costs "
+    "nothing), or POWERON_UNPRICED_MODELS=allow to count it as nothing.",
     "answers_rejected": f"POWERON_MODEL_OUTPUT=prompted or a larger model may help. {_CHECK_MODEL}",
     "answer_unreadable": "POWERON_MODEL_OUTPUT=prompted or a larger model may help.",
     "answer_empty": "POWERON_MODEL_OUTPUT=prompted or a larger model may help.",

@@ -1,6 +1,7 @@
 """The rules that decide, in code, whether the loop goes on; no model can bend them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -17,6 +18,7 @@ Whose = Literal["task", "workflow"]
 WRITING: Final = frozenset({"ai.process", "document.generateReport"})  # the actions that write a result
 CANCELLED: Final = "The round was cancelled."
 ALL_MET: Final = "All success criteria are met."
+USEFUL_ANSWER: Final = 200  # tokens; a call that leaves less for its answer is not made
 STOPS_EVERY_ATTEMPT: Final[frozenset[str]] = frozenset({"cancelled", "deadline", *get_args(BudgetCode)})
 """What would stop another attempt at the task, too."""
 
@@ -92,16 +94,21 @@ class Budget(NamedTuple):
         assert self.limit is not None
         return self.limit - self.used
 
-    def left_after(self, prompt: int) -> int:
-        """What is left for the answer to a prompt of so many tokens.
+    def longest_answer(self, takes: Callable[[int], int], most: int) -> int:
+        """The longest answer, of at most so many tokens, with which a call takes no more than what is left.
+
+        `takes` says what a call takes with an answer of so many tokens: never less with a longer one.
 
         Raises:
-            BudgetUsedUp: it does not even hold the prompt.
+            BudgetUsedUp: not even a short answer that is of use fits.
         """
-        if self.left <= prompt:
-            left = f"The {self.whose}'s budget of {self.said(self.limit or 0)} leaves {self.left:,}"
-            raise BudgetUsedUp(Stop(self.code, f"{left}, and the next prompt takes about {prompt:,}."))
-        return self.left - prompt
+        if takes(most) <= self.left:
+            return most
+        needed = takes(min(most, USEFUL_ANSWER))
+        if needed > self.left:
+            left = f"The {self.whose}'s budget of {self.said(self.limit or 0)} leaves {self.said(max(0, self.left))}"
+            raise BudgetUsedUp(Stop(self.code, f"{left}, and the next call may take {self.said(needed)}."))
+        return bisect_right(range(most), self.left, key=takes) - 1
 
     @property
     def stop(self) -> Stop:
@@ -124,7 +131,7 @@ def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: 
     """
     if not _is_limited(workflow):
         return None
-    budgets = [*_tokens(workflow, calls), *_money_and_time(workflow, calls)]
+    budgets = [*_tokens(workflow, calls), *_money(workflow, calls), *_time(workflow)]
     if for_a_step:
         budgets.append(_steps(workflow))
     return next((budget.stop for budget in budgets if budget.is_used_up), None)
@@ -141,12 +148,47 @@ def check_budget(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_s
         raise BudgetUsedUp(stop)
 
 
-def tightest(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Budget | None:
-    """The budget of tokens that leaves least for the next call of the model; None where there is none."""
+Cost = Callable[[int, int], int]
+"""The most that a call costs in nano-USD, with so many tokens of prompt and of answer: never less with more of them."""
+
+
+@dataclass(slots=True)
+class Allowance:
+    """What one call of a model may take, all its tries together: no more than what each of these budgets leaves."""
+
+    budgets: tuple[Budget, ...]
+
+    @property
+    def limits_money(self) -> bool:
+        return any(budget.code == "cost_budget" for budget in self.budgets)
+
+    def longest_answer(self, prompt: int, most: int, cost: Cost) -> int:
+        """How many tokens the answer may have, at most `most`, to a prompt of up to so many tokens.
+
+        Raises:
+            BudgetUsedUp: a budget does not hold the prompt and a short answer; the sentence says which, and how far.
+        """
+        takes = {"token_budget": lambda answer: prompt + answer, "cost_budget": lambda answer: cost(prompt, answer)}
+        return min([budget.longest_answer(takes[budget.code], most) for budget in self.budgets], default=most)
+
+    def take(self, tokens: int, nano_usd: int) -> None:
+        """Count what a try took, or may have taken, that came to nothing."""
+        took = {"token_budget": tokens, "cost_budget": nano_usd}
+        self.budgets = tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets)
+
+
+def allowance(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Allowance | None:
+    """What the next call may take, after `calls` that no event tells of yet; None where no budget says."""
     if not _is_limited(workflow):
         return None
-    limits = [budget for budget in _tokens(workflow, calls) if budget.limit is not None]
-    return min(limits, key=lambda budget: budget.left, default=None)
+    budgets = [*_tokens(workflow, calls), *_money(workflow, calls)]
+    return Allowance(tuple(budget for budget in budgets if budget.limit is not None))
+
+
+def price_unknown(models: Collection[str]) -> str:
+    """Why a budget of money cannot hold, as a sentence."""
+    price = "price" if len(models) == 1 else "prices"
+    return f"A budget of money cannot hold: nobody says the {price} of {' and '.join(sorted(models))}."
 
 
 def retries_used_up(workflow: Workflow) -> Stop | None:
@@ -172,10 +214,14 @@ def _tokens(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
     yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words)
 
 
-def _money_and_time(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
+def _money(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
     budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     yield Budget("cost_budget", "workflow", spent.cost_nano_usd, budgets.workflow_cost_nano_usd, _dollars)
     yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars)
+
+
+def _time(workflow: Workflow) -> Iterator[Budget]:
+    budgets = workflow.current.opening.budgets
     if workflow.current.task is not None:
         took = workflow.head_ms - workflow.task.began_ms - workflow.task.waited_ms
         yield Budget("time_budget", "task", took, budgets.task_duration_ms, _seconds)

@@ -30,6 +30,7 @@ from poweron_events.stream import Request
 from poweron_events.validation_messages import MAX_REASON
 from poweron_services.decider.approval import joined
 from poweron_services.decider.language_detection import detect
+from poweron_services.decider.rules import price_unknown
 
 IntakeEvent = (
     WorkflowRequested | RoundRequested | CancellationRequested | ApprovalGranted | ApprovalDenied | RequestRefused
@@ -79,6 +80,13 @@ def _check_marks(request: Terms, actions: Collection[str]) -> None:
     """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
     for wrong in filter(None, (meaningless(pattern, actions) for pattern in request.approve)):
         raise Refusal("pattern_meaningless", f"The request cannot be used: approve: {wrong}")
+
+
+def check_prices(budgets: Budgets, unpriced: Collection[str]) -> None:
+    """Refuse a budget of money where models in use have no price: nothing could be counted towards it."""
+    money = any(name.endswith("_cost_nano_usd") for name in budgets.model_dump(exclude_none=True))
+    if money and unpriced:
+        raise Refusal("price_unknown", price_unknown(unpriced))
 
 
 def known(workflow: str, stub: Stub | None) -> Stub:

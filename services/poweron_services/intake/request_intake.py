@@ -50,6 +50,7 @@ class Intake:
         default_language: str | None,
         max_open: int = MAX_OPEN,
         approve: Collection[str] = (),
+        unpriced: Collection[str] = (),
         spans: telemetry.Sink | None = None,
     ) -> None:
         self._log = event_log
@@ -63,6 +64,7 @@ class Intake:
             actions=actions,
             default_language=default_language,
             marks=approve,
+            unpriced=unpriced,
         )
         self._settlement = Settlement(event_log, queries, reads, instance=instance, now_ms=now_ms, spans=spans)
 

@@ -48,6 +48,7 @@ class RequestJudge:
     actions: Collection[str]
     default_language: str | None
     marks: Collection[str]
+    unpriced: Collection[str] = ()
 
     async def judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
         """What the request comes to; a refusal is an event, too."""
@@ -128,4 +129,6 @@ class RequestJudge:
         return await summarise_rounds(last_round, messages, spent, partial(self.content.put, workflow))
 
     def _terms(self, request: Terms, before: Opening | None = None) -> dict[str, Any]:
-        return judgement.terms(request, before, marks=self.marks, default_language=self.default_language)
+        agreed = judgement.terms(request, before, marks=self.marks, default_language=self.default_language)
+        judgement.check_prices(agreed["budgets"], self.unpriced)
+        return agreed

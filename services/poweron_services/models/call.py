@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Generic
+from typing import Generic
 
 import structlog
 
@@ -16,7 +16,7 @@ from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow
 from poweron_events.retry import Failure, retry
 from poweron_services import telemetry
-from poweron_services.decider.rules import check_budget, tightest
+from poweron_services.decider.rules import allowance, check_budget, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.normalisation import with_normalised
@@ -24,8 +24,6 @@ from poweron_services.models.prompts import Prompt, PromptStage
 from poweron_services.models.time_limit import report_lost
 
 log = structlog.get_logger()
-
-BYTES_PER_TOKEN: Final = 4  # about, in any script: what a prompt will take is known only afterwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class Called:
     text: str
     call: ModelCall
     refusal: Refused | None = None
-    """Why there is no text, where the model would not answer."""
+    """Why there is no text that could be used; what came all the same is kept with the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +47,11 @@ class Decided(Generic[Answer]):
 class Caller:
     """Calls a model on behalf of workflows, as far as their budgets allow."""
 
-    def __init__(self, model: ChatModel, content: ContentStore) -> None:
+    def __init__(self, model: ChatModel, content: ContentStore, unpriced: Sequence[str] = ()) -> None:
+        """`unpriced` are the models in use that have no price, where a budget of money may not do without."""
         self._model = model
         self._content = content
+        self._unpriced = unpriced
 
     async def call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall] = ()) -> Called:
         """Ask the model once.
@@ -63,18 +63,28 @@ class Caller:
 
         Raises:
             BudgetUsedUp: nothing was asked.
-            Unavailable, Refused: as `ChatModel.complete` does.
+            Unavailable, Refused: as `ChatModel.complete` does; or a budget of money has no price to go by.
         """
-        prompt = _within_budget(workflow, prompt, calls)
+        prompt = self._within_budget(workflow, prompt, calls)
         with telemetry.model_call(prompt.stage, prompt.template.name) as told:
             called = await self._call(workflow.id, prompt)
             told.answered(called.call)
             return called
 
+    def _within_budget(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
+        """The prompt with what the budgets leave for its call."""
+        check_budget(workflow, calls)
+        left = allowance(workflow, calls)
+        if left is None:
+            return prompt
+        if left.limits_money and self._unpriced:
+            raise Refused(price_unknown(self._unpriced), code="price_unknown")
+        return replace(prompt, allowance=left)
+
     async def _call(self, workflow_id: str, prompt: Prompt) -> Called:
         began = time.monotonic_ns()
         asked, completion = await self._completed(prompt)
-        shown = str(asked.render()).encode()
+        sent = str(asked.render()).encode() if completion.sent is None else completion.sent
         duration_ms = (time.monotonic_ns() - began) // 1_000_000
         answer = writable(completion.text)
         call = partial(
@@ -88,10 +98,11 @@ class Caller:
             cost_nano_usd=completion.cost_nano_usd,
             duration_ms=duration_ms,
             tries=completion.tries,
+            finish_reason=completion.finish_reason,
         )
         return Called(
-            answer,
-            await self._kept(workflow_id, prompt.stage, [shown, answer.encode()], call),
+            "" if completion.refusal else answer,
+            await self._kept(workflow_id, prompt.stage, [sent, answer.encode()], call),
             _writable(completion.refusal),
         )
 
@@ -148,13 +159,3 @@ class Caller:
 def _writable(refusal: Refused | None) -> Refused | None:
     """The refusal in a sentence that can be written down, whatever the model said."""
     return None if refusal is None else Refused(writable(str(refusal)), code=refusal.code)
-
-
-def _within_budget(workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
-    """The prompt with what the budgets leave for its answer."""
-    check_budget(workflow, calls)
-    budget = tightest(workflow, calls)
-    if budget is None:
-        return prompt
-    size = len(str(prompt.render()).encode()) // BYTES_PER_TOKEN
-    return replace(prompt, max_output_tokens=budget.left_after(size))

@@ -1,7 +1,7 @@
 """What PowerOn asks of a language model: one prompt in, one text out."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from poweron_events.errors import Refused
 from poweron_services.models.prompts import Prompt
@@ -11,6 +11,10 @@ class TooLong(Refused):
     """The prompt is longer than what the model takes; a shorter one may be answered."""
 
     code = "prompt_too_long"
+
+
+FinishReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
+"""Why a provider's model wrote no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,10 @@ class Completion:
     cost_nano_usd: int = 0
     tries: int = 1
     refusal: Refused | None = None
-    """Why there is no answer although the model was paid: one line; the text is then empty."""
+    """Why the answer is none although the model was paid: one line; the text is then what came, as far as it came."""
+    sent: bytes | None = None
+    """What was sent to a provider, as it was sent; None where the model saw the rendering of the prompt."""
+    finish_reason: FinishReason | None = None
 
 
 class ChatModel(Protocol):
@@ -36,10 +43,16 @@ class ChatModel(Protocol):
     """
 
     async def complete(self, prompt: Prompt) -> Completion:
-        """Answer the prompt.
+        """Answer the prompt, taking no more than its allowance leaves: tokens and money, tries that failed included.
 
         Raises:
+            BudgetUsedUp: nothing was sent, since it might take more.
             Unavailable: the model cannot be reached or is too busy; later it may answer.
             TooLong: the prompt has to be shortened; a kind of `Refused`.
             Refused: it will not answer this prompt.
         """
+
+
+def free(prompt: int, answer: int) -> int:  # noqa: ARG001 - it has the form of every cost
+    """The cost of a model that costs nothing."""
+    return 0

@@ -23,6 +23,7 @@ from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation
 from poweron_events.request import TaskType
 from poweron_events.selection import SchemaField
+from poweron_services.decider.rules import Allowance
 from poweron_services.models.template_filters import FILTERS
 
 DATA_LINE = "=== data ===\n"
@@ -97,8 +98,8 @@ class Prompt:
     """What is said where the prompt is too long and cannot be cut."""
     template: Template
     fence: str = field(init=False, default_factory=lambda: secrets.token_hex(8), compare=False, repr=False)
-    max_output_tokens: int | None = None
-    """What the budget leaves for the answer; None: as much as the model writes."""
+    allowance: Allowance | None = field(default=None, repr=False)
+    """What the budgets leave for the call; None where there are none."""
     share: int = 1
     """What the template divides the budgets of history and indexes by, where a model takes no prompt that long."""
 
@@ -118,7 +119,7 @@ class Prompt:
         return next((prompt for prompt in shorter if len(str(prompt.render())) < length), None)
 
 
-_NOT_SHOWN: Final = frozenset({"template", "fence", "max_output_tokens", "share"})
+_NOT_SHOWN: Final = frozenset({"template", "fence", "allowance", "share"})
 
 
 @cache

@@ -9,7 +9,7 @@ import orjson
 
 from poweron_events.codec import dumps
 from poweron_events.errors import Refused
-from poweron_services.models.chat_model import Completion
+from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,
@@ -37,6 +37,7 @@ _KINDS = {
 }
 
 REMEMBERED = 1_000  # prompts, the newest
+PROMPT, ANSWER = 10, 5  # tokens that every call takes
 
 Line = str | dict[str, Any] | Exception | Callable[[Prompt], "str | dict[str, Any]"]
 
@@ -66,13 +67,15 @@ class ScriptedModel:
             raise Refused(f"The script {path!r} cannot be read: {why}. It must be a JSON object of lists.") from error
 
     async def complete(self, prompt: Prompt) -> Completion:
+        if prompt.allowance is not None:
+            prompt.allowance.longest_answer(PROMPT, ANSWER, free)
         self.asked.append(prompt)
         line = self._next(type(prompt))
         if isinstance(line, Exception):
             raise line
         said = line(prompt) if callable(line) else line
         text = said if isinstance(said, str) else dumps(said).decode()
-        return Completion(text, provider="scripted", model="script", input_tokens=10, output_tokens=5)
+        return Completion(text, provider="scripted", model="script", input_tokens=PROMPT, output_tokens=ANSWER)
 
     def _next(self, kind: type[Prompt]) -> Line:
         lines = self._script[kind]

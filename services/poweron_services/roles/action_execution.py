@@ -1,7 +1,9 @@
 """Execution: runs an action that was claimed, and tells what came of it; whatever goes wrong is its result."""
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +23,7 @@ from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language
+from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.decider.validation import NotAllowed, check_action
@@ -127,9 +130,12 @@ class Execution:
         assert selection is not None
         assert parameters is not None
 
+        turn = asyncio.Lock()
+
         async def ask(prompt: Prompt) -> Called:
-            called = await self.caller.call(workflow, prompt, calls)
-            calls.append(called.call)
+            async with turn if allowance(workflow) else nullcontext():  # each call is left what those before it took
+                called = await self.caller.call(workflow, prompt, calls)
+                calls.append(called.call)
             if called.refusal is not None:
                 raise called.refusal
             return called

@@ -132,6 +132,7 @@ class SpanRecorder:
             cost_nano_usd=call.cost_nano_usd,
             duration_ms=call.duration_ms,
             tries=call.tries,
+            finish_reason=call.finish_reason,
         )
 
     def ended(self, outcome: str) -> None:
@@ -201,6 +202,7 @@ def _of_call(call: ModelCall | None) -> dict[str, Value]:
         "poweron.cost_nano_usd": call.cost_nano_usd,
         "poweron.duration_ms": call.duration_ms,
         "poweron.tries": call.tries,
+        "poweron.finish_reason": call.finish_reason or "",
         "poweron.prompt_ref": call.prompt_ref or "",
         "poweron.answer_ref": call.answer_ref or "",
     }

@@ -6,11 +6,12 @@ text for the stages of the loop, plain text where a person reads it.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from poweron_events.errors import Refused
 from poweron_services.models.builtin import action_choice, message, process, task_judgement, task_plan
-from poweron_services.models.chat_model import Completion
+from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,
@@ -39,7 +40,20 @@ class BuiltinModel:
     async def complete(self, prompt: Prompt) -> Completion:
         size = _characters(tuple(prompt.shown().values()))
         text = await asyncio.to_thread(answer, prompt) if size > BIG else answer(prompt)
-        return Completion(text, PROVIDER, MODEL, _tokens(size), _tokens(len(text)))
+        return _within_allowance(prompt, Completion(text, PROVIDER, MODEL, _tokens(size), _tokens(len(text))))
+
+
+def _within_allowance(prompt: Prompt, whole: Completion) -> Completion:
+    """The answer, or as much of it as the budgets leave, which is then none that could be used."""
+    most = whole.output_tokens
+    if prompt.allowance is None:
+        return whole
+    longest = prompt.allowance.longest_answer(whole.input_tokens, most, free)
+    if longest >= most:
+        return whole
+    cut_off = Refused(f"The answer was cut off after {longest} tokens, what the budget leaves.", code="answer_cut_off")
+    text = whole.text[: longest * CHARACTERS_PER_TOKEN]
+    return replace(whole, text=text, output_tokens=longest, refusal=cut_off, finish_reason="length")
 
 
 def answer(prompt: Prompt) -> str:

@@ -13,6 +13,7 @@ from pydantic_ai.models import Model
 
 from poweron_events.errors import Refused
 from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, ProviderSettings, wrong_address
+from poweron_services.models.providers import outgoing
 
 CONNECT_TIMEOUT = 10.0  # seconds
 MAX_BODY = 4_000_000  # bytes
@@ -32,11 +33,12 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
         headers={"Accept-Encoding": "identity"},
-        event_hooks={"response": [_bound]},
+        event_hooks={"request": [outgoing.look], "response": [_bound]},
     )
 
 
 async def _bound(response: httpx2.Response) -> None:
+    outgoing.answered(response.status_code)
     if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
         raise TooMuch("compressed, though that was not asked for")
     response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream))

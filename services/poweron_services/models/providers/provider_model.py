@@ -16,6 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 from poweron_events.errors import Refused
 from poweron_events.event import MAX_NANO_USD, NANO, Model
 from poweron_services.config import Provider, ProviderSettings, Settings
+from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.answers import (
     ActionsAnswer,
     ParametersAnswer,
@@ -24,7 +25,8 @@ from poweron_services.models.answers import (
     ReviewAnswer,
     SelectionAnswer,
 )
-from poweron_services.models.chat_model import Completion
+from poweron_services.models.chat_model import Completion, free
+from poweron_services.models.prices import price_of
 from poweron_services.models.prompts import (
     ActionsPrompt,
     ParametersPrompt,
@@ -36,6 +38,7 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.models.providers.clients import access, http_client, pydantic_model
 from poweron_services.models.providers.failures import Again, Scrubber, failure
+from poweron_services.models.providers.outgoing import NotSent, Outgoing
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 MAX_TOKENS = 2**31 - 1  # a provider that tells more tells nonsense
@@ -82,6 +85,7 @@ class ProviderModel:
         self._settings = settings
         self._retry_policy = retry_policy or RetryPolicy()
         self._scrub = Scrubber.of(known)
+        self._price = price_of(provider, name, settings, known)
         way = access(provider, known)  # before anything is opened
         self._http = http_client(settings.model_timeout)
         self._model = pydantic_model(provider, name, way, self._http)
@@ -102,10 +106,16 @@ class ProviderModel:
             ):
                 with attempt:
                     tries = attempt.num
-                    response = await self._asked(prompt)
+                    outgoing = self._outgoing(prompt)
+                    response = await self._asked(prompt, outgoing)
         except Again as again:
             raise again.final from None
-        return self._completion(response, prompt, tries)
+        return self._completion(response, outgoing, tries)
+
+    def _outgoing(self, prompt: Prompt) -> Outgoing:
+        """What will be sent for the prompt."""
+        cost = free if self._price is None else self._price.most
+        return Outgoing(prompt.allowance, cost, self._settings.model_max_tokens)
 
     def _worth_waiting(self, error: Exception) -> bool | float:
         if not isinstance(error, Again):
@@ -114,27 +124,32 @@ class ProviderModel:
             return True
         return error.wait if error.wait <= self._retry_policy.longest_wait else False
 
-    async def _asked(self, prompt: Prompt) -> ModelResponse:
+    async def _asked(self, prompt: Prompt, outgoing: Outgoing) -> ModelResponse:
+        """The answer to one try, whose limit is what the budgets leave beside the request as it is sent."""
+        while True:
+            try:
+                with outgoing.watched():
+                    return await self._requested(prompt, outgoing.limit)
+            except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
+                if isinstance(outgoing.held, BudgetUsedUp):
+                    raise outgoing.held from None
+                if not isinstance(outgoing.held, NotSent):
+                    outgoing.failed(error)
+                    raise failure(error, self._provider, self._name, self._scrub) from None
+
+    async def _requested(self, prompt: Prompt, limit: int) -> ModelResponse:
         rendered = prompt.render()
         question = ModelRequest(parts=[UserPromptPart(rendered.data)], instructions=rendered.instructions)
-        try:
-            return await model_request(
-                self._model,
-                [question],
-                model_settings=self._limits(prompt),
-                model_request_parameters=self._form(prompt),
-                instrument=False,
-            )
-        except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
-            raise failure(error, self._provider, self._name, self._scrub) from None
-
-    def _limits(self, prompt: Prompt) -> ModelSettings:
-        most = self._settings.model_max_tokens
-        return ModelSettings(
-            max_tokens=most if prompt.max_output_tokens is None else min(most, prompt.max_output_tokens),
-            request_timeout=self._settings.model_timeout,
-            max_retries=0,
+        return await model_request(
+            self._model,
+            [question],
+            model_settings=self._limits(limit),
+            model_request_parameters=self._form(prompt),
+            instrument=False,
         )
+
+    def _limits(self, limit: int) -> ModelSettings:
+        return ModelSettings(max_tokens=limit, request_timeout=self._settings.model_timeout, max_retries=0)
 
     def _form(self, prompt: Prompt) -> ModelRequestParameters:
         """The form of the answer: the schema of a stage that is answered with JSON, else none."""
@@ -149,33 +164,46 @@ class ProviderModel:
             allow_text_output=mode != "tool",
         )
 
-    def _completion(self, response: ModelResponse, prompt: Prompt, tries: int) -> Completion:
+    def _completion(self, response: ModelResponse, outgoing: Outgoing, tries: int) -> Completion:
         text = _text(response)
-        refusal = self._refusal(response, prompt, text)
         return Completion(
-            text="" if refusal else text,
+            text=text or self._refusing_words(response),
             provider=self._provider,
             model=(response.model_name or self._name)[:MAX_NAME],
             input_tokens=_tokens(response.usage.input_tokens),
             output_tokens=_tokens(response.usage.output_tokens),
-            cost_nano_usd=_cost(response),
+            cost_nano_usd=self._cost(response),
             tries=tries,
-            refusal=refusal,
+            refusal=self._refusal(response, outgoing, text),
+            sent=outgoing.sent,
+            finish_reason=response.finish_reason,
         )
 
-    def _refusal(self, response: ModelResponse, prompt: Prompt, text: str) -> Refused | None:
+    def _cost(self, response: ModelResponse) -> int:
+        """What the call cost; 0 where nobody says the price."""
+        if self._price is not None:
+            return self._price.cost(response.usage, response.provider_details)
+        try:
+            return max(0, min(int(response.cost().total_price * NANO), MAX_NANO_USD))
+        except (LookupError, ValueError, AssertionError):
+            return 0
+
+    def _refusal(self, response: ModelResponse, outgoing: Outgoing, text: str) -> Refused | None:
         """Why the answer is none, and what may help."""
         named = f"{self._provider}:{self._name}"
         if response.finish_reason == "content_filter":
-            said = self._scrub(str((response.provider_details or {}).get("refusal") or "")[:MAX_NAME]).rstrip(".")
+            said = self._refusing_words(response)[:MAX_NAME].rstrip(".")
             return Refused(f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}", code="answer_refused")
         if response.finish_reason == "length":
-            after, budget = _tokens(response.usage.output_tokens), prompt.max_output_tokens
-            limit = budget is None or budget >= self._settings.model_max_tokens
-            whose = "the longest answer that is allowed" if limit else "what the budget leaves"
-            cut_off = f"The answer of {named} was cut off after {after} tokens, {whose}."
-            return Refused(cut_off, code="answer_cut_off")
+            lowered = outgoing.limit < self._settings.model_max_tokens
+            whose = "what the budget leaves" if lowered else "the longest answer that is allowed"
+            after = _tokens(response.usage.output_tokens)
+            return Refused(f"The answer of {named} was cut off after {after} tokens, {whose}.", code="answer_cut_off")
         return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
+
+    def _refusing_words(self, response: ModelResponse) -> str:
+        """What the model says instead of an answer, where its provider tells the two apart."""
+        return self._scrub(str((response.provider_details or {}).get("refusal") or ""))
 
 
 def _text(response: ModelResponse) -> str:
@@ -196,11 +224,3 @@ def _json(arguments: Mapping[str, Any]) -> str:
 
 def _tokens(told: int) -> int:
     return max(0, min(told, MAX_TOKENS))
-
-
-def _cost(response: ModelResponse) -> int:
-    """The price by the list that came with the client library; 0 where the model is not on it."""
-    try:
-        return max(0, min(int(response.cost().total_price * NANO), MAX_NANO_USD))
-    except (LookupError, ValueError, AssertionError):
-        return 0

@@ -1,0 +1,126 @@
+"""What the models of providers cost: as the settings say, else by the list of prices that comes with a library."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+from typing import Any, Final, Protocol, cast
+
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+from genai_prices.types import Provider as ListedProvider
+
+from poweron_events.event import MAX_NANO_USD, NANO
+from poweron_services.config import PLACE_VARIABLES, Provider, ProviderSettings, Settings
+
+MILLION: Final = 1_000_000
+PROMPT_KINDS: Final = ("input_mtok", "cache_write_mtok", "cache_read_mtok")
+"""What a provider may count the tokens of a prompt as, each kind with a price of its own."""
+
+
+class ReportedUsage(Protocol):
+    """What a provider says that a call took; a list of prices knows more kinds of tokens."""
+
+    @property
+    def input_tokens(self) -> int: ...
+
+    @property
+    def output_tokens(self) -> int: ...
+
+
+class Price(Protocol):
+    """What a call of one model costs, in nano-USD."""
+
+    def most(self, prompt: int, answer: int) -> int:
+        """The most that so many tokens can cost, however the provider counts them: never less with more of them."""
+
+    def cost(self, usage: ReportedUsage, context: Mapping[str, Any] | None = None) -> int:
+        """What a call cost; `context` is what the provider says of how it was served."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrice:
+    """The price that the settings name, the same for every token of a prompt, and for every one of an answer."""
+
+    prompt: Decimal
+    """US dollars for a million tokens."""
+    answer: Decimal
+
+    def most(self, prompt: int, answer: int) -> int:
+        return ceil(Fraction(self.prompt * prompt + self.answer * answer) * NANO / MILLION)
+
+    def cost(self, usage: ReportedUsage, context: Mapping[str, Any] | None = None) -> int:  # noqa: ARG002
+        return min(self.most(max(0, usage.input_tokens), max(0, usage.output_tokens)), MAX_NANO_USD)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPrice:
+    """The price by the list, of the model that was asked for, whatever name its answer bears."""
+
+    provider: ListedProvider
+    model: ModelInfo
+
+    def most(self, prompt: int, answer: int) -> int:
+        return ceil(max(_dearest(prices, prompt, answer) for prices in self._prices()) * NANO / MILLION)
+
+    def _prices(self) -> Iterator[ModelPrice]:
+        """What holds now, also where the provider serves a request faster for more, as the account may be set."""
+        now = datetime.now(UTC)
+        yield self.model.get_prices(now)
+        for variant in self.model.price_variants or ():
+            if {*variant.when} == {"service_tier"}:
+                yield self.model.get_prices(now, variant.when)
+
+    def cost(self, usage: ReportedUsage, context: Mapping[str, Any] | None = None) -> int:
+        try:
+            known = cast("dict[str, Any] | None", context)
+            dollars = self.model.calc_price(usage, self.provider, price_context=known).total_price
+        except ValueError:  # counts that contradict one another
+            return min(self.most(max(0, usage.input_tokens), max(0, usage.output_tokens)), MAX_NANO_USD)
+        return max(0, min(int(dollars * NANO), MAX_NANO_USD))
+
+
+def _dearest(prices: ModelPrice, prompt: int, answer: int) -> Decimal:
+    """Dollars for a million times so many tokens, whatever the provider counts those of the prompt as."""
+    kinds = [_rate(getattr(prices, kind), prompt) for kind in PROMPT_KINDS]
+    return max(kinds) * prompt + _rate(prices.output_mtok, prompt) * answer
+
+
+def _rate(price: Decimal | TieredPrices | None, prompt: int) -> Decimal:
+    """The price of a token, which may be higher from some length of the prompt on."""
+    if isinstance(price, TieredPrices):
+        return max([price.base, *(tier.price for tier in price.tiers if tier.start < prompt)])
+    return price or Decimal(0)
+
+
+def price_of(provider: Provider, name: str, settings: Settings, known: ProviderSettings) -> Price | None:
+    """The price of a provider's model; None where nobody says it."""
+    if (chosen := settings.prices.get(f"{provider}:{name}")) is not None:
+        return SetPrice(*chosen)
+    place = getattr(known, PLACE_VARIABLES[provider].lower())
+    url = place.get_secret_value() if place else None
+    return _listed(name, None, url) or _listed(name, provider, None)
+
+
+def _listed(name: str, provider: str | None, url: str | None) -> ListedPrice | None:
+    """The model on the list, of the provider with this name or at this address."""
+    if provider is None and url is None:
+        return None
+    try:
+        found, model = get_snapshot().find_provider_model(name, None, provider, url)
+    except LookupError:
+        return None
+    now = model.get_prices(datetime.now(UTC))
+    return None if now.input_mtok is None or now.output_mtok is None else ListedPrice(found, model)
+
+
+def unpriced_models(settings: Settings, known: ProviderSettings) -> tuple[str, ...]:
+    """The models in use whose price nobody says, where that keeps a budget of money from holding."""
+    if settings.unpriced_models == "allow":
+        return ()
+    named = [(model, *model.partition(":")[::2]) for model in settings.provided_models]
+    return tuple(
+        model for model, provider, name in named if price_of(cast("Provider", provider), name, settings, known) is None
+    )

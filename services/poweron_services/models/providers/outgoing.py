@@ -1,0 +1,102 @@
+"""What goes out to a provider: measured just before it is sent, so that budgets hold for what is really sent."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+import httpx2
+
+from poweron_services.decider.rules import Allowance, BudgetUsedUp, Cost
+
+WRAPPING: Final = 1_000  # tokens
+"""What a provider puts around messages, tools and schemas on its own.
+
+Most is told by Anthropic: 530 tokens for the system prompt that goes with a tool ("Pricing", "Tool use"). OpenAI puts
+3 around each message and 3 before the answer (its cookbook, "How to count tokens with tiktoken"); the templates of
+open models stay below both.
+"""
+
+_OUTGOING: ContextVar["Outgoing | None"] = ContextVar("outgoing", default=None)
+
+
+class NotSent(Exception):
+    """The request was held back: with this limit for its answer it could take more than the budgets leave."""
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """One request for a prompt, made anew with a lower limit where it would not fit the allowance.
+
+    No token is shorter than one byte of UTF-8: tokenizers cut bytes into pieces. So a request has at most as many
+    tokens as its body has bytes, and those that the provider adds.
+    """
+
+    allowance: Allowance | None
+    cost: Cost
+    limit: int
+    """Tokens that the answer may have."""
+    sent: bytes | None = None
+    """The body that was sent last, without headers and so without keys."""
+    paid: bool = False
+    """Whether what was sent last may have been charged for."""
+    held: BudgetUsedUp | NotSent | None = None
+    """Why nothing was sent at last."""
+
+    def check(self, body: bytes) -> None:
+        """Look at a request that is about to be sent.
+
+        Raises:
+            NotSent: it must not go; the limit is lower now.
+            BudgetUsedUp: neither may any other.
+        """
+        if self.allowance is not None:
+            self._fit(self.allowance, len(body) + WRAPPING)
+        self.sent, self.paid = body, True
+
+    def _fit(self, left: Allowance, prompt: int) -> None:
+        try:
+            longest = left.longest_answer(prompt, self.limit, self.cost)
+        except BudgetUsedUp as error:
+            self.held = error
+            raise
+        if longest < self.limit:
+            self.limit, self.held = longest, NotSent()
+            raise self.held
+
+    def failed(self, error: BaseException) -> None:
+        """What was sent came to nothing; what it may have cost all the same is not there for another try."""
+        if self.allowance is not None and self.sent is not None and self.paid and not _unreached(error):
+            prompt = len(self.sent) + WRAPPING
+            self.allowance.take(prompt + self.limit, self.cost(prompt, self.limit))
+
+    @contextmanager
+    def watched(self) -> Generator[None, None, None]:
+        """While this holds, every request of this task is one of these."""
+        token, self.held = _OUTGOING.set(self), None
+        try:
+            yield
+        finally:
+            _OUTGOING.reset(token)
+
+
+async def look(request: httpx2.Request) -> None:
+    """The hook of the client for each request: raises what `Outgoing.check` does."""
+    if (outgoing := _OUTGOING.get()) is not None:
+        outgoing.check(await request.aread())
+
+
+def answered(status: int) -> None:
+    """A provider has answered: for an error it charges nothing."""
+    if (outgoing := _OUTGOING.get()) is not None:
+        outgoing.paid = status < httpx2.codes.BAD_REQUEST
+
+
+def _unreached(error: BaseException | None) -> bool:
+    """Whether nobody got the request."""
+    while error is not None:
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

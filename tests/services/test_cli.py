@@ -103,6 +103,7 @@ WRONG = {
     "too short": (["chaos", "--minutes", "-1"], "'--minutes': '-1' is not a number from 0.05 to 1,440."),
     "not a time": (["chaos", "--minutes", "nan"], "'--minutes': 'nan' is not a number from 0.05 to 1,440."),
     "no tokens": (["ask", "?", "--max-tokens", "0"], "'0' is not a whole number from 1 to 2,147,483,647."),
+    "no tokens of a workflow": (["ask", "?", "--max-workflow-tokens", "0"], "'0' is not a whole number from 1 to"),
     "no price": (["ask", "?", "--max-cost", "-1"], "'-1' is not a number from 0 to 10,000."),
     "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
     "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' is not a whole number from 0 to 2,147,483,647."),

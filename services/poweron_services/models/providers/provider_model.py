@@ -83,7 +83,7 @@ class ProviderModel:
         self._retry_policy = retry_policy or RetryPolicy()
         self._scrub = Scrubber.of(known)
         way = access(provider, known)  # before anything is opened
-        self._http = http_client(settings.model_timeout)
+        self._http = http_client(settings.model_timeout, way)
         self._model = pydantic_model(provider, name, way, self._http)
 
     async def aclose(self) -> None:
@@ -150,12 +150,12 @@ class ProviderModel:
         )
 
     def _completion(self, response: ModelResponse, prompt: Prompt, tries: int) -> Completion:
-        text = _text(response)
+        text = self._scrub.known(_text(response))
         refusal = self._refusal(response, prompt, text)
         return Completion(
             text="" if refusal else text,
             provider=self._provider,
-            model=(response.model_name or self._name)[:MAX_NAME],
+            model=self._scrub(response.model_name or self._name)[:MAX_NAME],
             input_tokens=_tokens(response.usage.input_tokens),
             output_tokens=_tokens(response.usage.output_tokens),
             cost_nano_usd=_cost(response),
@@ -167,7 +167,7 @@ class ProviderModel:
         """Why the answer is none, and what may help."""
         named = f"{self._provider}:{self._name}"
         if response.finish_reason == "content_filter":
-            said = self._scrub(str((response.provider_details or {}).get("refusal") or "")[:MAX_NAME]).rstrip(".")
+            said = self._scrub(str((response.provider_details or {}).get("refusal") or ""))[:MAX_NAME].rstrip(".")
             return Refused(f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}", code="answer_refused")
         if response.finish_reason == "length":
             after, budget = _tokens(response.usage.output_tokens), prompt.max_output_tokens

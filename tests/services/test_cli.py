@@ -272,6 +272,26 @@ def test_a_setting_that_cannot_be_used_is_not_told_with_its_value(monkeypatch: p
 
 
 @pytest.mark.req("S27")
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "POWERON_POSTGRES=postgresql://ada:canary/x@host/db",
+        "POWERON_POSTGRES=postgresql://ada:7?canary@host/db",
+        "POWERON_POSTGRES=postgresql://ada:canary#7@host/db",
+        "POWERON_CONTENT=nowhere://ada:canary@host/x?key=canary",
+    ],
+)
+def test_no_part_of_an_address_that_cannot_be_read_is_taken_for_anything_but_a_secret(
+    setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name, _, value = setting.partition("=")
+    monkeypatch.setenv(name, value)
+    for command in (["status"], ["workflows"], ["ask", "?", "--no-serve"]):
+        assert "canary" not in CliRunner().invoke(app, command).output
+    assert not any("canary" in path.read_text() for path in tmp_path.rglob("*.log"))
+
+
+@pytest.mark.req("S27")
 def test_a_secret_that_is_no_text_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POWERON_POSTGRES", "canary\udcff")
     ended = CliRunner().invoke(app, ["workflows"])

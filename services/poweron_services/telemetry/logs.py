@@ -27,6 +27,10 @@ HTTP_CLIENTS: Final = frozenset(
 """Loggers of libraries that tell of addresses, headers and bodies below the level of a warning."""
 
 
+REPEATING: Final = frozenset({"opentelemetry.util.re"})
+"""Loggers that repeat a header of `OTEL_EXPORTER_OTLP_HEADERS` that they cannot read: it is left out."""
+
+
 class LogFile:
     """A file for its owner alone, that is opened for each line, and only once there is one."""
 
@@ -67,7 +71,8 @@ class _Structured(logging.Handler):
         fields: dict[str, Any] = {name: value for name, value in record.__dict__.items() if name not in known}
         level = min(record.levelno // 10 * 10, logging.CRITICAL)  # a library may have levels between those of Python
         try:
-            structlog.get_logger().log(level, record.getMessage(), exc_info=record.exc_info, **fields)
+            said = record.msg if record.name in REPEATING else record.getMessage()
+            structlog.get_logger().log(level, said, exc_info=record.exc_info, **fields)
         except Exception:  # noqa: BLE001 - no work ends for a line
             self.handleError(record)
 

@@ -20,6 +20,7 @@ PATHS: dict[Provider, str] = {
     "mistral": "/v1/chat/completions",
     "anthropic": "/v1/messages",
 }
+PLACES: dict[Provider, str] = {"openai": "/v1", "azure": "/openai/v1/", "ollama": "/v1", "mistral": "", "anthropic": ""}
 MODELS: dict[Provider, str] = {
     "openai": "gpt-4o-mini",
     "azure": "gpt-4o-mini",
@@ -101,12 +102,13 @@ def as_json(body: Any, status: int = 200, **headers: str) -> Response:
 Reply = Callable[[dict[str, Any]], Response]
 
 
-def playing_stages(criterion: str, text: str, **changes: dict[str, Any]) -> Reply:
+def playing_stages(criterion: str, text: str, provider: Provider = "openai", **changes: dict[str, Any]) -> Reply:
     """A reply that gives each stage what it expects, which the name of its tool tells; text where there is none.
 
     Args:
         criterion: by which the one task is judged.
         text: what is said where no object is asked for.
+        provider: in whose form.
         changes: answers of stages, by the names of their tools.
     """
     stages: dict[str, Any] = {
@@ -124,7 +126,8 @@ def playing_stages(criterion: str, text: str, **changes: dict[str, Any]) -> Repl
 
     def reply(asked: dict[str, Any]) -> Response:
         tools = asked.get("tools")
-        return as_json(answer("openai", stages[tools[0]["function"]["name"]] if tools else text, asked))
+        name = (tools[0].get("function") or tools[0])["name"] if tools else None
+        return as_json(answer(provider, stages[name] if name else text, asked))
 
     return reply
 

@@ -22,6 +22,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 
 from poweron_events.errors import Refused, Unavailable
+from poweron_events.redaction import redacted
 
 KEY_BYTES = 32
 AT_ONCE = 64_000  # bytes; a local folder takes so few before a thread would have begun
@@ -66,10 +67,10 @@ class ContentStore:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             return cls(LocalStore(folder), folder)
         except (BaseError, OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            why = redacted(getattr(error, "strerror", None) or str(error).splitlines()[0])
             raise Refused(
-                f"{place!r} cannot be used: {why}. Documents and answers are kept there: set POWERON_HOME to a folder "
-                "that can be written to, or POWERON_CONTENT to a folder or a URL such as s3://bucket/prefix."
+                f"{redacted(place)!r} cannot be used: {why}. Documents and answers are kept there: set POWERON_HOME "
+                "to a folder that can be written to, or POWERON_CONTENT to a folder or a URL such as s3://bucket/prefix."
             ) from error
 
     async def put(self, workflow_id: str, content: bytes) -> str:
@@ -199,7 +200,9 @@ def _translated(missing: str) -> Generator[None, None, None]:
     except (NotFoundError, FileNotFoundError) as error:
         raise MissingContent(missing) from error
     except (BaseError, OSError) as error:
-        raise Unavailable(f"The content store did not answer: {error}", code="content_store_unavailable") from error
+        raise Unavailable(
+            f"The content store did not answer: {redacted(str(error))}", code="content_store_unavailable"
+        ) from error
 
 
 def _erased(workflow_id: str) -> AbstractContextManager[None]:

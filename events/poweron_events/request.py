@@ -69,20 +69,32 @@ class Requester(Model):
     language: str | None = Field(default=None, max_length=35)
 
 
+def _is_none(value: object) -> bool:
+    """Not written then: readers of requests before 0.3 refuse what they do not know."""
+    return value is None
+
+
 class Budgets(Model):
-    """What a task and a workflow, all its rounds together, may spend; None means no limit.
+    """What a task, a round and a workflow, all its rounds together, may spend; None means no limit.
 
     Durations are counted in broker time, without what a person took to approve or to deny. What a further round
-    does not limit is limited as in the round before.
+    does not limit is limited as in the round before, but for what a round may spend: that is its own limit.
     """
 
     task_tokens: Tokens | None = None
     task_cost_nano_usd: NanoUsd | None = None
     task_duration_ms: Milliseconds | None = None
+    round_tokens: Tokens | None = Field(default=None, exclude_if=_is_none)
+    round_cost_nano_usd: NanoUsd | None = Field(default=None, exclude_if=_is_none)
     workflow_tokens: Tokens | None = None
     workflow_cost_nano_usd: NanoUsd | None = None
     workflow_steps: Count | None = None
     workflow_retries: Count | None = None
+
+    def of_next_round(self, own: "Budgets") -> "Budgets":
+        """The budgets of a round that follows and sets `own`."""
+        kept = self.model_dump(exclude={"round_tokens", "round_cost_nano_usd"})
+        return Budgets(**{**kept, **own.model_dump(exclude_none=True)})
 
 
 class Limits(Model):

@@ -69,11 +69,15 @@ async def connect(
 async def _connect(*arguments: Any, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
     try:
         return await asyncpg.connect(*arguments, **options)
-    except (ValueError, OverflowError, exceptions.ClientConfigurationError) as error:  # a port beyond 65535 overflows
-        raise Refused(
-            f"the address of Postgres cannot be read: {str(error).rstrip('.')}; "
-            "write it like `postgresql://user@host:5432/database`"
-        ) from error
+    except exceptions.ClientConfigurationError as error:
+        raise _unreadable(str(error).rstrip(".")) from error
+    except (ValueError, OverflowError):  # a port beyond 65535 overflows; untold: what is taken for it may be a password
+        raise _unreadable("its port is wrong, or its password holds `/`, `?` or `#`, as %2F, %3F or %23") from None
+
+
+def _unreadable(why: str) -> Refused:
+    like = "write it like `postgresql://user@host:5432/database`"
+    return Refused(f"the address of Postgres cannot be read: {why}; {like}")
 
 
 async def _init(connection: "asyncpg.Connection[asyncpg.Record]") -> None:

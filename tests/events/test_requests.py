@@ -11,6 +11,7 @@ from strategies import json_objects, json_values, requests
 
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request, dumps, encode_request
 from poweron_events.request import (
+    Budgets,
     InlineDocument,
     RequestApproval,
     RequestCancellation,
@@ -111,6 +112,14 @@ def test_what_our_own_clients_write_is_taken(request: Request) -> None:
 
 
 @pytest.mark.req("R-02")
+@pytest.mark.req("E-12")
+def test_a_limit_of_the_round_that_nobody_sets_is_not_written() -> None:
+    """An intake of 0.2 would refuse a request that names it."""
+    for budgets, named in ((Budgets(workflow_tokens=9), set()), (Budgets(round_tokens=0), {"roundTokens"})):
+        value = encode_request(RequestWorkflow(prompt="?", budgets=budgets), source="/a", request_id="1", time=TIME)
+        assert {name for name in orjson.loads(value)["data"]["budgets"] if name.startswith("round")} == named
+
+
 def test_documents_come_inline_or_by_reference() -> None:
     documents = [
         {"documentName": "note.txt", "mimeType": "text/plain", "data": base64.b64encode(b"42").decode()},

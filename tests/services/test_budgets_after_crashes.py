@@ -21,6 +21,7 @@ ID = workflow_id("/tests", "1")
 LETTER = b"The exhibition opens on 3 May."
 SMALL: dict[str, dict[str, int]] = {
     "the tokens of a workflow": {"workflow_tokens": 4_500},
+    "the tokens of a round": {"round_tokens": 4_500},
     "the tokens of a task": {"task_tokens": 4_000},
     "the money of a workflow": {"workflow_cost_nano_usd": 70},
     "the money of a task": {"task_cost_nano_usd": 40},
@@ -30,6 +31,7 @@ SMALL: dict[str, dict[str, int]] = {
 }
 SAID = {
     "the tokens of a workflow": "tokens",
+    "the tokens of a round": "The round's budget of 4,500 tokens",
     "the tokens of a task": "tokens",
     "the money of a workflow": "budget of $",
     "the money of a task": "budget of $",

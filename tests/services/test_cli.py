@@ -103,6 +103,7 @@ WRONG = {
     "too short": (["chaos", "--minutes", "-1"], "'--minutes': '-1' is not a number from 0.05 to 1,440."),
     "not a time": (["chaos", "--minutes", "nan"], "'--minutes': 'nan' is not a number from 0.05 to 1,440."),
     "no tokens": (["ask", "?", "--max-tokens", "0"], "'0' is not a whole number from 1 to 2,147,483,647."),
+    "no tokens of a workflow": (["ask", "?", "--max-workflow-tokens", "0"], "'0' is not a whole number from 1 to"),
     "no price": (["ask", "?", "--max-cost", "-1"], "'-1' is not a number from 0 to 10,000."),
     "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
     "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' is not a whole number from 0 to 2,147,483,647."),
@@ -268,6 +269,26 @@ def test_a_setting_that_cannot_be_used_is_not_told_with_its_value(monkeypatch: p
     ended = CliRunner().invoke(app, ["workflows"])
     assert ended.exit_code == 1
     assert "canary@" not in ended.output
+
+
+@pytest.mark.req("S27")
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "POWERON_POSTGRES=postgresql://ada:canary/x@host/db",
+        "POWERON_POSTGRES=postgresql://ada:7?canary@host/db",
+        "POWERON_POSTGRES=postgresql://ada:canary#7@host/db",
+        "POWERON_CONTENT=nowhere://ada:canary@host/x?key=canary",
+    ],
+)
+def test_no_part_of_an_address_that_cannot_be_read_is_taken_for_anything_but_a_secret(
+    setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name, _, value = setting.partition("=")
+    monkeypatch.setenv(name, value)
+    for command in (["status"], ["workflows"], ["ask", "?", "--no-serve"]):
+        assert "canary" not in CliRunner().invoke(app, command).output
+    assert not any("canary" in path.read_text() for path in tmp_path.rglob("*.log"))
 
 
 @pytest.mark.req("S27")

@@ -26,7 +26,7 @@ from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.partial import Stub
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_events.request import InlineDocument, Requester, RequestRefused, RoundRequested, WorkflowRequested
+from poweron_events.request import Budgets, InlineDocument, Requester, RequestRefused, RoundRequested, WorkflowRequested
 
 
 @pytest.mark.req("E-15")
@@ -153,17 +153,27 @@ async def test_many_requests_at_once_share_their_looks_at_the_rows(log: MemoryLo
     assert rows.looks < 100  # each of them looks at least twice
 
 
+BEFORE = {"workflow_tokens": 500, "task_tokens": 90, "round_tokens": 70, "round_cost_nano_usd": 60}
+
+
 @pytest.mark.req("B-02")
 @pytest.mark.parametrize(
-    ("own", "limit"), [({}, 500), ({"budgets": {"workflowTokens": 900}}, 900), ({"budgets": {"taskTokens": 9}}, 500)]
+    ("own", "agreed"),
+    [
+        ({}, {"workflow_tokens": 500, "task_tokens": 90}),
+        ({"workflowTokens": 900}, {"workflow_tokens": 900, "task_tokens": 90}),
+        ({"taskTokens": 9}, {"workflow_tokens": 500, "task_tokens": 9}),
+        ({"roundTokens": 40}, {"workflow_tokens": 500, "task_tokens": 90, "round_tokens": 40}),
+        ({"roundCostNanoUsd": 0}, {"workflow_tokens": 500, "task_tokens": 90, "round_cost_nano_usd": 0}),
+    ],
 )
-async def test_a_round_knows_what_the_workflow_spent_and_has_the_budgets_of_the_round_before_where_it_sets_none(
-    log: MemoryLog, rows: Rows, own: Any, limit: int | None
+async def test_a_round_has_its_own_budgets_and_those_of_the_workflow_that_it_does_not_set(
+    log: MemoryLog, rows: Rows, own: dict[str, int], agreed: dict[str, int]
 ) -> None:
-    rows.opened = requested(budgets={"workflow_tokens": 500})
-    opened = await followed_up(log, rows, **own)
+    rows.opened = requested(budgets=BEFORE)
+    opened = await followed_up(log, rows, budgets=own)
     assert opened.earlier.spent == await rows.spent("any", 1)
-    assert opened.budgets.workflow_tokens == limit
+    assert opened.budgets == Budgets(**agreed)
 
 
 @pytest.mark.req("E-08")

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from builders import CALL, At, Told, completed, follow_up, planned, refused, requested, reviewed, step
 from poweron_events.event import CriterionProgress
@@ -26,6 +28,7 @@ def sentence(stop: Stop | None) -> str | None:
 
 
 SEEN = Observation(success=True, result_label="label", documents_count=1)
+limits = st.none() | st.integers(0, 2_000)
 MET, UNMET = (CriterionProgress(criterion=name, met=name == "met") for name in ("met", "unmet"))
 
 
@@ -99,6 +102,10 @@ def test_criteria_do_not_count_as_met_by_a_step_that_failed() -> None:
         ({"task_duration_ms": 1}, "The task's budget of 0.001 s is used up: 0.001 s."),
         ({"task_duration_ms": 2}, None),
         ({"workflow_steps": 1}, None),
+        ({"round_tokens": 240}, "The round's budget of 240 tokens is used up: 240 tokens."),
+        ({"round_tokens": 241}, None),
+        ({"round_cost_nano_usd": 6_000}, "The round's budget of $0.000006 is used up: $0.000006."),
+        ({"round_tokens": 0, "round_cost_nano_usd": 0}, "Nothing may be used: the round's budget is 0 tokens."),
     ],
 )
 def test_budgets_count_every_accepted_call(budgets: Any, said: str | None) -> None:
@@ -218,11 +225,38 @@ def test_retries_count_over_all_tasks() -> None:
         ({"workflow_cost_nano_usd": 12_000}, "The workflow's budget of $0.000012 is used up: $0.000012."),
         ({"workflow_steps": 2}, "The workflow's budget of 2 steps is used up: 2 steps."),
         ({"task_tokens": 130}, None),
+        ({"round_tokens": 240}, "The round's budget of 240 tokens is used up: 240 tokens."),
+        ({"round_tokens": 241, "round_cost_nano_usd": 6_001}, None),
+        ({"round_tokens": 241, "workflow_tokens": 480}, "The workflow's budget of 480 tokens is used up: 480 tokens."),
     ],
 )
-def test_the_rounds_before_count_for_the_workflow_and_not_for_the_task(budgets: Any, said: str | None) -> None:
+def test_the_rounds_before_count_for_the_workflow_and_not_for_the_round_or_the_task(
+    budgets: Any, said: str | None
+) -> None:
     spent = Spent(steps=2, retries=1, input_tokens=200, output_tokens=40, cost_nano_usd=6_000)
     told = Told().tell(requested(), planned(), *step(), reviewed(), completed())
     told.tell(follow_up(budgets=budgets, earlier=EarlierRounds(last_round=1, spent=spent)), planned(round_number=2))
     told.tell(At(round_number=2).selection_rejected())
     assert sentence(used_up(told.workflow, for_a_step=True)) == said
+
+
+@pytest.mark.req("B-02")
+@settings(max_examples=50)
+@given(limits, limits, limits, st.integers(0, 1_000))
+def test_the_next_call_may_use_what_the_tightest_of_all_budgets_leaves(
+    task: int | None, round_: int | None, workflow: int | None, before: int
+) -> None:
+    """Of a task 120 tokens are used, of its round 240, of the workflow also those of the rounds before."""
+    earlier = EarlierRounds(last_round=1, spent=Spent(input_tokens=before))
+    budgets = {"task_tokens": task, "round_tokens": round_, "workflow_tokens": workflow}
+    told = Told().tell(requested(), planned(), *step(), reviewed(), completed())
+    told.tell(follow_up(budgets=budgets, earlier=earlier), planned(round_number=2))
+    told.tell(At(round_number=2).selection_rejected())
+    left = [limit - used for limit, used in ((task, 120), (round_, 240), (workflow, 240 + before)) if limit is not None]
+    allowed = allowance(told.workflow)
+    assert (
+        [budget.left for budget in allowed.budgets if budget.code == "token_budget"] == left[::-1]
+        if allowed
+        else not left
+    )
+    assert (used_up(told.workflow) is None) is all(each > 0 for each in left)

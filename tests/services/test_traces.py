@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import json
+import logging
 import subprocess
 import sys
 import threading
@@ -337,9 +338,10 @@ def collecting() -> Generator[Collector, None, None]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            assert self.path == "/v1/traces"
-            collector.take(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
+            body, known = self.rfile.read(int(self.headers["Content-Length"])), self.path == "/v1/traces"
+            if known:
+                collector.take(body)
+            self.send_response(200 if known else 404)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -404,6 +406,24 @@ async def test_a_collector_that_is_unavailable_costs_a_log_line_and_hinders_noth
     for left in {each for each in threading.enumerate() if not each.name.startswith("asyncio")} - running:
         left.join(10)  # it tries on, and draws lots for when: other tests would meet it
     assert "spans_dropped" in [json.loads(line)["event"] for line in file.path.read_text().splitlines()]
+
+
+@pytest.mark.req("S27")
+async def test_a_secret_in_the_address_or_the_headers_of_a_collector_is_not_logged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with collecting() as collector:
+        place = collector.place.replace("://", f"://u:{CANARY}@")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{place}/none?key={CANARY}")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{CANARY},{CANARY}")
+        monkeypatch.setattr(logging.getLogger("urllib3"), "level", logging.DEBUG)
+        telemetry.configure("debug", telemetry.LogFile(tmp_path / "log"))
+        async with exporting(place, resource={}) as sink:
+            await worked_on_by_two(two_steps(), sink, sink)
+    told = (tmp_path / "log").read_text()
+    assert "Header format invalid!" in told
+    assert "Failed to export" in told
+    assert CANARY not in told
 
 
 async def test_a_collector_without_the_libraries_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

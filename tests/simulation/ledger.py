@@ -55,7 +55,7 @@ class Ledger:
         if not tokens:
             return
         budgets, (id_, number, task, *_) = workflow.current.opening.budgets, step_of(recorded)
-        limits = {(id_, 0, 0): budgets.workflow_tokens}  # over all rounds
+        limits = {(id_, 0, 0): budgets.workflow_tokens, (id_, number, 0): budgets.round_tokens}  # 0: of all
         if task:
             limits[id_, number, task] = budgets.task_tokens
         for whose, limit in limits.items():

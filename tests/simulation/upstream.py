@@ -110,6 +110,7 @@ class Upstream:
             "stage_timeout_ms": chance.one_of([1_000, 3_000]),
             "budgets": Budgets(
                 task_tokens=chance.one_of([None, None, None, 3_000]),
+                round_tokens=chance.one_of([None, None, None, 3_500]),
                 workflow_tokens=chance.one_of([None, None, None, 4_000, 8_000]),
             ),
             "workflow_mode": chance.one_of(["React", "React", "React", "Actionplan"]),

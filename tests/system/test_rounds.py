@@ -64,6 +64,34 @@ class TestWithTheBuiltinModel:
         assert (listed["currentRound"], listed["status"]) == (2, "completed")
         assert (await verify(service.log, service.pool)).differences == []
 
+    @pytest.mark.req("B-02")
+    @pytest.mark.req("S41")
+    async def test_a_limit_of_a_follow_up_is_that_of_its_round_and_one_of_the_workflow_holds_on(
+        self, shell: Shell, service: Connections
+    ) -> None:
+        asked = await shell("ask", "What is the grand total?", "--document", ESTIMATE, "--no-serve", "--json")
+        workflow, used = asked.lines[0]["workflowId"], asked.lines[0]["tokens"]
+        when = ("ask", "When was the vehicle ready?", "--workflow", workflow, "--no-serve", "--json")
+
+        less = await shell(*when, "--max-tokens", str(used - 1), "--max-cost", "0.01")
+        assert (less.code, less.lines[0]["tokens"] < used) == (0, True), less.err
+
+        none = await shell(*when, "--max-tokens", "10", "--max-workflow-tokens", str(9 * used))
+        assert (none.code, none.lines[0]["code"]) == (1, "token_budget")
+        assert "The round's budget of 10 tokens leaves 10, and the next prompt takes about" in none.lines[0]["message"]
+
+        over = await shell(*when, "--max-tokens", "90000", "--max-workflow-tokens", str(used))
+        assert (over.code, over.lines[0]["code"]) == (1, "token_budget")
+        assert f"The workflow's budget of {used:,} tokens is used up" in over.lines[0]["message"]
+        openings = (await shell("events", workflow, "--json")).lines
+        limits = [each["data"]["budgets"] for each in openings if "budgets" in each["data"]]
+        assert [(each.get("roundTokens"), each["workflowTokens"]) for each in limits] == [
+            (None, None),
+            (used - 1, None),
+            (10, 9 * used),
+            (90_000, used),
+        ]
+
 
 class TestWithAScript:
     @pytest.fixture

@@ -115,10 +115,24 @@ def run(
     raise typer.Exit(EXIT_CODES[outcome.status])
 
 
-def budgets(max_tokens: int | None, max_cost: float | None) -> Budgets:
-    """What the whole workflow may use; `max_cost` in US dollars."""
-    nano_usd = None if max_cost is None else round(max_cost * NANO)
-    return Budgets(workflow_tokens=max_tokens, workflow_cost_nano_usd=nano_usd)
+def budgets(
+    *,
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    max_workflow_tokens: int | None = None,
+    max_workflow_cost: float | None = None,
+) -> Budgets:
+    """What the request, and the workflow with all its requests, may use; costs are in US dollars."""
+    return Budgets(
+        round_tokens=max_tokens,
+        round_cost_nano_usd=_nano_usd(max_cost),
+        workflow_tokens=max_workflow_tokens,
+        workflow_cost_nano_usd=_nano_usd(max_workflow_cost),
+    )
+
+
+def _nano_usd(dollars: float | None) -> int | None:
+    return None if dollars is None else round(dollars * NANO)
 
 
 def _check(prompt: str, language: str | None, workflow: str | None, output: Path | None) -> None:

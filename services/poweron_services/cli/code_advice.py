@@ -12,8 +12,8 @@ _LARGER: Final = "Ask again with a larger budget"
 
 _ADVICE: Final[dict[str, str]] = {
     "step_limit": "Ask again with more steps (`--max-steps`).",
-    "token_budget": f"{_LARGER} (`--max-tokens`).",
-    "cost_budget": f"{_LARGER} (`--max-cost`).",
+    "token_budget": f"{_LARGER} (`--max-tokens`; `--max-workflow-tokens` where it is the workflow's).",
+    "cost_budget": f"{_LARGER} (`--max-cost`; `--max-workflow-cost` where it is the workflow's).",
     "price_unknown": "Set POWERON_MODEL_PRICE=MODEL=PROMPT,ANSWER (dollars for a million tokens; 0,0 where it costs "
     "nothing), or POWERON_UNPRICED_MODELS=allow to count it as nothing.",
     "answers_rejected": f"POWERON_MODEL_OUTPUT=prompted or a larger model may help. {_CHECK_MODEL}",

@@ -1,7 +1,7 @@
 """The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -29,7 +29,23 @@ AsJson = Annotated[
 """Eager, so that it is known where another argument is wrong."""
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
 Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
+InMode = Annotated[
+    Mode,
+    typer.Option(
+        metavar="MODE",
+        case_sensitive=False,
+        help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
+    ),
+]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
+
+
+def _tokens(meaning: str) -> Any:
+    return typer.Option(min=1, max=2**31 - 1, metavar="N", help=meaning)
+
+
+def _dollars(meaning: str) -> Any:
+    return typer.Option(min=0, max=10_000, metavar="USD", help=meaning)
 
 
 @app.command()
@@ -46,20 +62,11 @@ def ask(
     language: Annotated[
         Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
     ] = None,
-    mode: Annotated[
-        Mode,
-        typer.Option(
-            metavar="MODE",
-            case_sensitive=False,
-            help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
-        ),
-    ] = Mode.React,
-    max_tokens: Annotated[
-        Optional[int], typer.Option(min=1, max=2**31 - 1, metavar="N", help="At most N tokens of models.")
-    ] = None,
-    max_cost: Annotated[
-        Optional[float], typer.Option(min=0, max=10_000, metavar="USD", help="At most this much money for models.")
-    ] = None,
+    mode: InMode = Mode.React,
+    max_tokens: Annotated[Optional[int], _tokens("At most N tokens of models for this request.")] = None,
+    max_cost: Annotated[Optional[float], _dollars("At most this much money for models for this request.")] = None,
+    max_workflow_tokens: Annotated[Optional[int], _tokens("At most N for the workflow, follow-ups too.")] = None,
+    max_workflow_cost: Annotated[Optional[float], _dollars("At most this much for it, follow-ups too.")] = None,
     output: Output = None,
     no_serve: Annotated[
         bool,
@@ -87,7 +94,12 @@ def ask(
         max_steps=max_steps,
         language=language,
         mode=mode.value,
-        budgets=ask_command.budgets(max_tokens, max_cost),
+        budgets=ask_command.budgets(
+            max_tokens=max_tokens,
+            max_cost=max_cost,
+            max_workflow_tokens=max_workflow_tokens,
+            max_workflow_cost=max_workflow_cost,
+        ),
         workflow=workflow,
         output=output,
         serving=not no_serve,

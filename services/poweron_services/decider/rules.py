@@ -13,7 +13,7 @@ from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import Observation
 from poweron_events.request import RoundRequested, Spent
 
-Whose = Literal["task", "workflow"]
+Whose = Literal["task", "round", "workflow"]
 
 WRITING: Final = frozenset({"ai.process", "document.generateReport"})  # the actions that write a result
 CANCELLED: Final = "The round was cancelled."
@@ -209,14 +209,18 @@ def _is_limited(workflow: Workflow) -> bool:
 
 
 def _tokens(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
-    budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
-    yield Budget("token_budget", "workflow", spent.tokens, budgets.workflow_tokens, _tokens_in_words)
+    budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
+    used = (_before_this_round(workflow) + round_).tokens
+    yield Budget("token_budget", "workflow", used, budgets.workflow_tokens, _tokens_in_words)
+    yield Budget("token_budget", "round", round_.tokens, budgets.round_tokens, _tokens_in_words)
     yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words)
 
 
 def _money(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
-    budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
-    yield Budget("cost_budget", "workflow", spent.cost_nano_usd, budgets.workflow_cost_nano_usd, _dollars)
+    budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
+    used = (_before_this_round(workflow) + round_).cost_nano_usd
+    yield Budget("cost_budget", "workflow", used, budgets.workflow_cost_nano_usd, _dollars)
+    yield Budget("cost_budget", "round", round_.cost_nano_usd, budgets.round_cost_nano_usd, _dollars)
     yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars)
 
 
@@ -234,9 +238,14 @@ def _steps(workflow: Workflow) -> Budget:
 
 
 def _spent(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:
-    totals, before = workflow.current.totals, _before(workflow)
-    used = Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd)
-    return used + Used(before.input_tokens, before.output_tokens, before.cost_nano_usd) + Used.by(calls)
+    """What this round used."""
+    totals = workflow.current.totals
+    return Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd) + Used.by(calls)
+
+
+def _before_this_round(workflow: Workflow) -> Used:
+    before = _before(workflow)
+    return Used(before.input_tokens, before.output_tokens, before.cost_nano_usd)
 
 
 def _before(workflow: Workflow) -> Spent:

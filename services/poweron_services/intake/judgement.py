@@ -125,13 +125,12 @@ def terms(
 ) -> dict[str, Any]:
     """The terms of a round.
 
-    Budgets hold for the whole workflow: what a further round does not limit is limited as in the one `before`.
+    Budgets of tasks and of the workflow hold on: what a further round does not limit is limited as in the one `before`.
     So do the marks of actions that a person has to approve: no round takes any of them away.
     """
     agreed: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
     if before is not None:
-        own = request.budgets.model_dump(exclude_none=True)
-        agreed["budgets"] = Budgets(**{**before.budgets.model_dump(), **own})
+        agreed["budgets"] = before.budgets.of_next_round(request.budgets)
     agreed["approve"] = joined(request.approve, marks, before.approve if before else ())
     return agreed | _language(request, before, default_language)
 

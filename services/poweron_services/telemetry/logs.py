@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import structlog
 from structlog.typing import Processor
 
+from poweron_events.redaction import redacted
 from poweron_services.telemetry.instrumentation import add_place
 from poweron_services.telemetry.log_events import STAGE_WAITS
 
@@ -20,6 +21,14 @@ A_SECOND = 10  # lines of the same warning
 FACTS_A_SECOND = 100  # lines of the same event at a lower level
 MESSAGES = 1_000  # that are told apart
 OWNER_ONLY = 0o600
+HTTP_CLIENTS: Final = frozenset(
+    {"httpx", "httpx2", "httpcore", "httpcore2", "openai", "anthropic", "mistralai", "requests", "urllib3"}
+)
+"""Loggers of libraries that tell of addresses, headers and bodies below the level of a warning."""
+
+
+REPEATING: Final = frozenset({"opentelemetry.util.re"})
+"""Loggers that repeat a header of `OTEL_EXPORTER_OTLP_HEADERS` that they cannot read: it is left out."""
 
 
 class LogFile:
@@ -53,14 +62,17 @@ class _Stderr:
 
 
 class _Structured(logging.Handler):
-    """Hands log lines of the standard library on."""
+    """Hands log lines of the standard library on; of what they say of every request, HTTP clients are not asked."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno < logging.WARNING and record.name.partition(".")[0] in HTTP_CLIENTS:
+            return
         known = {*logging.makeLogRecord({}).__dict__, "message", "event", "level"}
         fields: dict[str, Any] = {name: value for name, value in record.__dict__.items() if name not in known}
         level = min(record.levelno // 10 * 10, logging.CRITICAL)  # a library may have levels between those of Python
         try:
-            structlog.get_logger().log(level, record.getMessage(), exc_info=record.exc_info, **fields)
+            said = record.msg if record.name in REPEATING else record.getMessage()
+            structlog.get_logger().log(level, said, exc_info=record.exc_info, **fields)
         except Exception:  # noqa: BLE001 - no work ends for a line
             self.handleError(record)
 
@@ -111,12 +123,12 @@ class StageWaitReporter:
 
 
 def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Keep every field on one line and of bounded length."""
+    """Keep every field on one line, of bounded length, and without the secrets of an address."""
     return {name: _short(value) for name, value in line.items()}
 
 
 def _short(value: object) -> object:
-    return value if isinstance(value, int | float | bool | None) else str(value)[:MAX_FIELD]
+    return value if isinstance(value, int | float | bool | None) else redacted(str(value))[:MAX_FIELD]
 
 
 def configure(level: str = "info", file: LogFile | None = None, *watching: Processor) -> None:

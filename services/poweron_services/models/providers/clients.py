@@ -1,11 +1,15 @@
 """The clients of the providers: where they are, who we are, and how much of an answer is read at most.
 
 A client library takes seconds to import, so each is imported only where its provider is named.
+These libraries log the address of each request: what an address says beside the place they are never told.
 """
 
+import base64
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 from pydantic import SecretStr
@@ -28,13 +32,72 @@ class TooMuch(httpx2.TransportError):
     """The answer is longer than what is read, or was compressed so that nobody knows how long it is."""
 
 
-def http_client(timeout: float) -> httpx2.AsyncClient:
-    """A client that never reads more of an answer than `MAX_BODY`; the proxies of the environment are used."""
+def http_client(timeout: float, way: "Access") -> httpx2.AsyncClient:
+    """A client that never reads more of an answer than `MAX_BODY`; the proxies of the environment are used.
+
+    Raises:
+        Refused: the proxy cannot be used; the sentence names its variable.
+    """
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
         headers={"Accept-Encoding": "identity"},
         event_hooks={"request": [outgoing.look], "response": [_bound]},
+        transport=_Completing(way, _transport(way.place)),
     )
+
+
+def proxies() -> Mapping[str, str]:
+    """The URLs of the environment's proxies, by the scheme of what is asked through them."""
+    found = {scheme: url for scheme, url in getproxies().items() if scheme in ("http", "https", "all")}
+    return {scheme: url if "://" in url else f"http://{url}" for scheme, url in found.items()}
+
+
+def _transport(place: str) -> httpx2.AsyncHTTPTransport:
+    asked, known = urlsplit(place), proxies()
+    scheme = asked.scheme if asked.scheme in known else "all"
+    if scheme not in known or proxy_bypass(asked.netloc):
+        return httpx2.AsyncHTTPTransport()
+    try:
+        return httpx2.AsyncHTTPTransport(proxy=known[scheme])
+    except (ValueError, ImportError, httpx2.InvalidURL):  # untold: the URL may hold a password
+        variable = f"{scheme.upper()}_PROXY"
+        raise Refused(
+            f"{variable} names no proxy that can be used: set it to a URL such as `http://proxy:3128`, or unset it."
+        ) from None
+
+
+class _Completing(httpx2.AsyncBaseTransport):
+    """Completes each request to the provider's place with the login and the query of its address, unseen by logs."""
+
+    def __init__(self, way: "Access", transport: httpx2.AsyncBaseTransport) -> None:
+        self._way = way
+        self._origin = _origin(httpx2.URL(way.place))
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if _origin(request.url) == self._origin:
+            request = self._completed(request)
+        return await self._transport.handle_async_request(request)
+
+    def _completed(self, request: httpx2.Request) -> httpx2.Request:
+        query = b"&".join(filter(None, (request.url.query, self._way.query.encode())))
+        headers = request.headers.copy()
+        if self._way.login is not None:
+            headers["Authorization"] = f"Basic {base64.b64encode(self._way.login.encode()).decode()}"
+        return httpx2.Request(
+            request.method,
+            request.url.copy_with(query=query) if query else request.url,
+            headers=headers,
+            stream=request.stream,
+            extensions=request.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 async def _bound(response: httpx2.Response) -> None:
@@ -67,8 +130,12 @@ class Access:
     """Where a provider is, who we are there, and the version of its interface where it wants one named."""
 
     place: str
-    key: str
+    key: str = field(repr=False)
     version: str | None = None
+    login: str | None = field(default=None, repr=False)
+    """`user:password` of its address, which comes in place of the key; None where it has none."""
+    query: str = field(default="", repr=False)
+    """That of its address."""
 
 
 def access(provider: Provider, known: ProviderSettings) -> Access:
@@ -80,7 +147,17 @@ def access(provider: Provider, known: ProviderSettings) -> Access:
     found = _ACCESS[provider](known)
     if (wrong := wrong_address(found.place)) is not None:
         raise Refused(f"{PLACE_VARIABLES[provider]} {wrong}")
-    return found
+    return _taken_apart(found)
+
+
+def _taken_apart(way: Access) -> Access:
+    """With login and query beside the place, of which they are no part any more."""
+    url = urlsplit(way.place)
+    user, _, host = url.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    login = f"{unquote(name)}:{unquote(password)}" if user else None
+    place = urlunsplit(url._replace(netloc=host, query="", fragment=""))
+    return replace(way, place=place, login=login, query=url.query)
 
 
 def pydantic_model(provider: Provider, name: str, way: Access, client: httpx2.AsyncClient) -> Model:
@@ -106,7 +183,7 @@ def _azure_access(known: ProviderSettings) -> Access:
     place, key = _text(known.azure_openai_endpoint), _key_of("azure", known.azure_openai_api_key)
     if place is None:
         raise Refused("A model of azure is asked for: set AZURE_OPENAI_ENDPOINT to where it is.")
-    if known.openai_api_version is None and not place.rstrip("/").endswith("/v1"):
+    if known.openai_api_version is None and not urlsplit(place).path.rstrip("/").endswith("/v1"):
         raise Refused("A model of azure is asked for: set OPENAI_API_VERSION, or an AZURE_OPENAI_ENDPOINT with `/v1`.")
     return Access(place, key, known.openai_api_version)
 

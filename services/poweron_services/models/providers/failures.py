@@ -4,23 +4,26 @@ Whatever a provider says about an error may hold the key that it was shown, so i
 errors are never chained: their texts would reach the log.
 """
 
+import base64
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import orjson
 from pydantic import SecretStr
 from pydantic_ai import exceptions as ai
 
 from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_events.redaction import redacted
 from poweron_services.config import ProviderSettings
 from poweron_services.models.chat_model import TooLong
-from poweron_services.models.providers.clients import MAX_BODY, TooMuch
+from poweron_services.models.providers.clients import MAX_BODY, TooMuch, proxies
 
 MAX_SAID = 300  # characters of what a provider says about an error
-SHORT = 6  # characters; nothing that short is a secret
+SHORT = 6  # characters; what is shorter is no secret
+LONG = 12  # characters; a secret that is shorter may be an ordinary word
 LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|(?i:\bbearer)\s+\S+")
 REFUSING: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}  # statuses that another try does not change
 HIDDEN: Final = "[hidden]"
@@ -45,28 +48,43 @@ class Scrubber:
     """Takes secrets out of what others say."""
 
     secrets: tuple[str, ...]
+    """The longest first."""
 
     @classmethod
     def of(cls, known: ProviderSettings) -> "Scrubber":
-        """One that knows every key, and the names and passwords within addresses."""
+        """One that knows every key, and the names, passwords and queries within addresses and those of proxies."""
         values = [value.get_secret_value() for _, value in known if isinstance(value, SecretStr)]
-        found = {part for value in values for part in _secrets_in(value) if len(part) >= SHORT}
+        parts = {part for value in (*values, *proxies().values()) for part in _secrets_in(value)}
+        found = {form for part in parts for form in (part, unquote(part), quote(part, safe="")) if len(form) >= SHORT}
         return cls(tuple(sorted(found, key=len, reverse=True)))
 
     def __call__(self, text: str) -> str:
-        for secret in self.secrets:
-            text = text.replace(secret, HIDDEN)
-        return LOOKS_LIKE_A_KEY.sub(HIDDEN, text)
+        return redacted(LOOKS_LIKE_A_KEY.sub(HIDDEN, _hidden(text, self.secrets)))
+
+    def known(self, text: str) -> str:
+        """The text of an answer, which may well speak of keys: only what is long enough to be no word is taken out."""
+        return _hidden(text, [secret for secret in self.secrets if len(secret) >= LONG])
+
+
+def _hidden(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def _secrets_in(value: str) -> Iterable[str]:
+    """A key as it stands; of an address who asks there, also as a header says it, and each value of the query."""
     if "://" not in value:
         return [value]
     try:
-        place = urlsplit(value)
+        url = urlsplit(value)
     except ValueError:
         return [value]
-    return [part for part in (place.username, place.password, place.query) if part]
+    login = url.netloc.rpartition("@")[0]
+    name, _, password = login.partition(":")
+    header = base64.b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+    values = [value for _, value in parse_qsl(url.query)]
+    return [*filter(None, (name, password, login, url.query, *values)), *([header] if login else [])]
 
 
 def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> PowerOnError | Again:

@@ -87,7 +87,7 @@ class ProviderModel:
         self._scrub = Scrubber.of(known)
         self._price = price_of(provider, name, settings, known)
         way = access(provider, known)  # before anything is opened
-        self._http = http_client(settings.model_timeout)
+        self._http = http_client(settings.model_timeout, way)
         self._model = pydantic_model(provider, name, way, self._http)
 
     async def aclose(self) -> None:
@@ -165,11 +165,11 @@ class ProviderModel:
         )
 
     def _completion(self, response: ModelResponse, outgoing: Outgoing, tries: int) -> Completion:
-        text = _text(response)
+        text = self._scrub.known(_text(response))
         return Completion(
             text=text or self._refusing_words(response),
             provider=self._provider,
-            model=(response.model_name or self._name)[:MAX_NAME],
+            model=self._scrub(response.model_name or self._name)[:MAX_NAME],
             input_tokens=_tokens(response.usage.input_tokens),
             output_tokens=_tokens(response.usage.output_tokens),
             cost_nano_usd=self._cost(response),

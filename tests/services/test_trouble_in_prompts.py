@@ -145,6 +145,7 @@ def ending(ran: Ran) -> RoundEnd:
 
 @pytest.mark.req("S8")
 @pytest.mark.req("P-03")
+@pytest.mark.req("P-07")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("codes", [sorted(RUN_TIME)[:9], sorted(RUN_TIME)[9:]], ids=["first", "last"])
 async def test_of_an_action_that_met_trouble_a_model_hears_one_neutral_sentence(codes: list[str], mode: str) -> None:
@@ -167,6 +168,7 @@ def told_to_people(found: Ran) -> Sequence[ChatMessage]:
 
 
 @pytest.mark.req("S8")
+@pytest.mark.req("P-07")
 @pytest.mark.parametrize(("mode", "stage"), [(mode, stage) for mode in MODES for stage in STAGES[mode]])
 async def test_of_a_stage_that_failed_the_next_round_hears_the_same_sentence(mode: str, stage: PromptStage) -> None:
     found = await ran(mode, Troubled(stage=stage, troubles=[failure("model_access_denied")]))
@@ -176,6 +178,7 @@ async def test_of_a_stage_that_failed_the_next_round_hears_the_same_sentence(mod
 
 
 @pytest.mark.req("S8")
+@pytest.mark.req("P-07")
 @pytest.mark.parametrize(("mode", "stage"), [(mode, stage) for mode in MODES for stage in STAGES[mode]])
 async def test_of_an_answer_that_is_none_a_model_hears_what_helps_and_no_name(mode: str, stage: PromptStage) -> None:
     found = await ran(mode, Troubled(stage=stage, troubles=map(refusal, ("answer_cut_off", "answer_refused"))))

@@ -115,6 +115,7 @@ def _ollama_access(known: ProviderSettings) -> Access:
 
 _ACCESS: Final[Mapping[Provider, Callable[[ProviderSettings], Access]]] = {
     "openai": _openai_access,
+    "openai-responses": _openai_access,
     "anthropic": _anthropic_access,
     "mistral": _mistral_access,
     "azure": _azure_access,
@@ -127,6 +128,15 @@ def _openai(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
 
     return OpenAIChatModel(name, provider=OpenAIProvider(way.place, way.key, http_client=client))
+
+
+def _openai_responses(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings  # noqa: PLC0415 - as above
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
+
+    provider = OpenAIProvider(way.place, way.key, http_client=client)
+    kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)  # unless told so, OpenAI keeps prompt and answer
+    return OpenAIResponsesModel(name, provider=provider, settings=kept_nowhere)
 
 
 def _anthropic(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
@@ -161,6 +171,7 @@ def _ollama(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
 
 _MODELS: Final[Mapping[Provider, Callable[[str, Access, httpx2.AsyncClient], Model]]] = {
     "openai": _openai,
+    "openai-responses": _openai_responses,
     "anthropic": _anthropic,
     "mistral": _mistral,
     "azure": _azure,

@@ -34,11 +34,14 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
+from poweron_services.models.providers.answer_schemas import answer_schema, is_closed
 from poweron_services.models.providers.clients import access, http_client, pydantic_model
 from poweron_services.models.providers.failures import Again, Scrubber, failure
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 MAX_TOKENS = 2**31 - 1  # a provider that tells more tells nonsense
+CLOSED_ONLY: Final[frozenset[Provider]] = frozenset({"anthropic"})
+"""Who answers in a form natively only where every field is known before; a tool may have others."""
 NEXT_REFUSED: Final = "Other words, or another model, may help."
 
 ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
@@ -141,11 +144,13 @@ class ProviderModel:
         answer = ANSWERS.get(type(prompt))
         if answer is None:
             return ModelRequestParameters()
-        mode, schema, name = self._settings.model_output, answer.model_json_schema(), f"answer_{prompt.stage}"
+        mode, schema, name = self._settings.model_output, answer_schema(answer), f"answer_{prompt.stage}"
+        strict = is_closed(schema)
+        as_tool = not strict and mode != "prompted" and self._provider in CLOSED_ONLY
         return ModelRequestParameters(
-            output_mode=mode or "auto",
-            output_object=OutputObjectDefinition(json_schema=schema, name=name),
-            output_tools=[ToolDefinition(name=name, parameters_json_schema=schema, kind="output")],
+            output_mode="tool" if as_tool else mode or "auto",
+            output_object=OutputObjectDefinition(json_schema=schema, name=name, strict=strict),
+            output_tools=[ToolDefinition(name=name, parameters_json_schema=schema, kind="output", strict=strict)],
             allow_text_output=mode != "tool",
         )
 

@@ -9,6 +9,7 @@ import shown_prompts
 from provider_rules import LOOSE, Broken, anthropic_strict, azure_strict, loose, nodes, openai_strict
 from providers import Playing, opened, saying
 from pytest_httpserver import HTTPServer
+from werkzeug import Response
 
 from poweron_services.config import Provider
 from poweron_services.models.answers import parse
@@ -74,25 +75,24 @@ def schemas(asked: dict[str, Any]) -> list[tuple[dict[str, Any], bool | None]]:
     return told
 
 
-@pytest.mark.req("B-01")
-@pytest.mark.parametrize("stage", PROMPTS)
 @pytest.mark.parametrize(("provider", "mode"), MODES)
 async def test_every_answer_is_asked_for_in_a_form_that_the_provider_takes(
-    provider: Provider, mode: str | None, stage: PromptStage, httpserver: HTTPServer
+    provider: Provider, mode: str | None, httpserver: HTTPServer
 ) -> None:
-    said: Any = SAID[stage]
-    playing = Playing(
-        httpserver, provider, [lambda asked: saying(provider, said if asked.get("tools") else json.dumps(said))(asked)]
-    )
-    prompt = PROMPTS[stage]
+    def answered(asked: dict[str, Any]) -> Response:
+        said = next(answers)
+        return saying(provider, said if asked.get("tools") else json.dumps(said))(asked)
+
+    answers = iter(SAID[stage] for stage in PROMPTS)
+    playing = Playing(httpserver, provider, [answered])
     async with aclosing(opened(httpserver, provider, model_output=mode)) as model:
-        completion = await model.complete(prompt)
+        completions = [await model.complete(prompt) for prompt in PROMPTS.values()]
     assert playing.broken == []
-    (asked,) = playing.asked
-    assert parse(completion.text, ANSWERS[type(prompt)])
-    assert all(set(node) <= LOOSE for schema, _ in schemas(asked) for _, node, _ in nodes(schema))
-    assert "freeText" not in json.dumps(asked)  # wherever it may stand, also in words
-    assert mode == "prompted" or schemas(asked)
+    for prompt, completion, asked in zip(PROMPTS.values(), completions, playing.asked, strict=True):
+        assert parse(completion.text, ANSWERS[type(prompt)])
+        assert all(set(node) <= LOOSE for schema, _ in schemas(asked) for _, node, _ in nodes(schema))
+        assert "freeText" not in json.dumps(asked)  # wherever it may stand, also in words
+        assert mode == "prompted" or schemas(asked)
 
 
 STRICT: list[Provider] = ["openai", "openai-responses", "azure", "anthropic"]

@@ -102,6 +102,8 @@ MEANINGS: Final[dict[str, str]] = {
     "answerRef": "The raw answer in the content store; null where there was none or it could not be kept.",
     "inputTokens": "Tokens read by models.",
     "outputTokens": "Tokens written by models.",
+    "cachedInputTokens": "How many of the tokens read the provider knew from before.",
+    "reasoningTokens": "How many of the tokens written were thoughts that nobody is shown.",
     "costNanoUsd": "What it cost, in nano-dollars; 0 where that is not known.",
     "durationMs": "How long it took, in ms.",
     "tries": "How often it was tried.",

@@ -15,7 +15,10 @@ class TooLong(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's raw answer and what it cost (tokens, nano-USD), after how many tries."""
+    """A model's raw answer and what it cost (tokens, nano-USD), after how many tries.
+
+    Cached tokens are among those read, tokens of thought among those written.
+    """
 
     text: str
     provider: str
@@ -26,6 +29,8 @@ class Completion:
     tries: int = 1
     refusal: Refused | None = None
     """Why there is no answer although the model was paid: one line; the text is then empty."""
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class ChatModel(Protocol):

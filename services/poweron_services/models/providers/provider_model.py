@@ -36,13 +36,14 @@ from poweron_services.models.prompts import (
 )
 from poweron_services.models.providers.answer_schemas import answer_schema, is_closed
 from poweron_services.models.providers.clients import access, http_client, pydantic_model
-from poweron_services.models.providers.failures import Again, Scrubber, failure
+from poweron_services.models.providers.failures import NEXT_REFUSED, Again, Scrubber, failure
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 MAX_TOKENS = 2**31 - 1  # a provider that tells more tells nonsense
+FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
+"""The reasons by which providers end an answer because prompt and answer fill all that the model takes."""
 CLOSED_ONLY: Final[frozenset[Provider]] = frozenset({"anthropic"})
 """Who answers in a form natively only where every field is known before; a tool may have others."""
-NEXT_REFUSED: Final = "Other words, or another model, may help."
 
 ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
     PlanningPrompt: PlanningAnswer,
@@ -163,6 +164,8 @@ class ProviderModel:
             model=(response.model_name or self._name)[:MAX_NAME],
             input_tokens=_tokens(response.usage.input_tokens),
             output_tokens=_tokens(response.usage.output_tokens),
+            cached_input_tokens=_tokens(response.usage.cache_read_tokens),
+            reasoning_tokens=_tokens(response.usage.output_reasoning_tokens),
             cost_nano_usd=_cost(response),
             tries=tries,
             refusal=refusal,
@@ -175,12 +178,20 @@ class ProviderModel:
             said = self._scrub(str((response.provider_details or {}).get("refusal") or "")[:MAX_NAME]).rstrip(".")
             return Refused(f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}", code="answer_refused")
         if response.finish_reason == "length":
-            after, budget = _tokens(response.usage.output_tokens), prompt.max_output_tokens
-            limit = budget is None or budget >= self._settings.model_max_tokens
-            whose = "the longest answer that is allowed" if limit else "what the budget leaves"
-            cut_off = f"The answer of {named} was cut off after {after} tokens, {whose}."
-            return Refused(cut_off, code="answer_cut_off")
+            return self._cut_off(response, prompt)
+        if response.finish_reason == "error":
+            return Refused(f"{named} broke its answer off, for trouble of its own.", code="model_unavailable")
         return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
+
+    def _cut_off(self, response: ModelResponse, prompt: Prompt) -> Refused:
+        named = f"{self._provider}:{self._name}"
+        after, budget = _tokens(response.usage.output_tokens), prompt.max_output_tokens
+        if (response.provider_details or {}).get("finish_reason") in FULL:
+            said = f"The prompt and its answer are longer than what {named} takes: it was cut off after {after} tokens."
+            return Refused(said, code="prompt_too_long")
+        limit = budget is None or budget >= self._settings.model_max_tokens
+        whose = "the longest answer that is allowed" if limit else "what the budget leaves"
+        return Refused(f"The answer of {named} was cut off after {after} tokens, {whose}.", code="answer_cut_off")
 
 
 def _text(response: ModelResponse) -> str:

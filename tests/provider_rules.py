@@ -252,6 +252,8 @@ def _mistral(request: Request, asked: Schema) -> None:
 
 
 def _ollama(_: Request, asked: Schema) -> None:
+    # It takes any field and acts on those it knows, which a limit on the answer must be.
+    _fields(asked, CHAT_FIELDS - {"max_completion_tokens"}, "nothing comes of {}")
     for tool in asked.get("tools") or ():
         _function(tool["function"], loose, told=False)
     form = asked.get("response_format") or {"type": "text"}

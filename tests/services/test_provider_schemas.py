@@ -7,14 +7,14 @@ from typing import Any, get_args
 import pytest
 import shown_prompts
 from provider_rules import LOOSE, Broken, anthropic_strict, azure_strict, loose, nodes, openai_strict
-from providers import Playing, opened, saying
+from providers import AT_ONCE, Playing, known, opened, saying
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
-from poweron_services.config import Provider
+from poweron_services.config import Provider, Settings
 from poweron_services.models.answers import parse
 from poweron_services.models.prompts import PromptStage
-from poweron_services.models.providers.provider_model import ANSWERS
+from poweron_services.models.providers.provider_model import ANSWERS, ProviderModel
 
 PROMPTS = {prompt.stage: prompt for _, prompt in shown_prompts.prompts() if type(prompt) in ANSWERS}
 MODES = [
@@ -93,6 +93,15 @@ async def test_every_answer_is_asked_for_in_a_form_that_the_provider_takes(
         assert all(set(node) <= LOOSE for schema, _ in schemas(asked) for _, node, _ in nodes(schema))
         assert "freeText" not in json.dumps(asked)  # wherever it may stand, also in words
         assert mode == "prompted" or schemas(asked)
+
+
+@pytest.mark.parametrize("mode", [None, "native", "tool"])
+async def test_a_model_that_can_be_made_to_give_parameters_is(mode: str | None, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, "anthropic", [saying("anthropic", SAID["parameterize"])])
+    settings = Settings(model_output=mode)
+    async with aclosing(ProviderModel("anthropic", "claude-sonnet-4-6", settings, known(httpserver), AT_ONCE)) as model:
+        await model.complete(PROMPTS["parameterize"])
+    assert [asked["tool_choice"]["type"] for asked in playing.asked] == ["any"]
 
 
 STRICT: list[Provider] = ["openai", "openai-responses", "azure", "anthropic"]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import httpx2
 import pytest
-from providers import AT_ONCE, DEPLOYMENT, MODELS, Playing, known, opened, saying
+from providers import AT_ONCE, DEPLOYMENT, MODELS, Playing, known, opened, saying, tool_of
 from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
 
@@ -206,6 +206,15 @@ async def test_no_more_tokens_are_allowed_than_a_budget_leaves(
     assert [asked[name] for name in ("max_tokens", "max_completion_tokens", "max_output_tokens") if name in asked] == [
         sent
     ]
+
+
+@pytest.mark.parametrize("provider", EVERY)
+async def test_an_answer_in_words_is_as_good_as_a_call_of_the_tool(provider: Provider, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, PLAN), saying(provider, json.dumps(PLAN))])
+    async with aclosing(opened(httpserver, provider, model_output="tool")) as model:
+        called, said = [await model.complete(planning()) for _ in range(2)]
+    assert json.loads(called.text) == json.loads(said.text) == PLAN
+    assert [tool_of(asked) for asked in playing.asked] == ["answer_plan"] * 2
 
 
 async def test_two_calls_of_the_tool_are_two_answers_of_which_none_counts(httpserver: HTTPServer) -> None:

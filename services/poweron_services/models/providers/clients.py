@@ -164,9 +164,19 @@ def _azure(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
 
 def _ollama(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415 - only its own client is imported
+    from pydantic_ai.profiles import ModelProfile, merge_profile  # noqa: PLC0415 - as above
+    from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415 - as above
     from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415 - as above
 
-    return OllamaModel(name, provider=OllamaProvider(way.place, way.key, http_client=client))
+    class LimitedOllama(OllamaProvider):
+        """Ollama as it is told how long an answer may be: nothing comes of `max_completion_tokens` there."""
+
+        @staticmethod
+        def model_profile(model_name: str) -> ModelProfile | None:
+            by_its_old_name = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+            return merge_profile(OllamaProvider.model_profile(model_name), by_its_old_name)
+
+    return OllamaModel(name, provider=LimitedOllama(way.place, way.key, http_client=client))
 
 
 _MODELS: Final[Mapping[Provider, Callable[[str, Access, httpx2.AsyncClient], Model]]] = {

@@ -147,9 +147,10 @@ class ProviderModel:
             return ModelRequestParameters()
         mode, schema, name = self._settings.model_output, answer_schema(answer), f"answer_{prompt.stage}"
         strict = is_closed(schema)
-        as_tool = not strict and mode != "prompted" and self._provider in CLOSED_ONLY
+        if not strict and mode != "prompted" and self._provider in CLOSED_ONLY:
+            mode = "tool"
         return ModelRequestParameters(
-            output_mode="tool" if as_tool else mode or "auto",
+            output_mode=mode or "auto",
             output_object=OutputObjectDefinition(json_schema=schema, name=name, strict=strict),
             output_tools=[ToolDefinition(name=name, parameters_json_schema=schema, kind="output", strict=strict)],
             allow_text_output=mode != "tool",

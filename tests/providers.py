@@ -1,10 +1,14 @@
-"""Servers that behave like the providers of language models, for their real client libraries."""
+"""Servers that behave like the providers of language models, for their real client libraries.
+
+Each answers in the shape of its own API, and takes only what that takes (`provider_rules`).
+"""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import provider_rules
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -15,14 +19,24 @@ KEY = "canary-4e1fd0c3a9"
 AT_ONCE = RetryPolicy(tries=3, first_wait=0.001, longest_wait=5.0)
 PATHS: dict[Provider, str] = {
     "openai": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
     "azure": "/openai/v1/chat/completions",
     "ollama": "/v1/chat/completions",
     "mistral": "/v1/chat/completions",
     "anthropic": "/v1/messages",
 }
-PLACES: dict[Provider, str] = {"openai": "/v1", "azure": "/openai/v1/", "ollama": "/v1", "mistral": "", "anthropic": ""}
+PLACES: dict[Provider, str] = {
+    "openai": "/v1",
+    "openai-responses": "/v1",
+    "azure": "/openai/v1/",
+    "ollama": "/v1",
+    "mistral": "",
+    "anthropic": "",
+}
+DEPLOYMENT = "/openai/deployments/gpt-4o-mini/chat/completions"  # of Azure, where a version is named
 MODELS: dict[Provider, str] = {
     "openai": "gpt-4o-mini",
+    "openai-responses": "gpt-4o-mini",
     "azure": "gpt-4o-mini",
     "ollama": "llama3.2",
     "mistral": "mistral-large-2411",
@@ -57,34 +71,83 @@ def opened(
 
 def answer(provider: Provider, said: Any, asked: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """The body of a good answer: through the tool, where the request gives one and an object is said, else as text."""
-    tools = asked.get("tools")
-    name = (tools[0].get("function") or tools[0])["name"] if tools and not isinstance(said, str) else None
+    name = None if isinstance(said, str) else tool_of(asked)
     text = said if isinstance(said, str) else json.dumps(said)
-    if provider == "anthropic":
-        used = {"type": "tool_use", "id": "call_1", "name": name, "input": said}
-        return {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "model": asked["model"],
-            "content": [used if name else {"type": "text", "text": text}],
-            "stop_reason": "tool_use" if name else "end_turn",
-            "stop_sequence": None,
-            "usage": {"input_tokens": 100, "output_tokens": 20},
-            **changes,
-        }
+    return {**_SHAPES[provider](asked["model"], name, said, text), **changes}
+
+
+def tool_of(asked: dict[str, Any]) -> str | None:
+    """The name of the tool that the request gives."""
+    tools = asked.get("tools")
+    return (tools[0].get("function") or tools[0])["name"] if tools else None
+
+
+def _chat(model: str, name: str | None, _: Any, text: str) -> dict[str, Any]:
     called = {"id": "call00001", "type": "function", "function": {"name": name, "arguments": text}}
     message = {"role": "assistant", "content": None if name else text, "tool_calls": [called] if name else None}
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if name else "stop"}
     return {
         "id": "chat_1",
         "object": "chat.completion",
         "created": 1_790_000_000,
-        "model": asked["model"],
-        "choices": [choice],
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if name else "stop"}],
         "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
-        **changes,
     }
+
+
+def _responses(model: str, name: str | None, _: Any, text: str) -> dict[str, Any]:
+    written = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [written]}
+    called = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": name, "arguments": text}
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1_790_000_000,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": model,
+        "output": [called | {"status": "completed"} if name else message],
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "store": False,
+        "usage": {
+            "input_tokens": 100,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 20,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 120,
+        },
+    }
+
+
+def _messages(model: str, name: str | None, said: Any, text: str) -> dict[str, Any]:
+    used = {"type": "tool_use", "id": "call_1", "name": name, "input": said}
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [used if name else {"type": "text", "text": text}],
+        "stop_reason": "tool_use" if name else "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 100, "output_tokens": 20},
+    }
+
+
+_SHAPES: dict[Provider, Callable[[str, str | None, Any, str], dict[str, Any]]] = {
+    "openai": _chat,
+    "openai-responses": _responses,
+    "azure": _chat,
+    "mistral": _chat,
+    "ollama": _chat,
+    "anthropic": _messages,
+}
 
 
 def error_body(provider: Provider, message: str, kind: str = "error", code: str | None = None) -> dict[str, Any]:
@@ -125,27 +188,34 @@ def playing_stages(criterion: str, text: str, provider: Provider = "openai", **c
     }
 
     def reply(asked: dict[str, Any]) -> Response:
-        tools = asked.get("tools")
-        name = (tools[0].get("function") or tools[0])["name"] if tools else None
-        return as_json(answer(provider, stages[name] if name else text, asked))
+        tool = tool_of(asked)
+        return as_json(answer(provider, stages[tool] if tool else text, asked))
 
     return reply
 
 
 @dataclass
 class Playing:
-    """A provider that replies from a script, in order; the last reply is repeated."""
+    """A provider that replies from a script, in order; the last reply is repeated. What its API does not take it refuses."""
 
     server: HTTPServer
     provider: Provider
     replies: list[Reply]
     asked: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """The rules of the API that a request broke."""
 
     def __post_init__(self) -> None:
-        self.server.expect_request(PATHS[self.provider], method="POST").respond_with_handler(self._reply)
+        for path in (PATHS[self.provider], *([DEPLOYMENT] if self.provider == "azure" else [])):
+            self.server.expect_request(path, method="POST").respond_with_handler(self._reply)
 
     def _reply(self, request: Request) -> Response:
+        try:
+            provider_rules.check(self.provider, request)
+        except provider_rules.Broken as broken:
+            self.broken.append(str(broken))
+            return as_json(error_body(self.provider, str(broken), "invalid_request_error"), broken.status)
         self.asked.append(json.loads(request.get_data()))
         self.headers.append(dict(request.headers))
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]

@@ -67,6 +67,7 @@ RUN_TIME: Final[frozenset[str]] = frozenset(
         "model_timeout",
         "model_unavailable",
         "model_unknown",
+        "price_unknown",
         "result_not_stored",
         "stage_timeout",
         "unavailable",

@@ -48,6 +48,8 @@ MAX_NANO_USD: Final = 10_000 * NANO
 NanoUsd = Annotated[int, Field(ge=0, le=MAX_NANO_USD)]
 Tokens = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
+TokensIfAny = Annotated[Tokens, Field(exclude_if=lambda tokens: tokens == 0)]
+"""A count that is written only where there is one: events from before it was counted keep their bytes."""
 
 Role = Literal["intake", "planner", "selector", "parameterizer", "executor", "observer", "refiner", "reviewer"]
 
@@ -171,7 +173,10 @@ class TryEvent(StepEvent):
 
 
 class ModelCall(Model):
-    """What one answer of a language model cost, and where prompt and raw answer are kept."""
+    """What one answer of a language model cost, and where prompt and raw answer are kept.
+
+    Cached tokens are among those read, tokens of thought among those written: nothing counts twice.
+    """
 
     provider: str
     model: str
@@ -181,6 +186,8 @@ class ModelCall(Model):
     answer_ref: Commitment | None = None
     input_tokens: Tokens = 0
     output_tokens: Tokens = 0
+    cached_input_tokens: TokensIfAny = 0
+    reasoning_tokens: TokensIfAny = 0
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
     tries: Number = 1

@@ -195,6 +195,8 @@ class UsageEntry(Model):
     answer_ref: str | None
     input_tokens: int
     output_tokens: int
+    cached_input_tokens: int
+    reasoning_tokens: int
     cost_nano_usd: int
     duration_ms: int
     tries: int

@@ -24,6 +24,8 @@ class UsageRow(NamedTuple):
     answer_ref: str | None
     input_tokens: int
     output_tokens: int
+    cached_input_tokens: int
+    reasoning_tokens: int
     cost_nano_usd: int
     duration_ms: int
     tries: int
@@ -52,6 +54,8 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
             answer_ref=call.answer_ref,
             input_tokens=call.input_tokens,
             output_tokens=call.output_tokens,
+            cached_input_tokens=call.cached_input_tokens,
+            reasoning_tokens=call.reasoning_tokens,
             cost_nano_usd=call.cost_nano_usd,
             duration_ms=call.duration_ms,
             tries=call.tries,

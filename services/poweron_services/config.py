@@ -31,7 +31,7 @@ def default_home() -> Path:
     return Path(data) / "poweron"
 
 
-Provider = Literal["openai", "anthropic", "mistral", "azure", "ollama"]
+Provider = Literal["openai", "openai-responses", "anthropic", "mistral", "azure", "ollama"]
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
 TOPIC_PREFIX: Final = re.compile("[A-Za-z0-9._-]{0,100}")
@@ -40,6 +40,7 @@ MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
 KEY_VARIABLES: Final[dict[str, str]] = {
     "openai": "OPENAI_API_KEY",
+    "openai-responses": "OPENAI_API_KEY",
     "anthropic": "ANTHROPIC_API_KEY",
     "mistral": "MISTRAL_API_KEY",
     "azure": "AZURE_OPENAI_API_KEY",
@@ -47,6 +48,7 @@ KEY_VARIABLES: Final[dict[str, str]] = {
 }
 PLACE_VARIABLES: Final[dict[str, str]] = {
     "openai": "OPENAI_BASE_URL",
+    "openai-responses": "OPENAI_BASE_URL",
     "anthropic": "ANTHROPIC_BASE_URL",
     "mistral": "MISTRAL_BASE_URL",
     "azure": "AZURE_OPENAI_ENDPOINT",

@@ -94,6 +94,19 @@ def test_a_record_looks_exactly_like_this() -> None:
     )
 
 
+@pytest.mark.req("E-13")
+def test_tokens_that_nobody_counted_are_not_written_so_that_older_events_keep_their_bytes() -> None:
+    before = planned()
+    written = encode(enveloped(before))
+    assert b"cachedInputTokens" not in written
+    assert b"reasoningTokens" not in written
+    call = before.model_call.model_copy(update={"cached_input_tokens": 60, "reasoning_tokens": 15})
+    counted = before.model_copy(update={"model_call": call})
+    written = encode(enveloped(counted))
+    assert (b'"cachedInputTokens":60' in written, b'"reasoningTokens":15' in written) == (True, True)
+    assert decode(written).event == counted
+
+
 @pytest.mark.req("E-12")
 def test_a_traceparent_travels_along() -> None:
     value = record(traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")

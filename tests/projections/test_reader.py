@@ -306,7 +306,8 @@ async def test_a_task_tried_again_keeps_both_attempts_apart(log: MemoryLog, pool
 
 @pytest.mark.req("B-01")
 async def test_calls_of_superseded_events_are_used_up_too(log: MemoryLog, pool: Pool) -> None:
-    told = Told().tell(requested(), planned())
+    call = CALL.model_copy(update={"cached_input_tokens": 60, "reasoning_tokens": 15})
+    told = Told().tell(requested(), planned().model_copy(update={"model_call": call}))
     told.write(told.values[-1])
     name = await given(log, pool, told)
     found = await reader.usage(pool, name)
@@ -314,6 +315,7 @@ async def test_calls_of_superseded_events_are_used_up_too(log: MemoryLog, pool: 
         (1, "accepted", 100),
         (2, "superseded", 100),
     ]
+    assert [(call.cached_input_tokens, call.reasoning_tokens) for call in found] == [(60, 15)] * 2
     assert (await reader.workflow(pool, name)).tokens == 120
 
 

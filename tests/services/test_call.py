@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 from doubles import Counting
+from structlog.testing import capture_logs
 
 from builders import At, Told, planned, requested, step
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.fold.history import render
+from poweron_events.fold.state import Used
+from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order
+from poweron_services.decider.size_limits import MAX_CALLS, fitting_calls
 from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion, TooLong
@@ -19,6 +23,7 @@ from poweron_services.models.prompts import ProcessPrompt, Prompt, SelectionProm
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.selector import generate_react_plan_selection_prompt
+from poweron_services.telemetry.spans import Span
 
 WORKFLOW = Told().tell(requested(), planned()).workflow
 SELECTED = Completion('{"action": "document.extract", "actionObjective": "Read it"}', "test", "narrow", 10, 5)
@@ -108,6 +113,25 @@ def test_a_shorter_prompt_says_the_same_to_the_model_behind_a_fence_of_its_own()
     assert shorter.fence != prompt.fence
     assert shorter.render().instructions == prompt.render().instructions
     assert (shorter.user_prompt, shorter.objective) == (prompt.user_prompt, prompt.objective)
+
+
+@pytest.mark.req("B-01")
+async def test_what_was_cached_and_what_was_thought_is_told_of_the_call_and_counts_once() -> None:
+    used = replace(SELECTED, input_tokens=1_000, output_tokens=200, cached_input_tokens=600, reasoning_tokens=150)
+    caller = Caller(Narrow(used), ContentStore.at("memory:///"))
+    spans: list[Span] = []
+    telemetry.bind_workflow(WORKFLOW, spans.append)
+    with capture_logs() as lines:
+        call = (await caller.decide(WORKFLOW, selection(), SelectionAnswer)).call
+    assert (call.cached_input_tokens, call.reasoning_tokens) == (600, 150)
+    assert Used.by([call]).tokens == 1_200
+    (line,) = [line for line in lines if line["event"] == "model_answered"]
+    assert (line["cached_input_tokens"], line["reasoning_tokens"]) == (600, 150)
+    (span,) = spans
+    assert span.attributes["gen_ai.usage.cache_read.input_tokens"] == 600
+    assert span.attributes["gen_ai.usage.reasoning.output_tokens"] == 150
+    together = fitting_calls([call] * (MAX_CALLS + 1))[-1]
+    assert (together.cached_input_tokens, together.reasoning_tokens) == (1_200, 300)
 
 
 @pytest.mark.req("B-01")

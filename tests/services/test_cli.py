@@ -204,8 +204,8 @@ def test_what_is_no_file_is_said_at_once(kind: str, tmp_path: Path) -> None:
 
 
 A_MODEL = (
-    "it must be `builtin`, `openai:MODEL`, `anthropic:MODEL`, `mistral:MODEL`, `azure:MODEL`, `ollama:MODEL` "
-    "or `scripted:FILE`"
+    "it must be `builtin`, `openai:MODEL`, `openai-responses:MODEL`, `anthropic:MODEL`, `mistral:MODEL`, "
+    "`azure:MODEL`, `ollama:MODEL` or `scripted:FILE`"
 )
 UNUSABLE = {
     "POWERON_CONCURRENCY=abc": "'abc' should be a whole number.",

@@ -32,8 +32,8 @@ def test_the_built_in_model_works_and_costs_nothing() -> None:
 def test_each_model_is_asked_once_and_what_is_wrong_is_said_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
 ) -> None:
-    playing = Playing(httpserver, "openai", [saying("openai", PLAN)])
-    monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
+    playing = Playing(httpserver, "openai-responses", [saying("openai-responses", PLAN)])
+    monkeypatch.setenv("POWERON_MODEL", "openai-responses:gpt-4o-mini")
     monkeypatch.setenv("POWERON_MODEL_PLAN", "anthropic:claude-opus-5")
     ended = CliRunner().invoke(app, ["models", "check"])
     assert ended.exit_code == 1

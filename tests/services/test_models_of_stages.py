@@ -93,6 +93,7 @@ async def test_one_stage_may_have_a_model_of_its_own_also_under_its_old_name(set
     ("model", "sentence"),
     [
         ("openai:gpt-4o", "A model of openai is asked for: set OPENAI_API_KEY to your key."),
+        ("openai-responses:gpt-4o", "A model of openai is asked for: set OPENAI_API_KEY to your key."),
         ("anthropic:claude-opus-5", "A model of anthropic is asked for: set ANTHROPIC_API_KEY to your key."),
         ("mistral:mistral-large-2411", "A model of mistral is asked for: set MISTRAL_API_KEY to your key."),
         ("azure:gpt-4o", "A model of azure is asked for: set AZURE_OPENAI_API_KEY to your key."),

@@ -8,10 +8,10 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, get_args
 
 import pytest
-from providers import AT_ONCE, KEY, Playing, answer, as_json, failing, known, opened, saying, sending
+from providers import AT_ONCE, KEY, Playing, answer, as_json, error_body, failing, known, opened, saying, sending
 from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
 from structlog.testing import capture_logs
@@ -26,8 +26,8 @@ from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
 from poweron_services.models.chat_model import Completion, TooLong
 from poweron_services.models.providers import ProviderModel, RetryPolicy
 
-MAIN: list[Provider] = ["openai", "anthropic", "mistral"]
-every = pytest.mark.parametrize("provider", MAIN)
+EVERY: list[Provider] = list(get_args(Provider))
+every = pytest.mark.parametrize("provider", EVERY)
 
 
 async def completed(server: HTTPServer, provider: Provider, **settings: Any) -> Completion:
@@ -84,15 +84,22 @@ async def test_nobody_waits_for_an_hour_within_one_call(httpserver: HTTPServer) 
 
 
 @every
-@pytest.mark.parametrize("status", [500, 503])
-async def test_trouble_of_the_provider_is_tried_again_and_then_told(
-    provider: Provider, status: int, httpserver: HTTPServer
-) -> None:
-    playing = Playing(httpserver, provider, [failing(provider, status, "Out of order")])
-    assert f"has trouble of its own ({status}): Out of order. The provider's status page," in await refused(
-        httpserver, provider, Unavailable
-    )
-    assert len(playing.asked) == AT_ONCE.tries  # the client libraries try nothing on their own
+async def test_trouble_of_the_provider_is_tried_again_and_then_told(provider: Provider, httpserver: HTTPServer) -> None:
+    troubles = {500: "Out of order", 503: "Not now", 529: "Overloaded"}  # the last is Anthropic's
+    script = [failing(provider, status, said) for status, said in troubles.items() for _ in range(AT_ONCE.tries)]
+    playing = Playing(httpserver, provider, script)
+    for status, said in troubles.items():
+        sentence = await refused(httpserver, provider, Unavailable, "model_unavailable")
+        assert f"has trouble of its own ({status}): {said}. The provider's status page," in sentence
+    assert len(playing.asked) == 3 * AT_ONCE.tries  # the client libraries try nothing on their own
+
+
+async def test_a_response_that_failed_is_trouble_of_the_provider_too(httpserver: HTTPServer) -> None:
+    failed = {"status": "failed", "error": {"code": "server_error", "message": "Out of order."}, "output": []}
+    playing = Playing(httpserver, "openai-responses", [saying("openai-responses", "", **failed)])
+    sentence = await refused(httpserver, "openai-responses", Unavailable, "model_unavailable")
+    assert "has trouble of its own: server_error: Out of order. The provider's status page," in sentence
+    assert len(playing.asked) == AT_ONCE.tries
 
 
 async def test_trouble_that_passes_costs_tries_only(httpserver: HTTPServer) -> None:
@@ -138,6 +145,26 @@ async def test_what_the_provider_refuses_is_told_as_it_says_it(provider: Provide
     assert len(playing.asked) == 1
 
 
+@pytest.mark.parametrize("provider", ["openai", "openai-responses"])
+async def test_a_prompt_that_is_flagged_is_a_refusal_to_answer(provider: Provider, httpserver: HTTPServer) -> None:
+    flagged = failing(provider, 400, "Invalid prompt: it was flagged.", code="invalid_prompt")
+    playing = Playing(httpserver, provider, [flagged])
+    sentence = await refused(httpserver, provider, code="answer_refused")
+    assert sentence.endswith(f" would not answer (400): Invalid prompt: it was flagged. {OTHERWISE}")
+    assert len(playing.asked) == 1
+
+
+async def test_a_prompt_that_azure_filters_is_a_refusal_to_answer(httpserver: HTTPServer) -> None:
+    filtered = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"hate": {"filtered": True}}}
+    body = error_body("azure", "The prompt was filtered.", code="content_filter")
+    body["error"] |= {"status": 400, "innererror": filtered}
+    playing = Playing(httpserver, "azure", [lambda _: as_json(body, 400)])
+    completion = await completed(httpserver, "azure")
+    assert completion.refusal is not None
+    assert completion.refusal.code == "answer_refused"
+    assert len(playing.asked) == 1
+
+
 async def test_an_empty_account_is_not_asked_again(httpserver: HTTPServer) -> None:
     playing = Playing(httpserver, "openai", [failing("openai", 429, "Pay first", code="insufficient_quota")])
     sentence = await refused(httpserver, "openai", code="model_quota_exceeded")
@@ -178,15 +205,15 @@ UNREADABLE = {
 
 @pytest.mark.req("S42")
 @every
-@pytest.mark.parametrize("name", UNREADABLE)
-async def test_a_body_that_cannot_be_read_is_a_refusal(provider: Provider, name: str, httpserver: HTTPServer) -> None:
-    playing = Playing(httpserver, provider, [sending(UNREADABLE[name])])
+async def test_a_body_that_cannot_be_read_is_a_refusal(provider: Provider, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, provider, [sending(body) for body in UNREADABLE.values() for _ in range(2)])
     async with aclosing(opened(httpserver, provider, RetryPolicy(tries=2, first_wait=0.001))) as model:
-        with pytest.raises(Refused) as raised:
-            await model.complete(planning())
-    assert str(raised.value).endswith("could not be read; it is not what this provider should send.")
-    assert raised.value.code == "model_misconfigured"
-    assert len(playing.asked) == 2
+        for tried, name in enumerate(UNREADABLE, start=1):
+            with pytest.raises(Refused) as raised:
+                await model.complete(planning())
+            assert str(raised.value).endswith("could not be read; it is not what this provider should send."), name
+            assert raised.value.code == "model_misconfigured"
+            assert len(playing.asked) == 2 * tried
 
 
 @pytest.mark.req("S42")
@@ -222,12 +249,26 @@ def _stopped(provider: Provider, reason: str, **said: Any) -> dict[str, Any]:
     """The changes of an answer that ended for a reason."""
     if provider == "anthropic":
         return {"stop_reason": reason, "content": []}
+    if provider == "openai-responses":
+        return {"status": "incomplete", "incomplete_details": {"reason": reason}, "output": []}
     return {"choices": [{"index": 0, "message": {"role": "assistant", "content": "", **said}, "finish_reason": reason}]}
 
 
+REFUSING = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed"} | {
+    "content": [{"type": "refusal", "refusal": "I cannot."}]
+}
+HALF_CALLED = {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "answer_plan", "arguments": '{"ta'}
 OTHERWISE = "Other words, or another model, may help."
 CUT_OFF = "was cut off after 20 tokens, the longest answer that is allowed."
+FULL = "takes: it was cut off after 20 tokens."
 NONE = {
+    "a refusal of Responses": ("openai-responses", {"output": [REFUSING]}, f"would not answer: I cannot. {OTHERWISE}"),
+    "a filter of Responses": (
+        "openai-responses",
+        _stopped("openai-responses", "content_filter"),
+        f"would not answer. {OTHERWISE}",
+    ),
+    "a filter of Azure": ("azure", _stopped("azure", "content_filter"), f"would not answer. {OTHERWISE}"),
     "a refusal of OpenAI": (
         "openai",
         _stopped("openai", "stop", refusal="I cannot."),
@@ -238,9 +279,36 @@ NONE = {
     "nothing of OpenAI": ("openai", _stopped("openai", "stop"), "answered with nothing."),
     "nothing of Anthropic": ("anthropic", _stopped("anthropic", "end_turn"), "answered with nothing."),
     "nothing of Mistral": ("mistral", _stopped("mistral", "stop"), "answered with nothing."),
+    "nothing of Responses": ("openai-responses", {"output": []}, "answered with nothing."),
+    "nothing of Azure": ("azure", _stopped("azure", "stop"), "answered with nothing."),
+    "nothing of Ollama": ("ollama", _stopped("ollama", "stop"), "answered with nothing."),
+    "cut off by Responses": ("openai-responses", _stopped("openai-responses", "max_output_tokens"), CUT_OFF),
+    "cut off by Responses in a call": (
+        "openai-responses",
+        {**_stopped("openai-responses", "max_output_tokens"), "output": [HALF_CALLED | {"status": "incomplete"}]},
+        CUT_OFF,
+    ),
+    "cut off by Azure": ("azure", _stopped("azure", "length", content='{"ta'), CUT_OFF),
+    "cut off by Ollama": ("ollama", _stopped("ollama", "length", content='{"ta'), CUT_OFF),
+    "full at Anthropic": ("anthropic", _stopped("anthropic", "model_context_window_exceeded"), FULL),
+    "full at Mistral": ("mistral", _stopped("mistral", "model_length", content='{"ta'), FULL),
+    "broken off by Mistral": (
+        "mistral",
+        _stopped("mistral", "error", content='{"ta'),
+        "broke its answer off, for trouble of its own.",
+    ),
     "cut off by OpenAI": ("openai", _stopped("openai", "length", content='{"ta'), CUT_OFF),
     "cut off by Anthropic": ("anthropic", _stopped("anthropic", "max_tokens"), CUT_OFF),
     "cut off by Mistral": ("mistral", _stopped("mistral", "length", content='{"ta'), CUT_OFF),
+}
+
+
+CODES = {
+    "a": "answer_refused",
+    "nothing": "answer_empty",
+    "cut": "answer_cut_off",
+    "full": "prompt_too_long",
+    "broken": "model_unavailable",
 }
 
 
@@ -251,10 +319,8 @@ async def test_an_answer_that_is_none_says_why_and_what_it_cost(name: str, https
     Playing(httpserver, provider, [saying(provider, "", **changes)])
     completion = await completed(httpserver, provider)
     assert str(completion.refusal).endswith(reason)
-    assert (
-        completion.refusal.code
-        == {"a": "answer_refused", "nothing": "answer_empty", "cut": "answer_cut_off"}[name.split(maxsplit=1)[0]]
-    )
+    assert completion.refusal is not None
+    assert completion.refusal.code == CODES[name.split(maxsplit=1)[0]]
     assert (completion.input_tokens, completion.output_tokens) == (100, 20)
 
 
@@ -274,7 +340,7 @@ async def test_an_answer_that_a_budget_cut_off_does_not_blame_a_setting(httpserv
     [
         *[
             (provider, said)
-            for provider in MAIN
+            for provider in EVERY
             for said in (NESTED, f'{{"tasks": {NESTED}}}', "x" * 300_000, "no JSON")
         ],
         ("openai", "\ud800"),
@@ -312,16 +378,20 @@ async def test_a_cost_made_of_tokens_that_cannot_be_is_not_believed_either(https
 
 @pytest.mark.req("S27")
 @every
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 500, 200])
 async def test_a_key_that_the_provider_repeats_is_told_to_nobody(
-    provider: Provider, status: int, httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
+    provider: Provider, httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     said = f"Your key is {KEY}, sent as Bearer {KEY} or sk-canary-masked***4e1f"
-    Playing(httpserver, provider, [failing(provider, status, said)])
-    with capture_logs() as logs, pytest.raises(PowerOnError) as raised:
-        await completed(httpserver, provider)
-    shown = "".join(traceback.format_exception(raised.value)) + repr(raised.value)
+    statuses = (400, 401, 403, 404, 422, 429, 500, 529, 200)
+    Playing(httpserver, provider, [failing(provider, status, said) for status in statuses])
+    once, shown = RetryPolicy(tries=1), ""
+    with capture_logs() as logs:
+        async with aclosing(opened(httpserver, provider, once)) as model:
+            for _ in statuses:
+                with pytest.raises(PowerOnError) as raised:
+                    await model.complete(planning())
+                shown += "".join(traceback.format_exception(raised.value)) + repr(raised.value)
     ours = [record.getMessage() for record in caplog.records if not record.name.startswith("werkzeug")]
     assert "canary" not in shown
     assert "canary" not in str(logs)

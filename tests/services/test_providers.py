@@ -9,7 +9,8 @@ from typing import Any, get_args
 
 import httpx2
 import pytest
-from providers import MODELS, Playing, opened, saying
+from providers import AT_ONCE, DEPLOYMENT, MODELS, Playing, known, opened, saying, tool_of
+from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
 
 from poweron_events.errors import Refused
@@ -54,6 +55,56 @@ async def test_a_stage_gets_its_answer_with_what_it_cost(provider: Provider, htt
     assert len(playing.asked) == 1
 
 
+OF_CHAT = {
+    "prompt_tokens": 1_000,
+    "prompt_tokens_details": {"cached_tokens": 600, "audio_tokens": 0},
+    "completion_tokens": 200,
+    "completion_tokens_details": {"reasoning_tokens": 150, "audio_tokens": 0, "accepted_prediction_tokens": 0},
+    "total_tokens": 1_200,
+}
+OF_RESPONSES = {
+    "input_tokens": 1_000,
+    "input_tokens_details": {"cached_tokens": 600},
+    "output_tokens": 200,
+    "output_tokens_details": {"reasoning_tokens": 150},
+    "total_tokens": 1_200,
+}
+OF_ANTHROPIC = {  # which tells what it read anew, what it knew, and what it will know next time apart
+    "input_tokens": 300,
+    "cache_read_input_tokens": 600,
+    "cache_creation_input_tokens": 100,
+    "cache_creation": {"ephemeral_5m_input_tokens": 100, "ephemeral_1h_input_tokens": 0},
+    "output_tokens": 200,
+    "output_tokens_details": {"thinking_tokens": 150},
+}
+OF_OLLAMA = {"prompt_tokens": 1_000, "completion_tokens": 200, "total_tokens": 1_200}
+GPT_4O_MINI = 400 * 150 + 600 * 75 + 200 * 600  # nano-USD: 0.15, cached 0.075, and 0.60 dollars per million tokens
+USED: dict[Provider, tuple[dict[str, Any], int, int, int]] = {
+    "openai": (OF_CHAT, 600, 150, GPT_4O_MINI),
+    "azure": (OF_CHAT, 600, 150, GPT_4O_MINI),
+    "openai-responses": (OF_RESPONSES, 600, 150, GPT_4O_MINI),
+    "anthropic": (OF_ANTHROPIC, 600, 150, 300 * 5_000 + 600 * 500 + 100 * 6_250 + 200 * 25_000),
+    "mistral": (OF_CHAT, 600, 150, 1_000 * 2_000 + 200 * 6_000),  # whose price list knows no price of cached tokens
+    "ollama": (OF_OLLAMA, 0, 0, 0),  # which costs nobody anything
+}
+"""What each provider tells of a thousand tokens read and two hundred written: cached, thought, and the price of all."""
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.parametrize("provider", EVERY)
+async def test_cached_tokens_and_thoughts_are_told_and_priced_and_count_once(
+    provider: Provider, httpserver: HTTPServer
+) -> None:
+    usage, cached, thought, cost = USED[provider]
+    playing = Playing(httpserver, provider, [saying(provider, PLAN, usage=usage)])
+    async with aclosing(opened(httpserver, provider)) as model:
+        completion = await model.complete(planning())
+    assert (completion.input_tokens, completion.output_tokens) == (1_000, 200)
+    assert (completion.cached_input_tokens, completion.reasoning_tokens) == (cached, thought)
+    assert completion.cost_nano_usd == cost
+    assert playing.broken == []
+
+
 @pytest.mark.req("B-01")
 async def test_a_price_that_is_known_is_told_in_billionths_of_a_dollar(httpserver: HTTPServer) -> None:
     Playing(httpserver, "openai", [saying("openai", PLAN)])
@@ -62,10 +113,23 @@ async def test_a_price_that_is_known_is_told_in_billionths_of_a_dollar(httpserve
     assert completion.cost_nano_usd == 100 * 150 + 20 * 600  # 0.15 and 0.60 dollars per million tokens
 
 
-async def test_a_price_that_nobody_knows_is_none(httpserver: HTTPServer) -> None:
-    Playing(httpserver, "ollama", [saying("ollama", PLAN)])
-    async with aclosing(opened(httpserver, "ollama")) as model:
-        assert (await model.complete(planning())).cost_nano_usd == 0
+async def test_openai_is_told_to_keep_nothing_of_a_response(httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, "openai-responses", [saying("openai-responses", PLAN)])
+    async with aclosing(opened(httpserver, "openai-responses")) as model:
+        await model.complete(planning())
+    assert [asked["store"] for asked in playing.asked] == [False]
+
+
+async def test_azure_is_asked_by_deployment_where_a_version_is_named(httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, "azure", [saying("azure", PLAN)])
+    named = {"azure_openai_endpoint": SecretStr(httpserver.url_for("/")), "openai_api_version": "2024-10-21"}
+    settings = known(httpserver).model_copy(update=named)
+    async with aclosing(ProviderModel("azure", MODELS["azure"], Settings(), settings, AT_ONCE)) as model:
+        completion = await model.complete(planning())
+    assert parse(completion.text, PlanningAnswer)
+    assert (len(playing.asked), playing.broken) == (1, [])
+    ((request, _),) = httpserver.log
+    assert (request.path, request.args["api-version"]) == (DEPLOYMENT, "2024-10-21")
 
 
 @pytest.mark.req("S1")
@@ -79,17 +143,17 @@ async def test_instructions_are_the_system_part_and_data_what_the_user_says(
         completion = await model.complete(prompt)
     (asked,) = playing.asked
     system, said = _parts(asked)
-    assert (system, said) == (prompt.render().instructions, prompt.render().data)
+    assert (system.rstrip(), said) == (prompt.render().instructions.rstrip(), prompt.render().data)
     assert completion.text == "Done."
     assert not asked.get("tools")
-    assert "response_format" not in asked
+    assert not {"response_format", "text", "output_config"} & set(asked)
 
 
 def _parts(asked: dict[str, Any]) -> tuple[str, str]:
     """System part and user part, however the provider is told them."""
-    messages = [(each["role"], _plain(each["content"])) for each in asked["messages"]]
-    if "system" in asked:
-        messages.insert(0, ("system", _plain(asked["system"])))
+    messages = [(each["role"], _plain(each["content"])) for each in asked.get("messages") or asked["input"]]
+    for apart in {"system", "instructions"} & set(asked):
+        messages.insert(0, ("system", _plain(asked[apart])))
     assert [role for role, _ in messages[-2:]] == ["system", "user"]
     return "\n".join(said for role, said in messages if role == "system"), messages[-1][1]
 
@@ -99,7 +163,7 @@ def _plain(content: Any) -> str:
 
 
 TOLD = [
-    *[(provider, output) for provider in ("openai", "anthropic") for output in ("native", "tool", "prompted")],
+    *[(provider, output) for provider in EVERY if provider != "mistral" for output in ("native", "tool", "prompted")],
     ("mistral", "tool"),
     ("mistral", "prompted"),
 ]
@@ -115,7 +179,7 @@ async def test_the_form_of_the_answer_is_told_natively_as_a_tool_or_in_words(
     assert parse(completion.text, PlanningAnswer)
     (asked,) = playing.asked
     told = {
-        "native": json.dumps([asked.get("response_format"), asked.get("output_config"), asked.get("output_format")]),
+        "native": json.dumps([asked.get("response_format"), asked.get("output_config"), asked.get("text")]),
         "tool": json.dumps(asked.get("tools")),
         "prompted": _parts(asked)[0],
     }
@@ -127,6 +191,15 @@ async def test_a_form_that_the_model_does_not_know_is_refused(httpserver: HTTPSe
         with pytest.raises(Refused, match=r"is not supported by this model\.$") as raised:
             await model.complete(planning())
     assert raised.value.code == "model_misconfigured"
+
+
+@pytest.mark.parametrize("provider", EVERY)
+async def test_an_answer_in_words_is_as_good_as_a_call_of_the_tool(provider: Provider, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, PLAN), saying(provider, json.dumps(PLAN))])
+    async with aclosing(opened(httpserver, provider, model_output="tool")) as model:
+        called, said = [await model.complete(planning()) for _ in range(2)]
+    assert json.loads(called.text) == json.loads(said.text) == PLAN
+    assert [tool_of(asked) for asked in playing.asked] == ["answer_plan"] * 2
 
 
 async def test_two_calls_of_the_tool_are_two_answers_of_which_none_counts(httpserver: HTTPServer) -> None:

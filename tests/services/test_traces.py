@@ -111,6 +111,8 @@ async def test_a_model_call_is_told_with_its_tokens_under_the_names_that_collect
         "gen_ai.response.model": "script",
         "gen_ai.usage.input_tokens": 10,
         "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 0,
+        "gen_ai.usage.reasoning.output_tokens": 0,
     }
     action = named(spans, "execute_tool test.pure")[0]
     assert action.attributes["gen_ai.tool.name"] == "test.pure"

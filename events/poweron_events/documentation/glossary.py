@@ -115,6 +115,8 @@ MEANINGS: Final[dict[str, str]] = {
     "finishReason": "Why the model wrote no more: `stop`, `length`, `content_filter`; not written where nobody says.",
     "inputTokens": "Tokens read by models.",
     "outputTokens": "Tokens written by models.",
+    "cachedInputTokens": "How many of the tokens read the provider knew from before.",
+    "reasoningTokens": "How many of the tokens written were thoughts that nobody is shown.",
     "costNanoUsd": "What it cost, in nano-dollars; 0 where that is not known.",
     "durationMs": "How long it took, in ms.",
     "tries": "How often it was tried.",

@@ -48,10 +48,12 @@ SELECT date_trunc('day', to_timestamp(records.time_ms / 1000.0) AT TIME ZONE 'UT
        usage.provider,
        usage.model,
        usage.type,
-       COUNT(*)                 AS calls,
-       SUM(usage.input_tokens)  AS input_tokens,
-       SUM(usage.output_tokens) AS output_tokens,
-       SUM(usage.cost_nano_usd) AS cost_nano_usd
+       COUNT(*)                       AS calls,
+       SUM(usage.input_tokens)        AS input_tokens,
+       SUM(usage.output_tokens)       AS output_tokens,
+       SUM(usage.cached_input_tokens) AS cached_input_tokens,
+       SUM(usage.reasoning_tokens)    AS reasoning_tokens,
+       SUM(usage.cost_nano_usd)       AS cost_nano_usd
   FROM usage
   JOIN records USING (workflow_id, seq)
  GROUP BY 1, 2, 3, 4;

@@ -7,7 +7,7 @@ from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES
 
 _WORKS: Final = "`poweron models check` says whether the model works"
 _CHECK_MODEL: Final = f"{_WORKS}; ask again once it does."
-_ENDING_WITH_V1: Final = frozenset({"openai", "ollama"})  # providers whose address usually ends so
+_ENDING_WITH_V1: Final = frozenset({"openai", "openai-responses", "ollama"})  # providers whose address usually ends so
 _LARGER: Final = "Ask again with a larger budget"
 
 _ADVICE: Final[dict[str, str]] = {

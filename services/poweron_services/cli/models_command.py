@@ -105,6 +105,8 @@ def _object(checked: Checked) -> dict[str, Any]:
         "answeredBy": used and used.model,
         "inputTokens": used.input_tokens if used else 0,
         "outputTokens": used.output_tokens if used else 0,
+        "cachedInputTokens": used.cached_input_tokens if used else 0,
+        "reasoningTokens": used.reasoning_tokens if used else 0,
         "costNanoUsd": used.cost_nano_usd if used else 0,
         "durationMs": checked.duration_ms,
         "tries": used.tries if used else None,

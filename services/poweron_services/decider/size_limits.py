@@ -58,7 +58,8 @@ def fitting_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
 
 def _together(first: ModelCall, second: ModelCall) -> ModelCall:
     """Two calls told as the second one: what they used, and their tries, count together."""
-    counted = ("input_tokens", "output_tokens", "cost_nano_usd", "duration_ms", "tries")
+    tokens = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
+    counted = (*tokens, "cost_nano_usd", "duration_ms", "tries")
     return ModelCall(
         **second.model_dump(exclude=set(counted)),
         **{name: getattr(first, name) + getattr(second, name) for name in counted},

@@ -95,6 +95,8 @@ class Caller:
             template_sha256=prompt.template.sha256,
             input_tokens=completion.input_tokens,
             output_tokens=completion.output_tokens,
+            cached_input_tokens=completion.cached_input_tokens,
+            reasoning_tokens=completion.reasoning_tokens,
             cost_nano_usd=completion.cost_nano_usd,
             duration_ms=duration_ms,
             tries=completion.tries,

@@ -19,7 +19,10 @@ FinishReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's raw answer and what it cost (tokens, nano-USD), after how many tries."""
+    """A model's raw answer and what it cost (tokens, nano-USD), after how many tries.
+
+    Cached tokens are among those read, tokens of thought among those written.
+    """
 
     text: str
     provider: str
@@ -33,6 +36,8 @@ class Completion:
     sent: bytes | None = None
     """What was sent to a provider, as it was sent; None where the model saw the rendering of the prompt."""
     finish_reason: FinishReason | None = None
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class ChatModel(Protocol):

@@ -16,6 +16,8 @@ from poweron_events.event import MAX_NANO_USD, NANO
 from poweron_services.config import PLACE_VARIABLES, Provider, ProviderSettings, Settings
 
 MILLION: Final = 1_000_000
+LISTED_AS: Final[Mapping[Provider, str]] = {"openai-responses": "openai"}
+"""Providers that have another name on the list."""
 PROMPT_KINDS: Final = ("input_mtok", "cache_write_mtok", "cache_read_mtok")
 """What a provider may count the tokens of a prompt as, each kind with a price of its own."""
 
@@ -101,7 +103,7 @@ def price_of(provider: Provider, name: str, settings: Settings, known: ProviderS
         return SetPrice(*chosen)
     place = getattr(known, PLACE_VARIABLES[provider].lower())
     url = place.get_secret_value() if place else None
-    return _listed(name, None, url) or _listed(name, provider, None)
+    return _listed(name, None, url) or _listed(name, LISTED_AS.get(provider, provider), None)
 
 
 def _listed(name: str, provider: str | None, url: str | None) -> ListedPrice | None:

@@ -194,6 +194,7 @@ def _ollama_access(known: ProviderSettings) -> Access:
 
 _ACCESS: Final[Mapping[Provider, Callable[[ProviderSettings], Access]]] = {
     "openai": _openai_access,
+    "openai-responses": _openai_access,
     "anthropic": _anthropic_access,
     "mistral": _mistral_access,
     "azure": _azure_access,
@@ -206,6 +207,15 @@ def _openai(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
 
     return OpenAIChatModel(name, provider=OpenAIProvider(way.place, way.key, http_client=client))
+
+
+def _openai_responses(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
+    from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings  # noqa: PLC0415 - as above
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 - as above
+
+    provider = OpenAIProvider(way.place, way.key, http_client=client)
+    kept_nowhere = OpenAIResponsesModelSettings(openai_store=False)  # unless told so, OpenAI keeps prompt and answer
+    return OpenAIResponsesModel(name, provider=provider, settings=kept_nowhere)
 
 
 def _anthropic(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
@@ -233,13 +243,24 @@ def _azure(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
 
 def _ollama(name: str, way: Access, client: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415 - only its own client is imported
+    from pydantic_ai.profiles import ModelProfile, merge_profile  # noqa: PLC0415 - as above
+    from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415 - as above
     from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415 - as above
 
-    return OllamaModel(name, provider=OllamaProvider(way.place, way.key, http_client=client))
+    class LimitedOllama(OllamaProvider):
+        """Ollama as it is told how long an answer may be: nothing comes of `max_completion_tokens` there."""
+
+        @staticmethod
+        def model_profile(model_name: str) -> ModelProfile | None:
+            by_its_old_name = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+            return merge_profile(OllamaProvider.model_profile(model_name), by_its_old_name)
+
+    return OllamaModel(name, provider=LimitedOllama(way.place, way.key, http_client=client))
 
 
 _MODELS: Final[Mapping[Provider, Callable[[str, Access, httpx2.AsyncClient], Model]]] = {
     "openai": _openai,
+    "openai-responses": _openai_responses,
     "anthropic": _anthropic,
     "mistral": _mistral,
     "azure": _azure,

@@ -27,6 +27,9 @@ LONG = 12  # characters; a secret that is shorter may be an ordinary word
 LOOKS_LIKE_A_KEY: Final = re.compile(r"\b(?:sk|pk|key)-[\w*.-]{4,}|(?i:\bbearer)\s+\S+")
 REFUSING: Final = frozenset(range(400, 500)) - {408, 409, 425, 429}  # statuses that another try does not change
 HIDDEN: Final = "[hidden]"
+FLAGGED: Final = frozenset({"invalid_prompt", "content_policy_violation", "content_filter"})
+"""The codes by which providers refuse a prompt for what it says."""
+NEXT_REFUSED: Final = "Other words, or another model, may help."
 NEXT_BUSY: Final = "Wait {}, or have the limits of the account raised."
 NEXT_TROUBLE: Final = "The provider's status page, or the log of a server of your own, may say more."
 SAYS_TOO_LONG: Final = re.compile(
@@ -97,6 +100,8 @@ def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> Powe
         )
     if _is_too_long(error):
         return TooLong(f"The prompt, with the room for the answer, is longer than what {named} takes.")
+    if isinstance(error, ai.ModelAPIError) and error.provider_error_code in FLAGGED:
+        return Refused(f"{named} would not answer{_said(error, scrub)} {NEXT_REFUSED}", code="answer_refused")
     return _final(error, provider, name, scrub) or _passing(error, named, scrub)
 
 
@@ -137,7 +142,7 @@ def _passing(error: Exception, named: str, scrub: Scrubber) -> PowerOnError | Ag
             said = f"{named} is asked too often{_said(error, scrub)} {NEXT_BUSY.format(wait)}"
             busy = Unavailable(said, code="model_busy")
             return Again(busy, error.retry_after)
-        case ai.ModelHTTPError():
+        case ai.ModelHTTPError() | ai.ModelServerError() | ai.ModelUnavailableError():
             said = f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"
             return Again(Unavailable(said, code="model_unavailable"), error.retry_after)
     unreadable = f"The answer of {named} could not be read; it is not what this provider should send."
@@ -158,7 +163,8 @@ def _status(error: Exception) -> int | None:
 def _said(error: ai.ModelAPIError, scrub: Scrubber) -> str:
     """The status and what the provider says, as the end of a sentence."""
     status = _status(error)
-    message = " ".join(scrub(_message(error.body)).split())[:MAX_SAID].rstrip(".")
+    told = error.message if status is None else _message(error.body)  # of an error that came as an answer
+    message = " ".join(scrub(told).split())[:MAX_SAID].rstrip(".")
     return (f" ({status})" if status else "") + (f": {message}." if message else ".")
 
 

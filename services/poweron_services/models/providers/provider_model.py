@@ -36,13 +36,17 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
+from poweron_services.models.providers.answer_schemas import answer_schema, is_closed
 from poweron_services.models.providers.clients import access, http_client, pydantic_model
-from poweron_services.models.providers.failures import Again, Scrubber, failure
+from poweron_services.models.providers.failures import NEXT_REFUSED, Again, Scrubber, failure
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 MAX_TOKENS = 2**31 - 1  # a provider that tells more tells nonsense
-NEXT_REFUSED: Final = "Other words, or another model, may help."
+FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
+"""The reasons by which providers end an answer because prompt and answer fill all that the model takes."""
+CLOSED_ONLY: Final[frozenset[Provider]] = frozenset({"anthropic"})
+"""Who answers in a form natively only where every field is known before; a tool may have others."""
 
 ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
     PlanningPrompt: PlanningAnswer,
@@ -156,11 +160,14 @@ class ProviderModel:
         answer = ANSWERS.get(type(prompt))
         if answer is None:
             return ModelRequestParameters()
-        mode, schema, name = self._settings.model_output, answer.model_json_schema(), f"answer_{prompt.stage}"
+        mode, schema, name = self._settings.model_output, answer_schema(answer), f"answer_{prompt.stage}"
+        strict = is_closed(schema)
+        if not strict and mode != "prompted" and self._provider in CLOSED_ONLY:
+            mode = "tool"
         return ModelRequestParameters(
             output_mode=mode or "auto",
-            output_object=OutputObjectDefinition(json_schema=schema, name=name),
-            output_tools=[ToolDefinition(name=name, parameters_json_schema=schema, kind="output")],
+            output_object=OutputObjectDefinition(json_schema=schema, name=name, strict=strict),
+            output_tools=[ToolDefinition(name=name, parameters_json_schema=schema, kind="output", strict=strict)],
             allow_text_output=mode != "tool",
         )
 
@@ -172,6 +179,8 @@ class ProviderModel:
             model=self._scrub(response.model_name or self._name)[:MAX_NAME],
             input_tokens=_tokens(response.usage.input_tokens),
             output_tokens=_tokens(response.usage.output_tokens),
+            cached_input_tokens=_tokens(response.usage.cache_read_tokens),
+            reasoning_tokens=_tokens(response.usage.output_reasoning_tokens),
             cost_nano_usd=self._cost(response),
             tries=tries,
             refusal=self._refusal(response, outgoing, text),
@@ -195,11 +204,19 @@ class ProviderModel:
             said = self._refusing_words(response)[:MAX_NAME].rstrip(".")
             return Refused(f"{named} would not answer{said and f': {said}'}. {NEXT_REFUSED}", code="answer_refused")
         if response.finish_reason == "length":
-            lowered = outgoing.limit < self._settings.model_max_tokens
-            whose = "what the budget leaves" if lowered else "the longest answer that is allowed"
-            after = _tokens(response.usage.output_tokens)
-            return Refused(f"The answer of {named} was cut off after {after} tokens, {whose}.", code="answer_cut_off")
+            return self._cut_off(response, outgoing)
+        if response.finish_reason == "error":
+            return Refused(f"{named} broke its answer off, for trouble of its own.", code="model_unavailable")
         return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
+
+    def _cut_off(self, response: ModelResponse, outgoing: Outgoing) -> Refused:
+        named, after = f"{self._provider}:{self._name}", _tokens(response.usage.output_tokens)
+        if (response.provider_details or {}).get("finish_reason") in FULL:
+            said = f"The prompt and its answer are longer than what {named} takes: it was cut off after {after} tokens."
+            return Refused(said, code="prompt_too_long")
+        lowered = outgoing.limit < self._settings.model_max_tokens
+        whose = "what the budget leaves" if lowered else "the longest answer that is allowed"
+        return Refused(f"The answer of {named} was cut off after {after} tokens, {whose}.", code="answer_cut_off")
 
     def _refusing_words(self, response: ModelResponse) -> str:
         """What the model says instead of an answer, where its provider tells the two apart."""

@@ -1,0 +1,161 @@
+"""The forms of all answers, as each provider is told them: what its API takes, strictly where it can be strict."""
+
+import json
+from contextlib import aclosing
+from typing import Any, get_args
+
+import pytest
+import shown_prompts
+from provider_rules import LOOSE, Broken, anthropic_strict, azure_strict, loose, nodes, openai_strict
+from providers import AT_ONCE, Playing, known, opened, saying
+from pytest_httpserver import HTTPServer
+from werkzeug import Response
+
+from poweron_services.config import Provider, Settings
+from poweron_services.models.answers import parse
+from poweron_services.models.prompts import PromptStage
+from poweron_services.models.providers.provider_model import ANSWERS, ProviderModel
+
+PROMPTS = {prompt.stage: prompt for _, prompt in shown_prompts.prompts() if type(prompt) in ANSWERS}
+MODES = [
+    (provider, mode)
+    for provider in get_args(Provider)
+    for mode in (None, "native", "tool", "prompted")
+    if (provider, mode) != ("mistral", "native")  # which is refused: see test_providers.py
+]
+SELECTED = {
+    "action": "ai.process",
+    "actionObjective": "Find the total.",
+    "learnings": [],
+    "requiredInputDocuments": [],
+    "requiredConnection": None,
+}
+MET = [{"criterion": "The total is named.", "met": True, "progress": 1000}]
+SAID: dict[PromptStage, dict[str, Any]] = {
+    "plan": {
+        "tasks": [
+            {
+                "objective": "Find the total",
+                "successCriteria": ["The total is named."],
+                "taskType": "lookup",
+                "expectedFormats": [],
+                "maxSteps": None,
+            }
+        ]
+    },
+    "plan_actions": {"actions": [{**SELECTED, "parameters": {"aiPrompt": "What is the total?", "deep": {"er": [1]}}}]},
+    "select": {**SELECTED, "parametersContext": "", "parametersSchema": None},
+    "parameterize": {"schema": "parameters_v1", "parameters": {"aiPrompt": "What is the total?", "deep": {"er": [1]}}},
+    "refine": {
+        "decision": "stop",
+        "reason": "It is found.",
+        "hint": None,
+        "classification": "success",
+        "improvements": [],
+        "criteriaProgress": MET,
+    },
+    "review": {"status": "success", "reason": "It is found.", "improvements": [], "criteriaProgress": MET},
+}
+"""What a model answers that was told to leave nothing out."""
+
+FREE: frozenset[PromptStage] = frozenset({"plan_actions", "parameterize"})
+"""Where an action's own parameters stand in the answer, whatever they are: no strict mode can know them."""
+
+
+def schemas(asked: dict[str, Any]) -> list[tuple[dict[str, Any], bool | None]]:
+    """The schemas of a request, and whether each is strict, wherever the provider is told them."""
+    tools = [tool.get("function") or tool for tool in asked.get("tools") or ()]
+    told = [(tool.get("parameters") or tool["input_schema"], tool.get("strict")) for tool in tools]
+    chat = (asked.get("response_format") or {}).get("json_schema")
+    responses = asked.get("text", {}).get("format")
+    anthropic = asked.get("output_config", {}).get("format")
+    told += [
+        (form["schema"], form.get("strict", True)) for form in (chat, responses, anthropic) if form and "schema" in form
+    ]
+    return told
+
+
+@pytest.mark.parametrize(("provider", "mode"), MODES)
+async def test_every_answer_is_asked_for_in_a_form_that_the_provider_takes(
+    provider: Provider, mode: str | None, httpserver: HTTPServer
+) -> None:
+    def answered(asked: dict[str, Any]) -> Response:
+        said = next(answers)
+        return saying(provider, said if asked.get("tools") else json.dumps(said))(asked)
+
+    answers = iter(SAID[stage] for stage in PROMPTS)
+    playing = Playing(httpserver, provider, [answered])
+    async with aclosing(opened(httpserver, provider, model_output=mode)) as model:
+        completions = [await model.complete(prompt) for prompt in PROMPTS.values()]
+    assert playing.broken == []
+    for prompt, completion, asked in zip(PROMPTS.values(), completions, playing.asked, strict=True):
+        assert parse(completion.text, ANSWERS[type(prompt)])
+        assert all(set(node) <= LOOSE for schema, _ in schemas(asked) for _, node, _ in nodes(schema))
+        assert "freeText" not in json.dumps(asked)  # wherever it may stand, also in words
+        assert mode == "prompted" or schemas(asked)
+
+
+@pytest.mark.parametrize("mode", [None, "native", "tool"])
+async def test_a_model_that_can_be_made_to_give_parameters_is(mode: str | None, httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, "anthropic", [saying("anthropic", SAID["parameterize"])])
+    settings = Settings(model_output=mode)
+    async with aclosing(ProviderModel("anthropic", "claude-sonnet-4-6", settings, known(httpserver), AT_ONCE)) as model:
+        await model.complete(PROMPTS["parameterize"])
+    assert [asked["tool_choice"]["type"] for asked in playing.asked] == ["any"]
+
+
+STRICT: list[Provider] = ["openai", "openai-responses", "azure", "anthropic"]
+
+
+@pytest.mark.parametrize("mode", [None, "native", "tool"])
+@pytest.mark.parametrize("provider", STRICT)
+async def test_the_form_is_strict_unless_an_action_has_parameters_of_its_own(
+    provider: Provider, mode: str | None, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, "{}")])
+    async with aclosing(opened(httpserver, provider, model_output=mode)) as model:
+        for prompt in PROMPTS.values():
+            await model.complete(prompt)
+    strict = {stage: told for stage, asked in zip(PROMPTS, playing.asked, strict=True) for _, told in schemas(asked)}
+    assert {stage for stage, told in strict.items() if not told} == FREE
+    assert strict.keys() == PROMPTS.keys()
+
+
+@pytest.mark.parametrize(("provider", "mode"), [told for told in MODES if told[1] != "prompted"])
+async def test_no_form_keeps_the_parameters_of_an_action_out(
+    provider: Provider, mode: str | None, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [saying(provider, "{}")])
+    async with aclosing(opened(httpserver, provider, model_output=mode)) as model:
+        await model.complete(PROMPTS["parameterize"])
+    ((schema, _),) = schemas(playing.asked[0])
+    assert schema["properties"]["parameters"].get("additionalProperties") not in (None, False)
+
+
+CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+OPEN = {**CLOSED, "additionalProperties": True}
+OURS = {**CLOSED, "properties": {"a": {"type": "string", "freeText": True}}}
+OPTIONAL = {**CLOSED, "required": []}
+ANYTHING = {**CLOSED, "properties": {"a": {}}}
+BOUNDED = {**CLOSED, "properties": {"a": {"type": "array", "items": {"type": "string"}, "maxItems": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "schema", "said"),
+    [
+        (loose, OURS, "'freeText' is not permitted"),
+        (openai_strict, OURS, "'freeText' is not permitted"),
+        (openai_strict, OPEN, "'additionalProperties' is required to be supplied and to be false"),
+        (openai_strict, OPTIONAL, "Missing 'a'"),
+        (openai_strict, ANYTHING, "must have a 'type' key"),
+        (azure_strict, BOUNDED, "'maxItems' is not permitted"),
+        (anthropic_strict, OURS, "'freeText' is not permitted"),
+        (anthropic_strict, OPEN, "'additionalProperties' must be explicitly set to false"),
+        (anthropic_strict, ANYTHING, "Schema type is missing"),
+        (anthropic_strict, BOUNDED, "'maxItems' is not permitted"),
+    ],
+)
+def test_the_fakes_refuse_what_the_providers_refuse(rule: Any, schema: dict[str, Any], said: str) -> None:
+    rule(CLOSED)
+    with pytest.raises(Broken, match=said):
+        rule(schema)

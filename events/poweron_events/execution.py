@@ -10,6 +10,7 @@ from poweron_events.event import (
     ActionName,
     Count,
     DocumentRef,
+    FailedCallsByCode,
     FreeText,
     Milliseconds,
     Model,
@@ -104,3 +105,4 @@ class ActionCompleted(TryEvent):
     notes: tuple[FreeText, ...] = ()
     duration_ms: Milliseconds = 0
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
+    failed_calls: FailedCallsByCode = ()

@@ -175,7 +175,7 @@ class DocumentEntry(DocumentRef):
 
 
 class UsageEntry(Model):
-    """One model call."""
+    """One call of a model that was answered, or `tries` calls that failed with this `code`."""
 
     seq: int
     verdict: str
@@ -191,6 +191,7 @@ class UsageEntry(Model):
     cost_nano_usd: int
     duration_ms: int
     tries: int
+    code: str | None
 
 
 class DeadLetterEntry(Model):

@@ -186,6 +186,7 @@ CREATE TABLE usage (
     cost_nano_usd   bigint  NOT NULL,
     duration_ms     bigint  NOT NULL,
     tries           bigint  NOT NULL,
+    code            text,
     PRIMARY KEY (workflow_id, seq, position)
 );
 

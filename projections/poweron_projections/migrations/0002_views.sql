@@ -48,7 +48,8 @@ SELECT date_trunc('day', to_timestamp(records.time_ms / 1000.0) AT TIME ZONE 'UT
        usage.provider,
        usage.model,
        usage.type,
-       COUNT(*)                 AS calls,
+       COUNT(*) FILTER (WHERE usage.code IS NULL) AS calls,
+       COALESCE(SUM(usage.tries) FILTER (WHERE usage.code IS NOT NULL), 0) AS failed_calls,
        SUM(usage.input_tokens)  AS input_tokens,
        SUM(usage.output_tokens) AS output_tokens,
        SUM(usage.cost_nano_usd) AS cost_nano_usd

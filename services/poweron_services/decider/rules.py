@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from poweron_events.codes import BudgetCode, GuardCode
 from poweron_events.errors import Refused
-from poweron_events.event import CriterionProgress, ModelCall
+from poweron_events.event import AnyCall, CriterionProgress
 from poweron_events.fold.evolve import TIME_IS_OVER
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import Observation
@@ -112,7 +112,7 @@ class Budget(NamedTuple):
         return Stop(self.code, used)
 
 
-def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> Stop | None:
+def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> Stop | None:
     """The first budget that is used up; None while every one has something left (B-02, S41).
 
     What was used follows from accepted events alone, so that it is the same after a crash and in a replay.
@@ -130,7 +130,7 @@ def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: 
     return next((budget.stop for budget in budgets if budget.is_used_up), None)
 
 
-def check_budget(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> None:
+def check_budget(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> None:
     """Refuse what a budget does not allow; arguments as in `used_up`.
 
     Raises:
@@ -141,7 +141,7 @@ def check_budget(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_s
         raise BudgetUsedUp(stop)
 
 
-def tightest(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Budget | None:
+def tightest(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Budget | None:
     """The budget of tokens that leaves least for the next call of the model; None where there is none."""
     if not _is_limited(workflow):
         return None
@@ -166,13 +166,13 @@ def _is_limited(workflow: Workflow) -> bool:
     return {*workflow.current.opening.budgets.__dict__.values()} != {None}
 
 
-def _tokens(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
+def _tokens(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     yield Budget("token_budget", "workflow", spent.tokens, budgets.workflow_tokens, _tokens_in_words)
     yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words)
 
 
-def _money_and_time(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
+def _money_and_time(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, spent, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     yield Budget("cost_budget", "workflow", spent.cost_nano_usd, budgets.workflow_cost_nano_usd, _dollars)
     yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars)
@@ -187,7 +187,7 @@ def _steps(workflow: Workflow) -> Budget:
     return Budget("step_budget", "workflow", used, budgets.workflow_steps, _steps_in_words)
 
 
-def _spent(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:
+def _spent(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     totals, before = workflow.current.totals, _before(workflow)
     used = Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd)
     return used + Used(before.input_tokens, before.output_tokens, before.cost_nano_usd) + Used.by(calls)
@@ -199,7 +199,7 @@ def _before(workflow: Workflow) -> Spent:
     return opening.earlier.spent if isinstance(opening, RoundRequested) else Spent()
 
 
-def _spent_by_task(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:
+def _spent_by_task(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     task = workflow.current.task
     return (task.used if task else Used()) + Used.by(calls)
 

@@ -1,7 +1,6 @@
 """One call of a model, kept: prompt and raw answer go to the content store before any event names them."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +10,8 @@ import structlog
 
 from poweron_events.codec import writable
 from poweron_events.content import ContentStore
-from poweron_events.errors import Refused
-from poweron_events.event import ModelCall
+from poweron_events.errors import PowerOnError, Refused
+from poweron_events.event import AnyCall, ModelCall
 from poweron_events.fold.state import Workflow
 from poweron_events.retry import Failure, retry
 from poweron_services import telemetry
@@ -20,7 +19,8 @@ from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.prompts import Prompt, PromptStage
-from poweron_services.models.time_limit import report_lost
+from poweron_services.models.request import Request
+from poweron_services.models.time_limit import current_limit, failed_calls
 
 log = structlog.get_logger()
 
@@ -62,19 +62,20 @@ class Caller:
 
         Raises:
             BudgetUsedUp: nothing was asked.
-            Unavailable, Refused: as `ChatModel.complete` does.
+            GivenUp: the time of the work at hand does not hold another try.
+            Refused: as `ChatModel.complete` does.
         """
         prompt = _within_budget(workflow, prompt, calls)
         with telemetry.model_call(prompt.stage, prompt.template.name) as told:
-            called = await self._call(workflow.id, prompt)
+            called = await self._call(workflow, prompt, calls)
             told.answered(called.call)
+            if (limit := current_limit()) is not None:
+                limit.call_answered(called.call)
             return called
 
-    async def _call(self, workflow_id: str, prompt: Prompt) -> Called:
-        began = time.monotonic_ns()
-        asked, completion = await self._completed(prompt)
-        shown = str(asked.render()).encode()
-        duration_ms = (time.monotonic_ns() - began) // 1_000_000
+    async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Called:
+        request, completion = await self._completed(workflow, prompt, calls)
+        shown = str(request.prompt.render()).encode()
         answer = writable(completion.text)
         call = partial(
             ModelCall,
@@ -85,12 +86,12 @@ class Caller:
             input_tokens=completion.input_tokens,
             output_tokens=completion.output_tokens,
             cost_nano_usd=completion.cost_nano_usd,
-            duration_ms=duration_ms,
+            duration_ms=request.duration_ms,
             tries=completion.tries,
         )
         return Called(
             answer,
-            await self._kept(workflow_id, prompt.stage, [shown, answer.encode()], call),
+            await self._kept(workflow.id, prompt.stage, [shown, answer.encode()], call),
             _writable(completion.refusal),
         )
 
@@ -112,23 +113,30 @@ class Caller:
         try:
             prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=failed)
         except asyncio.CancelledError:
-            report_lost(call(), trouble)
+            if (limit := current_limit()) is not None:
+                limit.lost(call(), trouble)
             raise
         return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
 
-    async def _completed(self, prompt: Prompt) -> tuple[Prompt, Completion]:
+    async def _completed(
+        self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]
+    ) -> tuple[Request, Completion]:
         """What the model answered to the prompt, or to as much of it as the model takes; every try counts."""
         tries = 0
         while True:
+            request = Request(
+                self._model, prompt, workflow.id, affordable=lambda tried: _within_budget(workflow, tried, calls)
+            )
             try:
-                completion = await self._model.complete(prompt)
+                completion = await request.answered()
             except TooLong as error:
                 shorter = prompt.shorter()
                 if shorter is None:
                     raise TooLong(f"{error} {prompt.if_too_long}") from error
-                tries, prompt = tries + 1, shorter
+                tries, prompt = tries + request.tries, shorter
             else:
-                return prompt, replace(completion, tries=completion.tries + tries) if tries else completion
+                before = tries + request.tries - 1
+                return request, replace(completion, tries=completion.tries + before) if before else completion
 
     async def decide(
         self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
@@ -143,15 +151,16 @@ class Caller:
             return Decided(error, called.call)
 
 
-def _writable(refusal: Refused | None) -> Refused | None:
+def _writable(refusal: PowerOnError | None) -> Refused | None:
     """The refusal in a sentence that can be written down, whatever the model said."""
     return None if refusal is None else Refused(writable(str(refusal)), code=refusal.code)
 
 
 def _within_budget(workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
     """The prompt with what the budgets leave for its answer."""
-    check_budget(workflow, calls)
-    budget = tightest(workflow, calls)
+    paid: Sequence[AnyCall] = (*calls, *failed_calls())
+    check_budget(workflow, paid)
+    budget = tightest(workflow, paid)
     if budget is None:
         return prompt
     size = len(str(prompt.render()).encode()) // BYTES_PER_TOKEN

@@ -9,12 +9,13 @@ from poweron_services.telemetry.instrumentation import (
     model_call,
     tell_ended,
 )
-from poweron_services.telemetry.log_events import STAGE_WAITS
+from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
 from poweron_services.telemetry.logs import LogFile, StageWaitReporter, configure, configure_for_library
 from poweron_services.telemetry.otlp import exporting
 from poweron_services.telemetry.spans import Sink, traceparent
 
 __all__ = [
+    "MODEL_WAITS",
     "STAGE_WAITS",
     "AnswerSpan",
     "LogFile",

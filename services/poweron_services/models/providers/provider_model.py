@@ -1,19 +1,18 @@
-"""A language model of a provider: one prompt in, one request out, tried again where that may help."""
+"""A language model of a provider: one prompt in, one request out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-import stamina
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
-from poweron_events.errors import Refused
+from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.event import MAX_NANO_USD, NANO, Model
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.models.answers import (
@@ -35,7 +34,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.providers.clients import access, http_client, pydantic_model
-from poweron_services.models.providers.failures import Again, Scrubber, failure
+from poweron_services.models.providers.failures import Scrubber, failure, told_usage
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 MAX_TOKENS = 2**31 - 1  # a provider that tells more tells nonsense
@@ -52,15 +51,6 @@ ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
 """The prompts that are answered with JSON, and its form; the others are answered with text."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often a request is tried, and how many seconds are waited between tries."""
-
-    tries: int = 4
-    first_wait: float = 0.5
-    longest_wait: float = 60.0
-
-
 class ProviderModel:
     """A `ChatModel` at a provider. It holds connections: whoever opens it closes it."""
 
@@ -70,7 +60,6 @@ class ProviderModel:
         name: str,
         settings: Settings,
         known: ProviderSettings,
-        retry_policy: RetryPolicy | None = None,
     ) -> None:
         """Know the model; nothing is asked yet.
 
@@ -80,7 +69,6 @@ class ProviderModel:
         self._provider = provider
         self._name = name
         self._settings = settings
-        self._retry_policy = retry_policy or RetryPolicy()
         self._scrub = Scrubber.of(known)
         way = access(provider, known)  # before anything is opened
         self._http = http_client(settings.model_timeout)
@@ -90,35 +78,10 @@ class ProviderModel:
         await self._http.aclose()
 
     async def complete(self, prompt: Prompt) -> Completion:
-        tries = 0
-        try:
-            async for attempt in stamina.retry_context(
-                on=self._worth_waiting,
-                attempts=self._retry_policy.tries,
-                timeout=None,
-                wait_initial=self._retry_policy.first_wait,
-                wait_max=self._retry_policy.longest_wait,
-                wait_jitter=self._retry_policy.first_wait,
-            ):
-                with attempt:
-                    tries = attempt.num
-                    response = await self._asked(prompt)
-        except Again as again:
-            raise again.final from None
-        return self._completion(response, prompt, tries)
-
-    def _worth_waiting(self, error: Exception) -> bool | float:
-        if not isinstance(error, Again):
-            return False
-        if error.wait is None:
-            return True
-        return error.wait if error.wait <= self._retry_policy.longest_wait else False
-
-    async def _asked(self, prompt: Prompt) -> ModelResponse:
         rendered = prompt.render()
         question = ModelRequest(parts=[UserPromptPart(rendered.data)], instructions=rendered.instructions)
         try:
-            return await model_request(
+            response = await model_request(
                 self._model,
                 [question],
                 model_settings=self._limits(prompt),
@@ -126,7 +89,14 @@ class ProviderModel:
                 instrument=False,
             )
         except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
-            raise failure(error, self._provider, self._name, self._scrub) from None
+            return self._failed(failure(error, self._provider, self._name, self._scrub), told_usage(error))
+        return self._completion(response, prompt)
+
+    def _failed(self, failed: PowerOnError, usage: RequestUsage) -> Completion:
+        """What failed after the provider was paid for it; any other failure is raised."""
+        if not usage.has_values() or not isinstance(failed, Unavailable):
+            raise failed from None
+        return self._told(ModelResponse(parts=[], usage=usage, model_name=self._name), refusal=failed)
 
     def _limits(self, prompt: Prompt) -> ModelSettings:
         most = self._settings.model_max_tokens
@@ -149,17 +119,21 @@ class ProviderModel:
             allow_text_output=mode != "tool",
         )
 
-    def _completion(self, response: ModelResponse, prompt: Prompt, tries: int) -> Completion:
+    def _completion(self, response: ModelResponse, prompt: Prompt) -> Completion:
         text = _text(response)
         refusal = self._refusal(response, prompt, text)
+        return self._told(response, "" if refusal else text, refusal)
+
+    def _told(
+        self, response: ModelResponse, text: str = "", refusal: Refused | Unavailable | None = None
+    ) -> Completion:
         return Completion(
-            text="" if refusal else text,
+            text=text,
             provider=self._provider,
             model=(response.model_name or self._name)[:MAX_NAME],
             input_tokens=_tokens(response.usage.input_tokens),
             output_tokens=_tokens(response.usage.output_tokens),
             cost_nano_usd=_cost(response),
-            tries=tries,
             refusal=refusal,
         )
 

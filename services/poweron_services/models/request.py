@@ -52,7 +52,8 @@ class Request:
         self.tries += 1
         began = time.monotonic_ns()
         try:
-            completion = await self.model.complete(self.prompt)
+            with telemetry.model_request(self.prompt.stage, self.prompt.template.name):
+                completion = await self.model.complete(self.prompt)
         except (Exception, asyncio.CancelledError) as error:
             _count(error, FailedCalls(code=_code(error), count=1, duration_ms=_since(began)))
             raise

@@ -7,6 +7,7 @@ from poweron_services.telemetry.instrumentation import (
     bind_request,
     bind_workflow,
     model_call,
+    model_request,
     tell_ended,
 )
 from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
@@ -29,6 +30,7 @@ __all__ = [
     "configure_for_library",
     "exporting",
     "model_call",
+    "model_request",
     "tell_ended",
     "traceparent",
 ]

@@ -123,9 +123,12 @@ def _wait(error: ai.ModelAPIError) -> float | None:
     return None if error.retry_after is None else min(error.retry_after, LONGEST_WAIT)
 
 
-def told_usage(error: Exception) -> RequestUsage:
-    """The tokens that a provider says to have used for a request that failed."""
-    body = error.body if isinstance(error, ai.ModelAPIError) else None
+def told_usage(answered: bytes) -> RequestUsage:
+    """The tokens that a provider says to have used, in an answer that is of no use."""
+    try:
+        body = orjson.loads(answered)
+    except orjson.JSONDecodeError:
+        return RequestUsage()
     usage = _inside(body, "usage") or _inside(_inside(body, "error"), "usage")
     return RequestUsage(
         input_tokens=_count(usage, "prompt_tokens", "input_tokens"),

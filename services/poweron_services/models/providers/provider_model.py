@@ -33,7 +33,7 @@ from poweron_services.models.prompts import (
     ReviewPrompt,
     SelectionPrompt,
 )
-from poweron_services.models.providers.clients import access, http_client, pydantic_model
+from poweron_services.models.providers.clients import access, http_client, listening, pydantic_model
 from poweron_services.models.providers.failures import Scrubber, failure, told_usage
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
@@ -80,16 +80,18 @@ class ProviderModel:
     async def complete(self, prompt: Prompt) -> Completion:
         rendered = prompt.render()
         question = ModelRequest(parts=[UserPromptPart(rendered.data)], instructions=rendered.instructions)
-        try:
-            response = await model_request(
-                self._model,
-                [question],
-                model_settings=self._limits(prompt),
-                model_request_parameters=self._form(prompt),
-                instrument=False,
-            )
-        except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
-            return self._failed(failure(error, self._provider, self._name, self._scrub), told_usage(error))
+        with listening() as answered:
+            try:
+                response = await model_request(
+                    self._model,
+                    [question],
+                    model_settings=self._limits(prompt),
+                    model_request_parameters=self._form(prompt),
+                    instrument=False,
+                )
+            except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
+                failed = failure(error, self._provider, self._name, self._scrub)
+                return self._failed(failed, told_usage(bytes(answered)))
         return self._completion(response, prompt)
 
     def _failed(self, failed: PowerOnError, usage: RequestUsage) -> Completion:

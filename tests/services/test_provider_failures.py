@@ -24,7 +24,7 @@ from builders import Told, requested
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.config import Provider, Settings
-from poweron_services.models import request
+from poweron_services.models import call_tries
 from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion, TooLong, UnreadableAnswer
@@ -50,7 +50,7 @@ async def called(server: HTTPServer, provider: Provider) -> Called:
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.001)
 
 
 async def refused(
@@ -249,7 +249,7 @@ async def test_bodies_that_cannot_be_read_are_refused_in_the_end(httpserver: HTT
     with pytest.raises(Refused, match=r"could not be read; it is not what this provider should send\.$") as raised:
         await called(httpserver, "openai")
     assert raised.value.code == "model_misconfigured"
-    assert len(playing.asked) == request.UNREADABLE_ANSWERS
+    assert len(playing.asked) == call_tries.UNREADABLE_ANSWERS
 
 
 @pytest.mark.req("S42")

@@ -17,9 +17,9 @@ from poweron_events.retry import Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import check_budget, tightest
 from poweron_services.models.answers import Answer, Unacceptable, parse
+from poweron_services.models.call_tries import CallTries
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.prompts import Prompt, PromptStage
-from poweron_services.models.request import Request
 from poweron_services.models.time_limit import current_limit, failed_calls
 
 log = structlog.get_logger()
@@ -74,8 +74,8 @@ class Caller:
             return called
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Called:
-        request, completion = await self._completed(workflow, prompt, calls)
-        shown = str(request.prompt.render()).encode()
+        asked, completion = await self._completed(workflow, prompt, calls)
+        shown = str(asked.prompt.render()).encode()
         answer = writable(completion.text)
         call = partial(
             ModelCall,
@@ -86,7 +86,7 @@ class Caller:
             input_tokens=completion.input_tokens,
             output_tokens=completion.output_tokens,
             cost_nano_usd=completion.cost_nano_usd,
-            duration_ms=request.duration_ms,
+            duration_ms=asked.duration_ms,
             tries=completion.tries,
         )
         return Called(
@@ -120,23 +120,23 @@ class Caller:
 
     async def _completed(
         self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]
-    ) -> tuple[Request, Completion]:
+    ) -> tuple[CallTries, Completion]:
         """What the model answered to the prompt, or to as much of it as the model takes; every try counts."""
         tries = 0
         while True:
-            request = Request(
+            asked = CallTries(
                 self._model, prompt, workflow.id, affordable=lambda tried: _within_budget(workflow, tried, calls)
             )
             try:
-                completion = await request.answered()
+                completion = await asked.answered()
             except TooLong as error:
                 shorter = prompt.shorter()
                 if shorter is None:
                     raise TooLong(f"{error} {prompt.if_too_long}") from error
-                tries, prompt = tries + request.tries, shorter
+                tries, prompt = tries + asked.tries, shorter
             else:
-                before = tries + request.tries - 1
-                return request, replace(completion, tries=completion.tries + before) if before else completion
+                before = tries + asked.tries - 1
+                return asked, replace(completion, tries=completion.tries + before) if before else completion
 
     async def decide(
         self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()

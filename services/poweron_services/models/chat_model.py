@@ -37,7 +37,7 @@ class Completion:
 class ChatModel(Protocol):
     """A language model.
 
-    One call is one request: whoever wants an answer for certain asks again (`Request`).
+    One call is one request: whoever wants an answer for certain asks again (`CallTries`).
     It sees only what the prompt renders to, and its answer is text that the caller parses. The same
     prompt may be sent again after a crash. No promise is made that it is answered the same way.
     """

@@ -1,4 +1,4 @@
-"""The requests of one call: a model that is unavailable is asked again, as long as the time allows, and each counts."""
+"""The tries of one call: a model that is unavailable is asked again, as long as the time allows, and each counts."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ UNREADABLE_ANSWERS = 4  # in one call, after which the model is not asked again
 
 
 @dataclass(slots=True)
-class Request:
+class CallTries:
     """What is asked of a model, until it answers."""
 
     model: ChatModel

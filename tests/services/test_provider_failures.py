@@ -246,8 +246,12 @@ async def test_a_body_that_cannot_be_read_is_told_as_that(
 @pytest.mark.usefixtures("short_pauses")
 async def test_bodies_that_cannot_be_read_are_refused_in_the_end(httpserver: HTTPServer) -> None:
     playing = Playing(httpserver, "openai", [sending(UNREADABLE["no JSON"])])
-    with pytest.raises(Refused, match=r"could not be read; it is not what this provider should send\.$") as raised:
+    with (
+        capture_logs() as lines,
+        pytest.raises(Refused, match=r"could not be read; it is not what this provider should send\.$") as raised,
+    ):
         await called(httpserver, "openai")
+    assert [line["seconds"] is None for line in lines] == [False, False, False, True]
     assert raised.value.code == "model_misconfigured"
     assert len(playing.asked) == call_tries.UNREADABLE_ANSWERS
 

@@ -65,7 +65,9 @@ class CallTries:
 
     def _failed(self, failure: Failure) -> None:
         limit, error = current_limit(), failure.error
-        goes_on = limit is None or limit.allows(failure.pause)
+        self.unreadable += isinstance(error, UnreadableAnswer)
+        refused = self.unreadable == UNREADABLE_ANSWERS
+        goes_on = not refused and (limit is None or limit.allows(failure.pause))
         log.warning(
             telemetry.MODEL_WAITS,
             workflow_id=self.workflow_id,
@@ -75,10 +77,8 @@ class CallTries:
             tries=failure.tries,
             seconds=round(failure.pause, 1) if goes_on else None,
         )
-        self.unreadable += isinstance(error, UnreadableAnswer)
-        if self.unreadable == UNREADABLE_ANSWERS:
-            assert isinstance(error, PowerOnError)
-            raise Refused(str(error), code=error.code) from None
+        if refused:
+            raise Refused(str(error), code=UnreadableAnswer.code) from None
         if not goes_on:
             assert limit is not None
             raise limit.given_up() from None

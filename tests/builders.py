@@ -10,7 +10,7 @@ from typing import Any
 
 from poweron_events import codec
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop
-from poweron_events.event import CriterionProgress, DocumentRef, ModelCall
+from poweron_events.event import CriterionProgress, DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import (
     ActionCompleted,
     ActionStarted,
@@ -62,6 +62,9 @@ CALL = ModelCall(
     output_tokens=20,
     cost_nano_usd=3_000,
     duration_ms=5,
+)
+FAILED_CALLS = FailedCalls(
+    code="model_busy", count=3, input_tokens=70, output_tokens=8, cost_nano_usd=900, duration_ms=1_200
 )
 
 

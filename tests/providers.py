@@ -13,10 +13,9 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from poweron_services.config import Provider, ProviderSettings, Settings
-from poweron_services.models.providers import ProviderModel, RetryPolicy
+from poweron_services.models.providers import ProviderModel
 
 KEY = "canary-4e1fd0c3a9"
-AT_ONCE = RetryPolicy(tries=3, first_wait=0.001, longest_wait=5.0)
 PATHS: dict[Provider, str] = {
     "openai": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
@@ -60,10 +59,8 @@ def known(server: HTTPServer, key: str = KEY) -> ProviderSettings:
     )
 
 
-def opened(
-    server: HTTPServer, provider: Provider, retry_policy: RetryPolicy = AT_ONCE, **settings: Any
-) -> ProviderModel:
-    return ProviderModel(provider, MODELS[provider], Settings(**settings), known(server), retry_policy)
+def opened(server: HTTPServer, provider: Provider, **settings: Any) -> ProviderModel:
+    return ProviderModel(provider, MODELS[provider], Settings(**settings), known(server))
 
 
 # --- what they answer -----------------------------------------------------------------------------------

@@ -42,6 +42,13 @@ class Unavailable(PowerOnError):
 
     code = "unavailable"
 
+    def __init__(
+        self, sentence: str, *, code: Code | None = None, detail: str = "", retry_after: float | None = None
+    ) -> None:
+        """`retry_after`: in how many seconds it may be tried again, where whoever is unavailable says so."""
+        super().__init__(sentence, code=code, detail=detail)
+        self.retry_after = retry_after
+
 
 class Unserved(Unavailable):
     """Nobody has done within the time what was asked for; the request stands in the log, and all servers answer."""

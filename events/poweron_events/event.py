@@ -56,6 +56,7 @@ Role = Literal["intake", "planner", "selector", "parameterizer", "executor", "ob
 
 MAX_DEPTH = 32
 MAX_CALLS = 200  # model calls that one event tells of
+MAX_KINDS = 30  # kinds of failed calls that one event tells of
 
 
 def _shallow(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -195,6 +196,26 @@ class ModelCall(Model):
     """The fields of the answer that were not written exactly, but can be read in one way only."""
     finish_reason: Code | None = Field(default=None, exclude_if=empty)
     """Why the model wrote no more, such as `length`; None where its provider does not say."""
+
+
+class FailedCalls(Model):
+    """Calls of a language model that brought no answer, all for the same reason, and what they took together."""
+
+    code: Code
+    count: Number
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    cost_nano_usd: NanoUsd = 0
+    duration_ms: Milliseconds = 0
+
+
+AnyCall = ModelCall | FailedCalls
+"""What is counted for totals and budgets, whatever came of it."""
+
+FailedCallsByCode = Annotated[
+    tuple[FailedCalls, ...], Field(max_length=MAX_KINDS, exclude_if=lambda failed_calls: not failed_calls)
+]
+"""The calls that failed on the way to an event, one entry for each code; not written where none did."""
 
 
 class DocumentRef(Model):

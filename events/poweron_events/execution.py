@@ -10,6 +10,7 @@ from poweron_events.event import (
     ActionName,
     Count,
     DocumentRef,
+    FailedCallsByCode,
     FreeText,
     Milliseconds,
     Model,
@@ -108,3 +109,4 @@ class ActionCompleted(TryEvent):
     notes_left_out: Count = Field(default=0, exclude_if=empty)
     duration_ms: Milliseconds = 0
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
+    failed_calls: FailedCallsByCode = ()

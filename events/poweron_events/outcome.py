@@ -10,6 +10,7 @@ from poweron_events.event import (
     Count,
     CriterionProgress,
     DocumentRef,
+    FailedCallsByCode,
     FreeText,
     Milliseconds,
     Model,
@@ -47,6 +48,7 @@ class TaskReviewed(TaskEvent):
     criteria_progress: tuple[CriterionProgress, ...] = ()
     decided_by: DecidedBy = "model"
     model_call: ModelCall | None = None
+    failed_calls: FailedCallsByCode = ()
 
 
 class StageEvent(RoundEvent):
@@ -70,6 +72,7 @@ class AnswerRejected(StageEvent):
     """More of the reason, for the log: no model is shown it."""
     code: Code | None = None
     model_call: ModelCall
+    failed_calls: FailedCallsByCode = ()
 
 
 class StageFailed(StageEvent):
@@ -81,6 +84,7 @@ class StageFailed(StageEvent):
     tries: Number
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
     """Of answers that came, but could not be kept or recorded as what they were."""
+    failed_calls: FailedCallsByCode = ()
 
 
 class DeadlinePassed(RoundEvent):
@@ -100,6 +104,7 @@ class RoundEnd(RoundEvent):
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
     totals: Totals
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
+    failed_calls: FailedCallsByCode = ()
 
 
 class RoundCompleted(RoundEnd):

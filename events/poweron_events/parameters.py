@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from poweron_events.codes import Code
-from poweron_events.event import FreeText, JsonValues, Model, ModelCall, StepEvent, TryEvent
+from poweron_events.event import FailedCallsByCode, FreeText, JsonValues, Model, ModelCall, StepEvent, TryEvent
 from poweron_events.selection import DecidedBy
 
 
@@ -27,6 +27,7 @@ class ParametersSet(StepEvent):
     dropped: tuple[str, ...] = ()
     decided_by: DecidedBy = "model"
     model_call: ModelCall | None = None
+    failed_calls: FailedCallsByCode = ()
 
 
 class ParametersRejected(TryEvent):
@@ -37,3 +38,4 @@ class ParametersRejected(TryEvent):
     """More of the reason, for the log: no model is shown it."""
     code: Code | None = None
     model_call: ModelCall | None = None
+    failed_calls: FailedCallsByCode = ()

@@ -2,7 +2,17 @@
 
 from pydantic import Field
 
-from poweron_events.event import ActionName, FreeText, JsonValues, Model, ModelCall, Number, RoundEvent, TaskEvent
+from poweron_events.event import (
+    ActionName,
+    FailedCallsByCode,
+    FreeText,
+    JsonValues,
+    Model,
+    ModelCall,
+    Number,
+    RoundEvent,
+    TaskEvent,
+)
 from poweron_events.request import MAX_STEPS, TaskType
 
 MAX_TASKS = 10
@@ -25,6 +35,7 @@ class TasksPlanned(RoundEvent):
 
     tasks: tuple[TaskPlan, ...] = Field(min_length=1, max_length=MAX_TASKS)
     model_call: ModelCall
+    failed_calls: FailedCallsByCode = ()
 
 
 class PlannedAction(Model):
@@ -43,3 +54,4 @@ class ActionsPlanned(TaskEvent):
 
     actions: tuple[PlannedAction, ...] = Field(min_length=1, max_length=MAX_STEPS)
     model_call: ModelCall
+    failed_calls: FailedCallsByCode = ()

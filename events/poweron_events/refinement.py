@@ -5,7 +5,16 @@ from typing import Literal
 from pydantic import Field
 
 from poweron_events.codes import Code
-from poweron_events.event import Count, CriterionProgress, FreeText, Milliseconds, Model, ModelCall, StepEvent
+from poweron_events.event import (
+    Count,
+    CriterionProgress,
+    FailedCallsByCode,
+    FreeText,
+    Milliseconds,
+    Model,
+    ModelCall,
+    StepEvent,
+)
 from poweron_events.selection import DecidedBy
 
 Classification = Literal["success", "retry", "failed"]
@@ -34,3 +43,4 @@ class RefinementDecided(StepEvent):
     decided_by: DecidedBy = "model"
     iteration: IterationTelemetry = IterationTelemetry()
     model_call: ModelCall | None = None
+    failed_calls: FailedCallsByCode = ()

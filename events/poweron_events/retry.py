@@ -1,5 +1,6 @@
 """Retry: what is unavailable is tried again after longer and longer pauses, for as long as somebody needs it.
 
+Whoever is unavailable and says for how long is not asked before.
 There is no limit to the tries: whoever has one sets a time limit around it, or raises from `failed`.
 """
 
@@ -87,7 +88,11 @@ async def retry(
             return await attempt()
         except on as error:
             backoff = backoff or Backoff()
-            pause = backoff.next()
+            pause = max(backoff.next(), _asked_pause(error))
             failed(Failure(error, tries, pause))
         await asyncio.sleep(pause)
     return None
+
+
+def _asked_pause(error: Exception) -> float:
+    return (error.retry_after if isinstance(error, Unavailable) else None) or 0.0

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from poweron_events.codes import Code
-from poweron_events.event import ActionName, FreeText, Model, ModelCall, StepEvent, TryEvent
+from poweron_events.event import ActionName, FailedCallsByCode, FreeText, Model, ModelCall, StepEvent, TryEvent
 
 DecidedBy = Literal["model", "guard", "plan"]
 FieldType = Literal["string", "number", "boolean", "enum", "object"]
@@ -56,6 +56,7 @@ class ActionSelected(StepEvent):
     parameters_schema: ParametersSchema | None = None
     decided_by: DecidedBy = "model"
     model_call: ModelCall | None = None
+    failed_calls: FailedCallsByCode = ()
 
 
 class SelectionRejected(TryEvent):
@@ -66,3 +67,4 @@ class SelectionRejected(TryEvent):
     """More of the reason, for the log: no model is shown it."""
     code: Code | None = None
     model_call: ModelCall | None = None
+    failed_calls: FailedCallsByCode = ()

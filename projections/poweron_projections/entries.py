@@ -182,7 +182,7 @@ class DocumentEntry(DocumentRef):
 
 
 class UsageEntry(Model):
-    """One model call."""
+    """One call of a model that was answered, or `tries` calls that failed with this `code`."""
 
     seq: int
     verdict: str
@@ -201,6 +201,7 @@ class UsageEntry(Model):
     duration_ms: int
     tries: int
     finish_reason: str | None
+    code: str | None
 
 
 class DeadLetterEntry(Model):

@@ -12,8 +12,8 @@ from poweron_events.execution import (
     ApprovalGranted,
     ApprovalRequested,
 )
-from poweron_events.fold.costs import model_calls
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.costs import used_by
+from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.refinement import RefinementDecided
@@ -83,15 +83,15 @@ def step_row(told: Sequence[Recorded], status: str, stopped_by: str | None = Non
         cells["stopped_by"] = rejected[-1].code
     elif status == "stopped":
         cells["stopped_by"] = stopped_by
-    calls = [call for event in events if event is not None for call in model_calls(event)]
+    used = sum((used_by(event) for event in events if event is not None), Used())
     return StepRow(
         told[0].envelope.workflow_id,
         *_place(told),
         **cells,
         refusals=json([f"{event.reason}\n{event.detail}".rstrip() for event in rejected]),
-        input_tokens=sum(call.input_tokens for call in calls),
-        output_tokens=sum(call.output_tokens for call in calls),
-        cost_nano_usd=sum(call.cost_nano_usd for call in calls),
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cost_nano_usd=used.cost_nano_usd,
     )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from builders import (
     CALL,
+    FAILED_CALLS,
     TIME,
     At,
     cancellation,
@@ -156,6 +157,15 @@ def test_every_accepted_call_is_counted_for_the_task_and_the_round() -> None:
 def test_a_stage_that_failed_tells_of_the_answers_it_got() -> None:
     failed = AT.failed("select").model_copy(update={"model_calls": (CALL, CALL)})
     assert given(*PLANNED, failed).workflow.current.totals.input_tokens == 3 * CALL.input_tokens
+
+
+@pytest.mark.req("B-01")
+def test_calls_that_failed_count_for_the_step_the_task_and_the_round() -> None:
+    story = given(*PLANNED, AT.selected(model_call=None, failed_calls=(FAILED_CALLS,)))
+    assert story.workflow.step.used == story.workflow.task.used == (70, 8, 900, 1_200)
+    assert story.workflow.current.totals == Totals(
+        steps=1, input_tokens=170, output_tokens=28, cost_nano_usd=CALL.cost_nano_usd + 900
+    )
 
 
 @pytest.mark.req("M-08")

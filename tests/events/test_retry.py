@@ -34,6 +34,12 @@ async def test_what_is_unavailable_is_tried_until_it_answers() -> None:
     assert [failure.lasts for failure in failing.failures] == [False, False, True, True]
 
 
+async def test_who_says_for_how_long_it_is_unavailable_is_not_asked_before_and_never_more_often_than_others() -> None:
+    failing = Failing(*[Unavailable("busy", retry_after=seconds) for seconds in (0.0, 0.02, 0.0)])
+    assert await retry(failing, failed=failing.failures.append) == 42
+    assert [failure.pause for failure in failing.failures] == [0.001, 0.02, 0.004]
+
+
 async def test_an_error_that_does_not_pass_by_itself_is_raised() -> None:
     failing = Failing(Unavailable("down"), Refused("no"))
     with pytest.raises(Refused):

@@ -8,6 +8,7 @@ import pytest
 
 from builders import (
     CALL,
+    FAILED_CALLS,
     SOURCE,
     At,
     Told,
@@ -289,11 +290,13 @@ async def test_a_step_refused_twice_tells_both_reasons(log: MemoryLog, pool: Poo
 
 
 @pytest.mark.req("B-01")
-async def test_answers_that_came_before_a_stage_failed_are_what_its_step_used(log: MemoryLog, pool: Pool) -> None:
-    failed = At().failed("parameterize").model_copy(update={"model_calls": (CALL, CALL)})
+async def test_answers_and_failures_before_a_stage_failed_are_what_its_step_used(log: MemoryLog, pool: Pool) -> None:
+    failed = (
+        At().failed("parameterize").model_copy(update={"model_calls": (CALL, CALL), "failed_calls": (FAILED_CALLS,)})
+    )
     told = Told().tell(requested(), planned(), At().selected(), failed)
     (found,) = await reader.steps(pool, await given(log, pool, told))
-    assert (found.status, found.input_tokens, found.output_tokens) == ("stopped", 300, 60)
+    assert (found.status, found.input_tokens, found.output_tokens) == ("stopped", 370, 68)
 
 
 async def test_a_task_tried_again_keeps_both_attempts_apart(log: MemoryLog, pool: Pool) -> None:
@@ -317,6 +320,20 @@ async def test_calls_of_superseded_events_are_used_up_too(log: MemoryLog, pool: 
     ]
     assert [(call.cached_input_tokens, call.reasoning_tokens) for call in found] == [(60, 15)] * 2
     assert (await reader.workflow(pool, name)).tokens == 120
+
+
+@pytest.mark.req("B-01")
+async def test_calls_that_failed_are_used_up_and_counted_by_their_code(log: MemoryLog, pool: Pool) -> None:
+    told = Told().tell(requested(), planned().model_copy(update={"failed_calls": (FAILED_CALLS,)}))
+    name = await given(log, pool, told)
+    found = await reader.usage(pool, name)
+    assert [(call.code, call.tries, call.input_tokens) for call in found] == [
+        (None, 1, 100),
+        ("model_busy", 3, 70),
+    ]
+    (day,) = await pool.fetch("SELECT SUM(calls) AS calls, SUM(failed_calls) AS failed_calls FROM usage_by_day")
+    assert (day["calls"], day["failed_calls"]) == (1, 3)
+    assert (await reader.workflow(pool, name)).tokens == 198
 
 
 async def test_a_database_that_is_unavailable_is_unavailable() -> None:

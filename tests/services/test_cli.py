@@ -461,8 +461,10 @@ def test_help_needs_nothing_heavy() -> None:
 def test_a_person_is_told_what_their_own_workflow_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
     asked = AskProgress()
     asked.workflow_id = "mine"
-    asked.waits("another", "plan", "ollama:x cannot be reached.")
-    asked.waits("mine", "plan", "openai:test has trouble of its own (500): Out of order.")
+    asked.waits("another", "plan", "ollama:x cannot be reached.", 4.0)
+    asked.waits("mine", "plan", "openai:test has trouble of its own (500): Out of order.", 4.0)
+    asked.waits("mine", "select", "The content store did not answer.", None)
     assert capsys.readouterr().err == (
-        "The stage 'plan' waits: openai:test has trouble of its own (500): Out of order. It is tried again.\n"
+        "The stage 'plan' waits: openai:test has trouble of its own (500): Out of order. It is tried again in 4 s.\n"
+        "The stage 'select' waits: The content store did not answer. It is tried again.\n"
     )

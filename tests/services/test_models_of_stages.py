@@ -70,7 +70,7 @@ def test_with_the_built_in_model_no_client_library_is_imported() -> None:
     program = (
         "import sys; from contextlib import AsyncExitStack; from poweron_services.config import Settings; "
         "from poweron_services.wiring import build_model; build_model(Settings(), AsyncExitStack()); "
-        "print(sorted({'pydantic_ai', 'openai', 'httpx2', 'stamina'} & sys.modules.keys()))"
+        "print(sorted({'pydantic_ai', 'openai', 'httpx2'} & sys.modules.keys()))"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"

@@ -6,12 +6,14 @@ import re
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any, get_args
 
 import pytest
-from providers import AT_ONCE, KEY, Playing, answer, as_json, error_body, failing, known, opened, saying, sending
+from providers import KEY, Playing, answer, as_json, error_body, failing, known, opened, saying, sending
 from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
 from structlog.testing import capture_logs
@@ -19,20 +21,37 @@ from test_providers import PLAN, message, planning
 from werkzeug import Response
 
 from builders import Told, requested
+from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_services.config import Provider, Settings
 from poweron_services.decider.rules import allowance
+from poweron_services.models import call_tries
 from poweron_services.models.answers import PlanningAnswer, Unacceptable, parse
-from poweron_services.models.chat_model import Completion, TooLong
-from poweron_services.models.providers import ProviderModel, RetryPolicy
+from poweron_services.models.call import Called, Caller
+from poweron_services.models.chat_model import Completion, TooLong, UnreadableAnswer
+from poweron_services.models.providers import ProviderModel
 
 EVERY: list[Provider] = list(get_args(Provider))
+A_YEAR = 366 * 24 * 3_600
+USAGE = {"prompt_tokens": 70, "completion_tokens": 8, "total_tokens": 78}
+WORKFLOW = Told().tell(requested()).workflow
 every = pytest.mark.parametrize("provider", EVERY)
 
 
 async def completed(server: HTTPServer, provider: Provider, **settings: Any) -> Completion:
     async with aclosing(opened(server, provider, **settings)) as model:
         return await model.complete(planning())
+
+
+async def called(server: HTTPServer, provider: Provider) -> Called:
+    """What comes of asking until there is an answer, as every stage and action does."""
+    async with aclosing(opened(server, provider)) as model:
+        return await Caller(model, ContentStore.at("memory:///")).call(WORKFLOW, planning())
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.001)
 
 
 async def refused(
@@ -67,44 +86,83 @@ async def test_who_is_asked_too_often_is_asked_again_when_it_says(provider: Prov
     busy = failing(provider, 429, "Slow down", **{"Retry-After": "1"})
     playing = Playing(httpserver, provider, [busy, saying(provider, PLAN)])
     began = time.monotonic()
-    completion = await completed(httpserver, provider)
+    answered = await called(httpserver, provider)
     assert time.monotonic() - began >= 1
-    assert (completion.tries, len(playing.asked)) == (2, 2)
-    assert parse(completion.text, PlanningAnswer)
+    assert (answered.call.tries, len(playing.asked)) == (2, 2)
+    assert parse(answered.text, PlanningAnswer)
 
 
-async def test_nobody_waits_for_an_hour_within_one_call(httpserver: HTTPServer) -> None:
-    playing = Playing(httpserver, "openai", [failing("openai", 429, "Slow down", **{"Retry-After": "3600"})])
-    sentence = await refused(httpserver, "openai", Unavailable)
-    assert sentence == (
-        "openai:gpt-4o-mini is asked too often (429): Slow down. "
-        "Wait 3,600 s, as it asks, or have the limits of the account raised."
-    )
-    assert len(playing.asked) == 1
+def in_an_hour() -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
 
 
 @every
-async def test_trouble_of_the_provider_is_tried_again_and_then_told(provider: Provider, httpserver: HTTPServer) -> None:
-    troubles = {500: "Out of order", 503: "Not now", 529: "Overloaded"}  # the last is Anthropic's
-    script = [failing(provider, status, said) for status, said in troubles.items() for _ in range(AT_ONCE.tries)]
-    playing = Playing(httpserver, provider, script)
-    for status, said in troubles.items():
-        sentence = await refused(httpserver, provider, Unavailable, "model_unavailable")
-        assert f"has trouble of its own ({status}): {said}. The provider's status page," in sentence
-    assert len(playing.asked) == 3 * AT_ONCE.tries  # the client libraries try nothing on their own
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Retry-After", lambda: "3600"),
+        ("retry-after-ms", lambda: "3600000"),
+        ("Retry-After", in_an_hour),
+    ],
+    ids=["seconds", "milliseconds", "date"],
+)
+async def test_when_a_provider_may_be_asked_again_is_known_in_every_form(
+    provider: Provider, status: int, header: str, value: Callable[[], str], httpserver: HTTPServer
+) -> None:
+    Playing(httpserver, provider, [failing(provider, status, "Slow down", **{header: value()})])
+    with pytest.raises(Unavailable) as raised:
+        await completed(httpserver, provider)
+    assert raised.value.retry_after == pytest.approx(3_600, abs=10)
+
+
+@pytest.mark.parametrize("value", ["9" * 400, "1e400", "soon", "-1", "Mon, 01 Jan 9999 00:00:00 GMT"])
+async def test_nonsense_about_when_to_ask_again_does_no_harm(value: str, httpserver: HTTPServer) -> None:
+    Playing(httpserver, "openai", [failing("openai", 429, "Slow down", **{"Retry-After": value})])
+    with pytest.raises(Unavailable) as raised:
+        await completed(httpserver, "openai")
+    assert raised.value.retry_after is None or 0 <= raised.value.retry_after <= A_YEAR
+
+
+@pytest.mark.req("B-01")
+@every
+@pytest.mark.parametrize(("status", "code"), [(500, "model_unavailable"), (200, "model_misconfigured")])
+async def test_a_failure_that_was_paid_for_tells_its_tokens(
+    provider: Provider, status: int, code: str, httpserver: HTTPServer
+) -> None:
+    usage = {"input_tokens": 70, "output_tokens": 8} if provider == "anthropic" else USAGE
+    body = error_body(provider, "Out of order") | {"usage": usage}
+    Playing(httpserver, provider, [lambda _: as_json(body, status)])
+    completion = await completed(httpserver, provider)
+    assert isinstance(completion.refusal, Unavailable)
+    assert (completion.refusal.code, completion.input_tokens, completion.output_tokens) == (code, 70, 8)
+
+
+@every
+@pytest.mark.parametrize(("status", "said"), [(500, "Out of order"), (503, "Not now"), (529, "Overloaded")])
+async def test_trouble_of_the_provider_is_told_as_that(
+    provider: Provider, status: int, said: str, httpserver: HTTPServer
+) -> None:
+    """The last status is Anthropic's."""
+    playing = Playing(httpserver, provider, [failing(provider, status, said)])
+    sentence = await refused(httpserver, provider, Unavailable, "model_unavailable")
+    assert f"has trouble of its own ({status}): {said}. The provider's status page," in sentence
+    assert len(playing.asked) == 1  # the client libraries try nothing on their own
 
 
 async def test_a_response_that_failed_is_trouble_of_the_provider_too(httpserver: HTTPServer) -> None:
     failed = {"status": "failed", "error": {"code": "server_error", "message": "Out of order."}, "output": []}
-    playing = Playing(httpserver, "openai-responses", [saying("openai-responses", "", **failed)])
-    sentence = await refused(httpserver, "openai-responses", Unavailable, "model_unavailable")
-    assert "has trouble of its own: server_error: Out of order. The provider's status page," in sentence
-    assert len(playing.asked) == AT_ONCE.tries
+    Playing(httpserver, "openai-responses", [saying("openai-responses", "", **failed)])
+    refusal = (await completed(httpserver, "openai-responses")).refusal
+    assert isinstance(refusal, Unavailable)
+    assert refusal.code == "model_unavailable"
+    assert "has trouble of its own: server_error: Out of order. The provider's status page," in str(refusal)
 
 
+@pytest.mark.usefixtures("short_pauses")
 async def test_trouble_that_passes_costs_tries_only(httpserver: HTTPServer) -> None:
     Playing(httpserver, "openai", [failing("openai", 502, "Oops"), sending(b"<html>"), saying("openai", PLAN)])
-    assert (await completed(httpserver, "openai")).tries == 3
+    assert (await called(httpserver, "openai")).call.tries == 3
 
 
 @every
@@ -113,8 +171,7 @@ async def test_who_cannot_be_reached_is_not_there(provider: Provider) -> None:
     nobody.start()
     settings = known(nobody)
     nobody.stop()
-    once = RetryPolicy(tries=1)
-    async with aclosing(ProviderModel(provider, "x", Settings(), settings, once)) as model:
+    async with aclosing(ProviderModel(provider, "x", Settings(), settings)) as model:
         with pytest.raises(Unavailable, match=rf"^{provider}:x cannot be reached\.$") as raised:
             await model.complete(planning())
     assert raised.value.code == "model_unavailable"
@@ -205,15 +262,28 @@ UNREADABLE = {
 
 @pytest.mark.req("S42")
 @every
-async def test_a_body_that_cannot_be_read_is_a_refusal(provider: Provider, httpserver: HTTPServer) -> None:
-    playing = Playing(httpserver, provider, [sending(body) for body in UNREADABLE.values() for _ in range(2)])
-    async with aclosing(opened(httpserver, provider, RetryPolicy(tries=2, first_wait=0.001))) as model:
-        for tried, name in enumerate(UNREADABLE, start=1):
-            with pytest.raises(Refused) as raised:
-                await model.complete(planning())
-            assert str(raised.value).endswith("could not be read; it is not what this provider should send."), name
-            assert raised.value.code == "model_misconfigured"
-            assert len(playing.asked) == 2 * tried
+@pytest.mark.parametrize("name", UNREADABLE)
+async def test_a_body_that_cannot_be_read_is_told_as_that(
+    provider: Provider, name: str, httpserver: HTTPServer
+) -> None:
+    playing = Playing(httpserver, provider, [sending(UNREADABLE[name])])
+    sentence = await refused(httpserver, provider, UnreadableAnswer, "model_misconfigured")
+    assert sentence.endswith("could not be read; it is not what this provider should send.")
+    assert len(playing.asked) == 1
+
+
+@pytest.mark.req("S42")
+@pytest.mark.usefixtures("short_pauses")
+async def test_bodies_that_cannot_be_read_are_refused_in_the_end(httpserver: HTTPServer) -> None:
+    playing = Playing(httpserver, "openai", [sending(UNREADABLE["no JSON"])])
+    with (
+        capture_logs() as lines,
+        pytest.raises(Refused, match=r"could not be read; it is not what this provider should send\.$") as raised,
+    ):
+        await called(httpserver, "openai")
+    assert [line["seconds"] is None for line in lines] == [False, False, False, True]
+    assert raised.value.code == "model_misconfigured"
+    assert len(playing.asked) == call_tries.UNREADABLE_ANSWERS
 
 
 @pytest.mark.req("S42")
@@ -385,9 +455,9 @@ async def test_a_key_that_the_provider_repeats_is_told_to_nobody(
     said = f"Your key is {KEY}, sent as Bearer {KEY} or sk-canary-masked***4e1f"
     statuses = (400, 401, 403, 404, 422, 429, 500, 529, 200)
     Playing(httpserver, provider, [failing(provider, status, said) for status in statuses])
-    once, shown = RetryPolicy(tries=1), ""
+    shown = ""
     with capture_logs() as logs:
-        async with aclosing(opened(httpserver, provider, once)) as model:
+        async with aclosing(opened(httpserver, provider)) as model:
             for _ in statuses:
                 with pytest.raises(PowerOnError) as raised:
                     await model.complete(planning())
@@ -407,7 +477,7 @@ async def test_a_key_that_no_header_can_hold_and_whoever_an_address_names_are_to
     Playing(httpserver, "openai", [failing("openai", 400, f"Not at {at}")])
     for changes in ({"openai_base_url": at}, {"openai_api_key": "canary\nkey"}, {"openai_api_key": "canary\u20ac"}):
         settings = known(httpserver).model_copy(update={name: SecretStr(value) for name, value in changes.items()})
-        async with aclosing(ProviderModel("openai", "x", Settings(), settings, AT_ONCE)) as model:
+        async with aclosing(ProviderModel("openai", "x", Settings(), settings)) as model:
             with pytest.raises(PowerOnError) as raised:
                 await model.complete(planning())
         assert "canary" not in "".join(traceback.format_exception(raised.value))

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 import shown_prompts
 from provider_rules import LOOSE, Broken, anthropic_strict, azure_strict, loose, nodes, openai_strict
-from providers import AT_ONCE, Playing, known, opened, saying
+from providers import Playing, known, opened, saying
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
@@ -99,7 +99,7 @@ async def test_every_answer_is_asked_for_in_a_form_that_the_provider_takes(
 async def test_a_model_that_can_be_made_to_give_parameters_is(mode: str | None, httpserver: HTTPServer) -> None:
     playing = Playing(httpserver, "anthropic", [saying("anthropic", SAID["parameterize"])])
     settings = Settings(model_output=mode)
-    async with aclosing(ProviderModel("anthropic", "claude-sonnet-4-6", settings, known(httpserver), AT_ONCE)) as model:
+    async with aclosing(ProviderModel("anthropic", "claude-sonnet-4-6", settings, known(httpserver))) as model:
         await model.complete(PROMPTS["parameterize"])
     assert [asked["tool_choice"]["type"] for asked in playing.asked] == ["any"]
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import httpx2
 import pytest
-from providers import AT_ONCE, DEPLOYMENT, MODELS, Playing, known, opened, saying, tool_of
+from providers import DEPLOYMENT, MODELS, Playing, known, opened, saying, tool_of
 from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
 
@@ -124,7 +124,7 @@ async def test_azure_is_asked_by_deployment_where_a_version_is_named(httpserver:
     playing = Playing(httpserver, "azure", [saying("azure", PLAN)])
     named = {"azure_openai_endpoint": SecretStr(httpserver.url_for("/")), "openai_api_version": "2024-10-21"}
     settings = known(httpserver).model_copy(update=named)
-    async with aclosing(ProviderModel("azure", MODELS["azure"], Settings(), settings, AT_ONCE)) as model:
+    async with aclosing(ProviderModel("azure", MODELS["azure"], Settings(), settings)) as model:
         completion = await model.complete(planning())
     assert parse(completion.text, PlanningAnswer)
     assert (len(playing.asked), playing.broken) == (1, [])

@@ -26,7 +26,8 @@ from poweron_projections.projection import View
 from poweron_services import telemetry
 from poweron_services.cli.server_commands import masked
 from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES, Provider, ProviderSettings, Settings
-from poweron_services.models.providers import ProviderModel, RetryPolicy
+from poweron_services.models import call_tries
+from poweron_services.models.providers import ProviderModel
 from poweron_services.telemetry.spans import Span
 
 SELECTED = {"action": "test.pure", "actionObjective": "Do it", "requiredConnection": "crm"}
@@ -155,6 +156,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
         monkeypatch.setattr(logging.getLogger(name), "level", logging.DEBUG)
     monkeypatch.setattr(logging.getLogger("werkzeug"), "disabled", True)  # the server's own lines
     telemetry.configure("debug", telemetry.LogFile(tmp_path / "log"))
+    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.001)
     watched = Watched(tmp_path)
     watched.world.content = ContentStore.at(str(tmp_path / "content"))
     return watched
@@ -170,7 +172,7 @@ async def test_secrets_of_an_address_are_told_to_the_server_only_whatever_that_r
 
     assert await watched.round(asking(provider, known), [429, 500, 503, 0], server) == "completed"
     for status in (301, 400, 401, 404, 422, 500):
-        assert await watched.round(asking(provider, known, tries=1), [status] * 99, server, 1_000) == "failed"
+        assert await watched.round(asking(provider, known), [status] * 99, server, 1_000) == "failed"
 
     assert all(f"Basic {ENCODED[0]}" in sent and f"?{QUERY}" in sent for sent in server.seen)
     assert "model_answered" in (watched.folder / "log").read_text()
@@ -193,7 +195,7 @@ async def test_a_key_and_the_login_of_a_proxy_are_told_to_the_proxy_only_whateve
     assert await watched.round(asking(provider, known), [502, 504], server) == "completed"
     assert await watched.round(asking(provider, known), [407], server) == "failed"
     monkeypatch.setenv("HTTP_PROXY", f"http://{PROXY}@127.0.0.1:1")  # nobody
-    assert await watched.round(asking(provider, known, tries=1), [], server, 1_000) == "failed"
+    assert await watched.round(asking(provider, known), [], server, 1_000) == "failed"
 
     assert all(f"Basic {ENCODED[1]}" in sent and "://provider.invalid/" in sent for sent in server.seen)
     assert all(KEY in sent and f"?{QUERY}" in sent for sent in server.seen)
@@ -208,8 +210,8 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(proxy: str, monkey
     assert leaks({"error": "".join(traceback.format_exception(raised.value))}) == {}
 
 
-def asking(provider: Provider, known: ProviderSettings, tries: int = 9) -> ProviderModel:
-    return ProviderModel(provider, MODELS[provider], Settings(model_output="tool"), known, RetryPolicy(tries, 0.001))
+def asking(provider: Provider, known: ProviderSettings) -> ProviderModel:
+    return ProviderModel(provider, MODELS[provider], Settings(model_output="tool"), known)
 
 
 @pytest.mark.req("S27")

@@ -74,8 +74,8 @@ def test_messages_that_are_all_different_are_not_remembered_for_ever(clock: list
     assert len(thinned._told) <= MESSAGES
 
 
-def test_a_stage_that_waits_is_told_once_per_trouble_however_many_lines_say_so(tmp_path: Path) -> None:
-    told = list[tuple[str, str, str]]()
+def test_a_stage_that_waits_is_told_once_per_trouble_and_for_a_model_at_each_try(tmp_path: Path) -> None:
+    told = list[tuple[str, str, str, float | None]]()
     telemetry.configure(
         "warning", telemetry.LogFile(tmp_path / "log"), telemetry.StageWaitReporter(lambda *line: told.append(line))
     )
@@ -83,5 +83,13 @@ def test_a_stage_that_waits_is_told_once_per_trouble_however_many_lines_say_so(t
     for code, trouble in [("b", "busy"), ("a", "away for 1.5 s"), ("a", "away for 20.4 s"), *[("b", "busy")] * 20]:
         log.warning(telemetry.STAGE_WAITS, workflow_id="w", stage="plan", code=code, error=trouble)
     log.warning("append_retried", workflow_id="w", error="away")
+    for seconds in (0.5, 1.0, None):
+        log.warning(telemetry.MODEL_WAITS, workflow_id="w", stage="plan", code="c", error="500", seconds=seconds)
     log.warning(telemetry.STAGE_WAITS, workflow_id="w", stage="select", code="b", error="busy")
-    assert told == [("w", "plan", "busy"), ("w", "plan", "away for 1.5 s"), ("w", "select", "busy")]
+    assert told == [
+        ("w", "plan", "busy", None),
+        ("w", "plan", "away for 1.5 s", None),
+        ("w", "plan", "500", 0.5),
+        ("w", "plan", "500", 1.0),
+        ("w", "select", "busy", None),
+    ]

@@ -305,7 +305,7 @@ async def test_an_answer_that_cannot_be_kept_is_waited_with_counted_and_not_take
     ("line", "why"),
     [
         (RuntimeError("a bug"), "An unexpected error; the log of the service has it."),
-        (Unavailable("The model is busy."), "The model is busy."),
+        (Refused("The model will not."), "The model will not."),
         ("", "Its answer was empty."),
     ],
 )

@@ -46,7 +46,7 @@ class Mind:
             raise Unavailable("the model is too busy")
         if chance.strikes("model refuses", 0.005):
             raise Refused("the model will not answer")
-        self._confused = chance.strikes("model talks nonsense", 0.5 if self._confused else 0.03)
+        self._confused = chance.strikes("model talks nonsense", 0.5 if self._confused else 0.05)
         if self._confused:
             return Completion("I think so.", provider="simulated", model="mind", **TOKENS)
         said = self._said(prompt)

@@ -2,7 +2,7 @@
 
 import pytest
 from commands import Shell
-from providers import KEY, Playing, playing_stages
+from providers import KEY, Playing, failing, playing_stages
 from pytest_httpserver import HTTPServer
 from test_commands import EXAMPLES
 
@@ -44,3 +44,25 @@ async def test_ask_goes_through_the_whole_loop_with_a_model_of_a_provider(shell:
     written = [path.read_bytes() for path in shell.folder.rglob("*") if path.is_file()]
     assert written
     assert not any(KEY.encode() in data for data in written)
+
+
+@pytest.mark.req("B-01")
+async def test_ask_says_at_each_try_that_the_model_is_waited_for_and_its_event_tells_them(
+    shell: Shell, httpserver: HTTPServer
+) -> None:
+    busy = failing("openai", 429, "Slow down", **{"retry-after-ms": "1200"})
+    playing = Playing(httpserver, "openai", [failing("openai", 500, "Out of order"), busy, REPLY])
+    model = {
+        "POWERON_MODEL": "openai:test",
+        "OPENAI_BASE_URL": httpserver.url_for("/v1"),
+        "OPENAI_API_KEY": KEY,
+    }
+    asked = await shell("ask", "When does it open?", "--document", EXAMPLES / "letter.txt", "--json", **model)
+    assert (asked.code, len(playing.asked)) == (0, 9), asked.err
+    said = " ".join(asked.err.split())
+    assert "(500): Out of order. The provider's status page, or the log of a server of your own, may say more." in said
+    assert said.count("It is tried again in") == 2
+    assert said.index("It is tried again in 0.5 s.") < said.index("It is tried again in 1.2 s.")
+    events = await shell("events", asked.lines[0]["workflowId"], "--json")
+    (failed,) = [line["data"]["failedCalls"] for line in events.lines if "failedCalls" in line["data"]]
+    assert {each["code"]: each["count"] for each in failed} == {"model_unavailable": 1, "model_busy": 1}

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from poweron_events.event import CriterionProgress, DocumentRef, Event, ModelCall, UnreadDocument
+from poweron_events.event import CriterionProgress, DocumentRef, Event, FailedCalls, ModelCall, UnreadDocument
 from poweron_events.execution import (
     ActionCompleted,
     ActionStarted,
@@ -298,6 +298,7 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         error="The model did not answer for 300 s.",
         code="stage_timeout",
         tries=4,
+        failed_calls=(FailedCalls(code="model_busy", count=4, duration_ms=910),),
     ),
     DeadlinePassed(round=1, due_ms=1_795_221_000_000),
     RoundCompleted(

@@ -106,6 +106,10 @@ MEANINGS: Final[dict[str, str]] = {
     # model calls
     "modelCall": "The model call behind this decision; null where no model was asked.",
     "modelCalls": "The model calls behind this.",
+    "failedCalls": "The calls of models that failed on the way to this, counted by their codes; not written where "
+    "none did.",
+    "FailedCalls.code": "Why they failed, as one of [these](#codes) or a newer one.",
+    "count": "How many they are.",
     "provider": "Who serves the model.",
     "model": "The model's name.",
     "template": "The prompt template's name.",

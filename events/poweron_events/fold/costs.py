@@ -1,8 +1,8 @@
-"""What events cost: the model calls that they tell of, counted towards the step, the task and the round."""
+"""What events cost: the calls of models that they tell of, counted towards the step, the task and the round."""
 
 from typing import Any
 
-from poweron_events.event import Event, ModelCall
+from poweron_events.event import Event, FailedCalls, ModelCall
 from poweron_events.fold.state import Round, Task, Used
 from poweron_events.outcome import Totals
 from poweron_events.selection import ActionSelected
@@ -10,19 +10,29 @@ from poweron_events.stream import WorkflowEvent
 
 
 def model_calls(event: Event) -> tuple[ModelCall, ...]:
-    """All model calls that an event tells of."""
+    """All calls that were answered and that an event tells of."""
     fields = event.__dict__  # quicker than asking for an attribute that most events do not have
     one: ModelCall | None = fields.get("model_call")
     return (one,) if one else fields.get("model_calls", ())
 
 
+def failed_calls(event: Event) -> tuple[FailedCalls, ...]:
+    """All calls that failed and that an event tells of, by their codes."""
+    failed: tuple[FailedCalls, ...] = event.__dict__.get("failed_calls", ())
+    return failed
+
+
+def used_by(event: Event) -> Used:
+    """What all calls used that an event tells of."""
+    return Used.by((*model_calls(event), *failed_calls(event)))
+
+
 def charges(round_: Round, event: WorkflowEvent) -> dict[str, Any]:
     """What an accepted event changes in the round: its totals and its task, where it tells of calls or of a step."""
-    calls = model_calls(event)
+    used = used_by(event)
     selected = isinstance(event, ActionSelected)
-    if not calls and not selected:
+    if not any(used) and not selected:
         return {}
-    used = Used.by(calls)
     totals = charged(round_.totals, used, steps=int(selected))
     return {"totals": totals, "task": _task_charged(round_.task, event, used)}
 

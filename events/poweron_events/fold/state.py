@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypedDict
 
 from poweron_events.codes import Code
 from poweron_events.envelope import Cause
-from poweron_events.event import CriterionProgress, DocumentRef, FreeText, Model, ModelCall, UnreadDocument
+from poweron_events.event import AnyCall, CriterionProgress, DocumentRef, FreeText, Model, UnreadDocument
 from poweron_events.execution import ActionCompleted, ApprovalDenied, ApprovalGranted, EffectClass
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import AnswerRejected, Totals
@@ -109,7 +109,7 @@ class Used(NamedTuple):
         return self.input_tokens + self.output_tokens
 
     @classmethod
-    def by(cls, calls: Iterable[ModelCall]) -> "Used":
+    def by(cls, calls: Iterable[AnyCall]) -> "Used":
         """What these calls used together."""
         used = (cls(call.input_tokens, call.output_tokens, call.cost_nano_usd, call.duration_ms) for call in calls)
         return sum(used, cls())

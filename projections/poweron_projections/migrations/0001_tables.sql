@@ -191,6 +191,7 @@ CREATE TABLE usage (
     duration_ms         bigint  NOT NULL,
     tries               bigint  NOT NULL,
     finish_reason       text,
+    code                text,
     PRIMARY KEY (workflow_id, seq, position)
 );
 

@@ -52,10 +52,11 @@ class AskProgress:
         round_ = heard.workflow.round
         self._ending = round_.ending if round_ is not None and not heard.workflow.is_open else None
 
-    def waits(self, workflow_id: str, stage: str, trouble: str) -> None:
+    def waits(self, workflow_id: str, stage: str, trouble: str, seconds: float | None) -> None:
         """A stage waits in this process; of the workflows of others nobody here wants to know."""
         if workflow_id == self.workflow_id:
-            tell(f"The stage {stage!r} waits: {trouble.removesuffix('.')}. It is tried again.", style="yellow")
+            again = "It is tried again" + ("." if seconds is None else f" in {seconds:g} s.")
+            tell(f"The stage {stage!r} waits: {trouble.removesuffix('.')}. {again}", style="yellow")
 
     def interrupted(self, *, serving: bool) -> str:
         if self.workflow_id is None:

@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from poweron_events.codes import BudgetCode, GuardCode
 from poweron_events.errors import Refused
-from poweron_events.event import CriterionProgress, ModelCall
+from poweron_events.event import AnyCall, CriterionProgress
 from poweron_events.fold.evolve import TIME_IS_OVER
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import Observation
@@ -119,7 +119,7 @@ class Budget(NamedTuple):
         return Stop(self.code, used)
 
 
-def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> Stop | None:
+def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> Stop | None:
     """The first budget that is used up; None while every one has something left (B-02, S41).
 
     What was used follows from accepted events alone, so that it is the same after a crash and in a replay.
@@ -137,7 +137,7 @@ def used_up(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: 
     return next((budget.stop for budget in budgets if budget.is_used_up), None)
 
 
-def check_budget(workflow: Workflow, calls: Sequence[ModelCall] = (), *, for_a_step: bool = False) -> None:
+def check_budget(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> None:
     """Refuse what a budget does not allow; arguments as in `used_up`.
 
     Raises:
@@ -157,6 +157,8 @@ class Allowance:
     """What one call of a model may take, all its tries together: no more than what each of these budgets leaves."""
 
     budgets: tuple[Budget, ...]
+    untold: tuple[int, int] = (0, 0)
+    """Tokens and nano-USD that tries may have taken, of which no provider told."""
 
     @property
     def limits_money(self) -> bool:
@@ -172,12 +174,13 @@ class Allowance:
         return min([budget.longest_answer(takes[budget.code], most) for budget in self.budgets], default=most)
 
     def take(self, tokens: int, nano_usd: int) -> None:
-        """Count what a try took, or may have taken, that came to nothing."""
+        """Count what a try may have taken that came to nothing, and of which nobody tells."""
+        self.untold = (self.untold[0] + tokens, self.untold[1] + nano_usd)
         took = {"token_budget": tokens, "cost_budget": nano_usd}
         self.budgets = tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets)
 
 
-def allowance(workflow: Workflow, calls: Sequence[ModelCall] = ()) -> Allowance | None:
+def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | None:
     """What the next call may take, after `calls` that no event tells of yet; None where no budget says."""
     if not _is_limited(workflow):
         return None
@@ -208,7 +211,7 @@ def _is_limited(workflow: Workflow) -> bool:
     return {*workflow.current.opening.budgets.__dict__.values()} != {None}
 
 
-def _tokens(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
+def _tokens(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).tokens
     yield Budget("token_budget", "workflow", used, budgets.workflow_tokens, _tokens_in_words)
@@ -216,7 +219,7 @@ def _tokens(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
     yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words)
 
 
-def _money(workflow: Workflow, calls: Sequence[ModelCall]) -> Iterator[Budget]:
+def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).cost_nano_usd
     yield Budget("cost_budget", "workflow", used, budgets.workflow_cost_nano_usd, _dollars)
@@ -237,7 +240,7 @@ def _steps(workflow: Workflow) -> Budget:
     return Budget("step_budget", "workflow", used, budgets.workflow_steps, _steps_in_words)
 
 
-def _spent(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:
+def _spent(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     """What this round used."""
     totals = workflow.current.totals
     return Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd) + Used.by(calls)
@@ -254,7 +257,7 @@ def _before(workflow: Workflow) -> Spent:
     return opening.earlier.spent if isinstance(opening, RoundRequested) else Spent()
 
 
-def _spent_by_task(workflow: Workflow, calls: Sequence[ModelCall]) -> Used:
+def _spent_by_task(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     task = workflow.current.task
     return (task.used if task else Used()) + Used.by(calls)
 

@@ -1,7 +1,6 @@
 """One call of a model, kept: prompt and raw answer go to the content store before any event names them."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,17 +10,18 @@ import structlog
 
 from poweron_events.codec import writable
 from poweron_events.content import ContentStore
-from poweron_events.errors import Refused
-from poweron_events.event import ModelCall
+from poweron_events.errors import PowerOnError, Refused
+from poweron_events.event import AnyCall, ModelCall
 from poweron_events.fold.state import Workflow
 from poweron_events.retry import Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import allowance, check_budget, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read
+from poweron_services.models.call_tries import CallTries
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import Prompt, PromptStage
-from poweron_services.models.time_limit import report_lost
+from poweron_services.models.time_limit import current_limit, failed_calls
 
 log = structlog.get_logger()
 
@@ -63,29 +63,33 @@ class Caller:
 
         Raises:
             BudgetUsedUp: nothing was asked.
-            Unavailable, Refused: as `ChatModel.complete` does; or a budget of money has no price to go by.
+            GivenUp: the time of the work at hand does not hold another try.
+            Refused: as `ChatModel.complete` does; or a budget of money has no price to go by.
         """
         prompt = self._within_budget(workflow, prompt, calls)
         with telemetry.model_call(prompt.stage, prompt.template.name) as told:
-            called = await self._call(workflow.id, prompt)
+            called = await self._call(workflow, prompt, calls)
             told.answered(called.call)
+            if (limit := current_limit()) is not None:
+                limit.call_answered(called.call)
             return called
 
     def _within_budget(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
-        """The prompt with what the budgets leave for its call."""
-        check_budget(workflow, calls)
-        left = allowance(workflow, calls)
+        """The prompt with what the budgets leave for its call, or for another try of it."""
+        paid: Sequence[AnyCall] = (*calls, *failed_calls())
+        check_budget(workflow, paid)
+        left = allowance(workflow, paid)
         if left is None:
             return prompt
         if left.limits_money and self._unpriced:
             raise Refused(price_unknown(self._unpriced), code="price_unknown")
+        if prompt.allowance is not None:
+            left.take(*prompt.allowance.untold)
         return replace(prompt, allowance=left)
 
-    async def _call(self, workflow_id: str, prompt: Prompt) -> Called:
-        began = time.monotonic_ns()
-        asked, completion = await self._completed(prompt)
-        sent = str(asked.render()).encode() if completion.sent is None else completion.sent
-        duration_ms = (time.monotonic_ns() - began) // 1_000_000
+    async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Called:
+        asked, completion = await self._completed(workflow, prompt, calls)
+        sent = str(asked.prompt.render()).encode() if completion.sent is None else completion.sent
         answer = writable(completion.text)
         call = partial(
             ModelCall,
@@ -98,13 +102,13 @@ class Caller:
             cached_input_tokens=completion.cached_input_tokens,
             reasoning_tokens=completion.reasoning_tokens,
             cost_nano_usd=completion.cost_nano_usd,
-            duration_ms=duration_ms,
+            duration_ms=asked.duration_ms,
             tries=completion.tries,
             finish_reason=completion.finish_reason,
         )
         return Called(
             "" if completion.refusal else answer,
-            await self._kept(workflow_id, prompt.stage, [sent, answer.encode()], call),
+            await self._kept(workflow.id, prompt.stage, [sent, answer.encode()], call),
             _writable(completion.refusal),
         )
 
@@ -126,23 +130,30 @@ class Caller:
         try:
             prompt_ref, answer_ref = await retry(partial(self._content.put_all, workflow_id, texts), failed=failed)
         except asyncio.CancelledError:
-            report_lost(call(), trouble)
+            if (limit := current_limit()) is not None:
+                limit.lost(call(), trouble)
             raise
         return call(prompt_ref=prompt_ref, answer_ref=answer_ref)
 
-    async def _completed(self, prompt: Prompt) -> tuple[Prompt, Completion]:
+    async def _completed(
+        self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]
+    ) -> tuple[CallTries, Completion]:
         """What the model answered to the prompt, or to as much of it as the model takes; every try counts."""
         tries = 0
         while True:
+            asked = CallTries(
+                self._model, prompt, workflow.id, affordable=lambda tried: self._within_budget(workflow, tried, calls)
+            )
             try:
-                completion = await self._model.complete(prompt)
+                completion = await asked.answered()
             except TooLong as error:
                 shorter = prompt.shorter()
                 if shorter is None:
                     raise TooLong(f"{error} {prompt.if_too_long}") from error
-                tries, prompt = tries + 1, shorter
+                tries, prompt = tries + asked.tries, shorter
             else:
-                return prompt, replace(completion, tries=completion.tries + tries) if tries else completion
+                before = tries + asked.tries - 1
+                return asked, replace(completion, tries=completion.tries + before) if before else completion
 
     async def decide(
         self, workflow: Workflow, prompt: Prompt, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()
@@ -158,6 +169,6 @@ class Caller:
         return Decided(found.answer, with_normalised(called.call, *found.normalised))
 
 
-def _writable(refusal: Refused | None) -> Refused | None:
+def _writable(refusal: PowerOnError | None) -> Refused | None:
     """The refusal in a sentence that can be written down, whatever the model said."""
     return None if refusal is None else Refused(writable(str(refusal)), code=refusal.code)

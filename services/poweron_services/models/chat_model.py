@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from poweron_events.errors import Refused
+from poweron_events.errors import Refused, Unavailable
 from poweron_services.models.prompts import Prompt
 
 
@@ -15,6 +15,12 @@ class TooLong(Refused):
 
 FinishReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
 """Why a provider's model wrote no more."""
+
+
+class UnreadableAnswer(Unavailable):
+    """What came is no answer that a provider should send: something between may be in trouble, or set up wrongly."""
+
+    code = "model_misconfigured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class Completion:
     output_tokens: int = 0
     cost_nano_usd: int = 0
     tries: int = 1
-    refusal: Refused | None = None
+    refusal: Refused | Unavailable | None = None
     """Why the answer is none although the model was paid: one line; the text is then what came, as far as it came."""
     sent: bytes | None = None
     """What was sent to a provider, as it was sent; None where the model saw the rendering of the prompt."""
@@ -43,6 +49,7 @@ class Completion:
 class ChatModel(Protocol):
     """A language model.
 
+    One call is one request: whoever wants an answer for certain asks again (`CallTries`).
     It sees only what the prompt renders to, and its answer is text that the caller parses. The same
     prompt may be sent again after a crash. No promise is made that it is answered the same way.
     """
@@ -52,7 +59,7 @@ class ChatModel(Protocol):
 
         Raises:
             BudgetUsedUp: nothing was sent, since it might take more.
-            Unavailable: the model cannot be reached or is too busy; later it may answer.
+            Unavailable: the model cannot be reached or is too busy; later it may answer, `retry_after` says when.
             TooLong: the prompt has to be shortened; a kind of `Refused`.
             Refused: it will not answer this prompt.
         """

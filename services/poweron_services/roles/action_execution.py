@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
@@ -13,7 +13,7 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import PowerOnError, Refused
-from poweron_events.event import ModelCall
+from poweron_events.event import FailedCalls, ModelCall
 from poweron_events.execution import ActionCompleted, Outcome
 from poweron_events.fold.history import item_reference
 from poweron_events.fold.state import Workflow, change_step
@@ -38,6 +38,14 @@ from poweron_services.roles.observation_builder import observe_build, text_of
 log = structlog.get_logger()
 
 
+@dataclass(slots=True)
+class _Calls:
+    """The calls of models that an action has made."""
+
+    answered: list[ModelCall] = field(default_factory=list)
+    failed: tuple[FailedCalls, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """Runs actions. Where the process is observer too, result and observation travel in one append."""
@@ -52,7 +60,7 @@ class Execution:
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
-        calls: list[ModelCall] = []
+        calls = _Calls()
         began = time.monotonic_ns()
         selection = workflow.step.selection
         assert selection is not None
@@ -75,7 +83,8 @@ class Execution:
             notes=stored.notes,
             documents_left_out=stored.documents_left_out,
             duration_ms=(time.monotonic_ns() - began) // 1_000_000,
-            model_calls=tuple(calls),
+            model_calls=tuple(calls.answered),
+            failed_calls=calls.failed,
         )
         return [result, self._observed(workflow, result, done)] if self.observes else [result]
 
@@ -84,7 +93,7 @@ class Execution:
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
         return observe_build(change_step(workflow, completed=result), result, texts, self.specs)
 
-    async def _outcome(self, workflow: Workflow, calls: list[ModelCall]) -> tuple[Outcome, Done]:
+    async def _outcome(self, workflow: Workflow, calls: "_Calls") -> tuple[Outcome, Done]:
         """What the action came to; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
@@ -100,13 +109,13 @@ class Execution:
         return await self._performed(workflow, self.actions[spec.name], order, calls)
 
     async def _performed(
-        self, workflow: Workflow, action: Action, order: Order, calls: list[ModelCall]
+        self, workflow: Workflow, action: Action, order: Order, calls: "_Calls"
     ) -> tuple[Outcome, Done]:
         """Run the action within its time limit, and before its claim is over."""
         start, spec = workflow.step.starts[-1], action.spec
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
-        limit = TimeLimit(seconds)
+        limit = TimeLimit(seconds, spec.name)
         try:
             async with limit:
                 done = await action(order)
@@ -114,7 +123,7 @@ class Execution:
             more = error if isinstance(error, Failed) else Failed("")
             return "failed", failed(str(error), error.code, notes=more.notes, unread=more.unread)
         except PowerOnError as error:
-            calls.extend(error.calls if isinstance(error, AnswersLost) else ())
+            calls.answered.extend(error.calls if isinstance(error, AnswersLost) else ())
             return interrupted, failed(str(error), error.code)
         except Exception:
             if limit.is_over:
@@ -123,9 +132,11 @@ class Execution:
             log.exception("action_error", workflow_id=workflow.id, action=spec.name)
             unexpected = f"{spec.name} met an unexpected error; the service's log has it."
             return interrupted, failed(unexpected, "unexpected_error")
+        finally:
+            calls.failed = limit.failed_calls
         return ("done" if done.result.success else "failed"), done
 
-    async def _order(self, workflow: Workflow, calls: list[ModelCall]) -> Order:
+    async def _order(self, workflow: Workflow, calls: "_Calls") -> Order:
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
@@ -134,8 +145,8 @@ class Execution:
 
         async def ask(prompt: Prompt) -> Called:
             async with turn if allowance(workflow) else nullcontext():  # each call is left what those before it took
-                called = await self.caller.call(workflow, prompt, calls)
-                calls.append(called.call)
+                called = await self.caller.call(workflow, prompt, calls.answered)
+                calls.answered.append(called.call)
             if called.refusal is not None:
                 raise called.refusal
             return called

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from poweron_events.codec import dumps, writable
 from poweron_events.codes import Code
 from poweron_events.content import ContentStore
-from poweron_events.event import DocumentRef, ModelCall, UnreadDocument
+from poweron_events.event import DocumentRef, FailedCalls, ModelCall, UnreadDocument
 from poweron_events.execution import MAX_UNREAD, ActionCompleted, ActionDocument, ActionResult, Outcome
 from poweron_events.fold.state import Workflow, result_label, step_place
 from poweron_services.actions.action import Done
@@ -50,6 +50,7 @@ def completed(
     documents_left_out: int = 0,
     duration_ms: int = 0,
     model_calls: tuple[ModelCall, ...] = (),
+    failed_calls: tuple[FailedCalls, ...] = (),
 ) -> ActionCompleted:
     """The end of an action; what would not fit into the event is cut. `documents` and `notes` are what was stored."""
     selection = workflow.step.selection
@@ -73,6 +74,7 @@ def completed(
         notes_left_out=len(notes) - len(kept_notes),
         duration_ms=duration_ms,
         model_calls=fitting_calls(model_calls),
+        failed_calls=failed_calls,
     )
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from poweron_events.codes import StopCode
 from poweron_events.errors import Refused
-from poweron_events.event import CriterionProgress, ModelCall
+from poweron_events.event import AnyCall, CriterionProgress, ModelCall
+from poweron_events.fold.costs import used_by
 from poweron_events.fold.history import findings
 from poweron_events.fold.state import Used, Workflow, max_steps, step_place
 from poweron_events.observation import Observation
@@ -26,6 +27,7 @@ from poweron_services.decider.size_limits import fitting_improvements
 from poweron_services.models.answers import RefinementAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import RefinementPrompt, Template
+from poweron_services.models.time_limit import failed_calls
 from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import MAX_REASON, answer_rejected, rejected_for_good
@@ -93,7 +95,7 @@ def refine_decide(
     """
     after = updated_progress(workflow, answer.criteria_progress)
     ending = workflow.current.ending
-    calls = [call] if call else []
+    calls: list[AnyCall] = [*filter(None, [call]), *failed_calls()]
     no_retry = retries_used_up(workflow) if answer.classification == "retry" else None
     review = Review(
         progress=after,
@@ -128,12 +130,12 @@ def _why_the_model_stops(
     return "criteria_met" if observation.success and all_met(after) else "no_improvement"
 
 
-def _iteration(workflow: Workflow, calls: Sequence[ModelCall]) -> IterationTelemetry:
+def _iteration(workflow: Workflow, calls: Sequence[AnyCall]) -> IterationTelemetry:
     """What this iteration cost, rejected answers and this call included (B-01)."""
     step = workflow.step
     used = step.used + Used.by(calls)
     acted = step.completed.duration_ms if step.completed else 0
-    asked_meanwhile = Used.by(step.completed.model_calls).duration_ms if step.completed else 0
+    asked_meanwhile = used_by(step.completed).duration_ms if step.completed else 0
     return IterationTelemetry(
         input_tokens=used.input_tokens,
         output_tokens=used.output_tokens,

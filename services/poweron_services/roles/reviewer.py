@@ -10,7 +10,7 @@ from poweron_events.codec import writable
 from poweron_events.codes import FOR_PEOPLE, BudgetCode, Code, StopCode
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.errors import PowerOnError, Refused
-from poweron_events.event import DocumentRef, ModelCall
+from poweron_events.event import AnyCall, DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import ApprovalDenied
 from poweron_events.fold.costs import charged
 from poweron_events.fold.state import ChatMessage, Used, Workflow, task_place
@@ -43,7 +43,7 @@ from poweron_services.decider.written_documents import written_documents
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, ReviewPrompt, TaskResult, Template
-from poweron_services.models.time_limit import AnswersLost, TimeLimit
+from poweron_services.models.time_limit import AnswersLost, TimeLimit, failed_calls
 from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import history, refusal
 from poweron_services.roles.rejections import answer_rejected, rejected_for_good, rejected_in_full, shown
@@ -101,10 +101,10 @@ class Reviewer:
         round_ = workflow.current
         if round_.ending == "completed":
             documents = written_documents(workflow)
-            message, calls, told = await self._final_message(workflow, documents)
+            message, calls, failed, told = await self._final_message(workflow, documents)
             formats = missing_formats(workflow, [document.document_name for document in documents])
-            said = _said(workflow, message, calls, formats, unread_documents(workflow))
-            return RoundCompleted(**said, told=told, model_calls=calls)
+            said = _said(workflow, message, (*calls, *failed), formats, unread_documents(workflow))
+            return RoundCompleted(**said, told=told, model_calls=calls, failed_calls=failed)
         reason = fitting_text(round_.reason[:MAX_REASON], REASON_BUDGET)
         if round_.ending == "cancelled":
             message = CANCELLED + (f" Reason: {round_.reason}" if round_.reason else "")
@@ -114,7 +114,7 @@ class Reviewer:
 
     async def _final_message(
         self, workflow: Workflow, documents: Sequence[DocumentRef]
-    ) -> tuple[str, tuple[ModelCall, ...], str | None]:
+    ) -> tuple[str, tuple[ModelCall, ...], tuple[FailedCalls, ...], str | None]:
         """The model's message; where it cannot write one, the results speak for themselves.
 
         Last comes what models of later rounds are told in its place.
@@ -127,22 +127,25 @@ class Reviewer:
             documents=tuple(document.document_name for document in documents),
         )
         seconds = min(MESSAGE_TIMEOUT, workflow.current.opening.stage_timeout_ms / 1000)
+        limit = TimeLimit(seconds, "the final message")
         try:
-            async with TimeLimit(seconds):
+            async with limit:
                 called = await self.caller.call(workflow, prompt)
         except (PowerOnError, TimeoutError) as error:
             log.warning("no_final_message", workflow_id=workflow.id, error=str(error))
             why = writable(str(error)) or f"It has not answered within {seconds:g} s."
             calls = error.calls if isinstance(error, AnswersLost) else ()
-            return _plain_message(prompt, why), calls, _fitting_told(_plain_results(prompt))
+            return _plain_message(prompt, why), calls, limit.failed_calls, _fitting_told(_plain_results(prompt))
         except Exception:
             log.exception("no_final_message", workflow_id=workflow.id)
             why = "An unexpected error; the log of the service has it."
-            return _plain_message(prompt, why), (), _fitting_told(_plain_results(prompt))
+            return _plain_message(prompt, why), (), limit.failed_calls, _fitting_told(_plain_results(prompt))
         if called.refusal is None:
-            return called.text.strip() or _plain_message(prompt, EMPTY_ANSWER), (called.call,), None
-        log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
-        return _in_its_place(workflow, prompt, called.refusal.code), (called.call,), None
+            message = called.text.strip() or _plain_message(prompt, EMPTY_ANSWER)
+        else:
+            log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
+            message = _in_its_place(workflow, prompt, called.refusal.code)
+        return message, (called.call,), limit.failed_calls, None
 
     async def _results(self, workflow: Workflow) -> tuple[TaskResult, ...]:
         return tuple([await self._result(workflow, number) for number in range(1, len(workflow.current.tasks) + 1)])
@@ -180,7 +183,7 @@ class _Said(TypedDict):
     totals: Totals
 
 
-def _said(workflow: Workflow, message: str, calls: Sequence[ModelCall] = (), *facts: str) -> _Said:
+def _said(workflow: Workflow, message: str, calls: Sequence[AnyCall] = (), *facts: str) -> _Said:
     """The message with the newest documents that fit beside it; how many do not is said. `calls` wrote it.
 
     `facts` are paragraphs that stand below the message whatever it says, and are not cut for its sake.
@@ -246,7 +249,7 @@ def _why_reviewed_so(workflow: Workflow, answer: ReviewAnswer, call: ModelCall |
     """Why the model came to its judgement, where code knows more of it than that the model did."""
     if answer.status != "failed":
         return "judged_by_model"
-    if (stop := used_up(workflow, [call] if call else [], for_a_step=True)) is not None:
+    if (stop := used_up(workflow, [*filter(None, [call]), *failed_calls()], for_a_step=True)) is not None:
         return stop.code
     if isinstance(workflow.step.answer, ApprovalDenied):
         return "approval_expired" if workflow.step.answer.request is None else "approval_denied"

@@ -12,7 +12,7 @@ from poweron_events.envelope import Cause, Envelope, envelop, rfc3339, source
 from poweron_events.errors import Refused
 from poweron_events.event import Role
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_events.fold.costs import model_calls
+from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.turn import STAGES
 from poweron_events.log import EventLog, Message
@@ -80,7 +80,8 @@ def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused
     """What is said in place of an event that cannot be written: every wait ends in one that can."""
     if workflow.phase in STAGES:
         calls = [call for event in events for call in model_calls(event)]
-        return stage_failed(workflow, error, 1, calls)
+        failed = [each for event in events for each in failed_calls(event)]
+        return stage_failed(workflow, error, 1, calls, failed)
     ending = events[0]
     if not isinstance(ending, RoundCompleted | RoundFailed | RoundCancelled):
         raise error

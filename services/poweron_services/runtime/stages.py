@@ -1,7 +1,7 @@
 """A stage of a workflow, tried until it is done or has failed: whatever happens, an event comes of it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
@@ -9,7 +9,7 @@ import structlog
 
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
-from poweron_events.event import ModelCall
+from poweron_events.event import FailedCalls, ModelCall
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.fold.turn import STAGES
 from poweron_events.outcome import Stage, StageFailed
@@ -17,11 +17,11 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.decider.size_limits import fitting_calls
-from poweron_services.models.time_limit import AnswersLost, TimeLimit
+from poweron_services.models.time_limit import AnswersLost, GivenUp, TimeLimit
 
 log = structlog.get_logger()
 
-LONGEST_STAGE_PAUSE = 30.0  # seconds between two tries of a stage: each may be a call that costs
+LONGEST_STAGE_PAUSE = 30.0  # seconds between two tries of a stage
 MAX_ERROR = 4_000  # characters
 
 StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
@@ -35,19 +35,17 @@ async def stage_events(
     if workflow.phase not in STAGES:
         return await _ending(workflow, function)
     stage = _Stage(workflow, function, now_ms)
-    try:
-        async with TimeLimit(stage.timeout_ms / 1000):  # of all tries, from the first, however late that is (E-16)
-            return await retry(stage.attempt, failed=stage.failed, backoff=Backoff(longest=LONGEST_STAGE_PAUSE))
-    except AnswersLost as lost:
-        return [stage_failed(workflow, lost, stage.tries, lost.calls)]
-    except TimeoutError:
-        return [stage_failed(workflow, _too_long(workflow, stage), stage.tries)]
-    except _TimeIsOver as over:
-        return [stage_failed(workflow, over.trouble, stage.tries)]
+    return _telling(await stage.events(), stage.limit.failed_calls)
 
 
-def stage_failed(workflow: Workflow, error: PowerOnError, tries: int, calls: Sequence[ModelCall] = ()) -> StageFailed:
-    """That the stage at hand could not be done, after so many tries; `calls` are those that no other event tells of."""
+def stage_failed(
+    workflow: Workflow,
+    error: PowerOnError,
+    tries: int,
+    calls: Sequence[ModelCall] = (),
+    failed_calls: Sequence[FailedCalls] = (),
+) -> StageFailed:
+    """That the stage at hand could not be done, after so many tries; no other event tells of the calls."""
     return StageFailed(
         **step_place(workflow),
         stage=cast("Stage", workflow.phase),
@@ -55,15 +53,15 @@ def stage_failed(workflow: Workflow, error: PowerOnError, tries: int, calls: Seq
         code=error.code,
         tries=tries,
         model_calls=fitting_calls(calls),
+        failed_calls=tuple(failed_calls),
     )
 
 
-class _TimeIsOver(Exception):
-    """The stage began so late that the time is over with its first failure."""
-
-    def __init__(self, trouble: PowerOnError) -> None:
-        super().__init__(str(trouble))
-        self.trouble = trouble
+def _telling(events: Sequence[WorkflowEvent], failed_calls: Sequence[FailedCalls]) -> Sequence[WorkflowEvent]:
+    """The events of a stage, the first of them with the calls that failed before it."""
+    if not failed_calls or not events or "failed_calls" not in type(events[0]).model_fields:
+        return events
+    return [events[0].model_copy(update={"failed_calls": tuple(failed_calls)}), *events[1:]]
 
 
 @dataclass(slots=True)
@@ -74,37 +72,59 @@ class _Stage:
     function: StageFunction
     now_ms: Callable[[], int]
     tries: int = 0
-    trouble: PowerOnError | None = None
+    limit: TimeLimit = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The time counts from the first try, however late; another begins within that of the stage (E-16)."""
+        seconds, began_ms = self.timeout_ms / 1000, self.workflow.head_ms
+        self.limit = TimeLimit(seconds, retry_seconds=seconds - (self.now_ms() - began_ms) / 1000)
 
     @property
     def timeout_ms(self) -> int:
         return self.workflow.current.opening.stage_timeout_ms
 
-    async def attempt(self) -> Sequence[WorkflowEvent]:
+    async def events(self) -> Sequence[WorkflowEvent]:
+        try:
+            async with self.limit:
+                return await retry(self._attempt, failed=self._failed, backoff=Backoff(longest=LONGEST_STAGE_PAUSE))
+        except AnswersLost as lost:
+            return [self._end(lost, lost.calls)]
+        except TimeoutError:
+            return [self._end(_too_long(self.workflow))]
+        except GivenUp as given_up:
+            return [self._end(given_up)]
+
+    async def _attempt(self) -> Sequence[WorkflowEvent]:
         self.tries += 1
         try:
             return await self.function(self.workflow)
         except Unavailable:
             raise
         except PowerOnError as refused:
-            return [stage_failed(self.workflow, refused, self.tries)]
+            return [self._end(refused)]
         except Exception:
             log.exception("stage_error", workflow_id=self.workflow.id, stage=self.workflow.phase)
-            error = PowerOnError("An unexpected error; the log of the service has it.")
-            return [stage_failed(self.workflow, error, self.tries)]
+            return [self._end(PowerOnError("An unexpected error; the log of the service has it."))]
 
-    def failed(self, failure: Failure) -> None:
-        assert isinstance(failure.error, PowerOnError)
-        self.trouble = failure.error
+    def _failed(self, failure: Failure) -> None:
+        trouble = failure.error
+        assert isinstance(trouble, Unavailable)
         log.warning(
             telemetry.STAGE_WAITS,
             workflow_id=self.workflow.id,
             stage=self.workflow.phase,
-            code=self.trouble.code,
-            error=str(self.trouble),
+            code=trouble.code,
+            error=str(trouble),
         )
-        if self.now_ms() >= self.workflow.head_ms + self.timeout_ms:
-            raise _TimeIsOver(self.trouble) from failure.error
+        self.limit.failed(trouble)
+        self.limit.answers_unused(trouble.code)
+        if not self.limit.allows(failure.pause):
+            raise self.limit.given_up() from trouble
+
+    def _end(self, error: PowerOnError, lost: Sequence[ModelCall] = ()) -> StageFailed:
+        """That the stage failed: each request to a model is a try, and what was answered is told here alone."""
+        tries = max(self.tries, self.limit.tries + len(lost))
+        return stage_failed(self.workflow, error, tries, (*self.limit.answered, *lost))
 
 
 async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[WorkflowEvent]:
@@ -116,11 +136,8 @@ async def _ending(workflow: Workflow, function: StageFunction) -> Sequence[Workf
     return await retry(partial(function, workflow), failed=failed)
 
 
-def _too_long(workflow: Workflow, stage: _Stage) -> Unavailable:
-    """That the time of a stage is over, with what kept it: only that tells a person what to mend."""
-    limit = f"within {stage.timeout_ms / 1000:g} s, the time limit of a stage."
-    if stage.trouble is not None:
-        tries = "once" if stage.tries == 1 else f"{stage.tries} times"
-        return Unavailable(f"It was tried {tries} {limit} The last trouble: {stage.trouble}", code=stage.trouble.code)
+def _too_long(workflow: Workflow) -> Unavailable:
+    """That the time of a stage is over, and nothing is known to have kept it."""
     who = "It was not done" if workflow.phase == "observe" else "The model has not answered"
-    return Unavailable(f"{who} {limit}", code="stage_timeout")
+    seconds = workflow.current.opening.stage_timeout_ms / 1000
+    return Unavailable(f"{who} within {seconds:g} s, the time limit of a stage.", code="stage_timeout")

@@ -7,14 +7,16 @@ from poweron_services.telemetry.instrumentation import (
     bind_request,
     bind_workflow,
     model_call,
+    model_request,
     tell_ended,
 )
-from poweron_services.telemetry.log_events import STAGE_WAITS
+from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
 from poweron_services.telemetry.logs import LogFile, StageWaitReporter, configure, configure_for_library
 from poweron_services.telemetry.otlp import exporting
 from poweron_services.telemetry.spans import Sink, traceparent
 
 __all__ = [
+    "MODEL_WAITS",
     "STAGE_WAITS",
     "AnswerSpan",
     "LogFile",
@@ -28,6 +30,7 @@ __all__ = [
     "configure_for_library",
     "exporting",
     "model_call",
+    "model_request",
     "tell_ended",
     "traceparent",
 ]

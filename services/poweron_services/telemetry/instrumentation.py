@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 from structlog.typing import EventDict
@@ -25,6 +26,7 @@ from poweron_services.telemetry.spans import Context, Kind, Sink, Span, Value, a
 
 log = structlog.get_logger()
 
+CANCELLED: Final = "cancelled"
 _Under = tuple[Sink, Context]
 _ASKED: ContextVar[tuple[int, Context | None]] = ContextVar("poweron_asked", default=(0, None))
 _AT: ContextVar[Workflow | None] = ContextVar("poweron_at", default=None)
@@ -145,12 +147,21 @@ class SpanRecorder:
 
 def model_call(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
     """A call of a model, whether it is answered or not."""
+    return _told(_call_recorder(stage, template))
+
+
+def model_request(stage: str, template: str) -> AbstractContextManager[SpanRecorder]:
+    """One request of a call: told by a span of its own where it fails, as the call may still be answered."""
+    return _told(_call_recorder(stage, template), only_failed=True)
+
+
+def _call_recorder(stage: str, template: str) -> SpanRecorder:
     attributes: dict[str, Value] = {
         gen_ai.OPERATION: gen_ai.CHAT,
         "poweron.stage": stage,
         "poweron.template": template,
     }
-    return _told(SpanRecorder(gen_ai.CHAT, "client", attributes))
+    return SpanRecorder(gen_ai.CHAT, "client", attributes)
 
 
 def action_span(action: str) -> AbstractContextManager[SpanRecorder]:
@@ -163,34 +174,37 @@ def action_span(action: str) -> AbstractContextManager[SpanRecorder]:
     return _told(SpanRecorder(f"{gen_ai.EXECUTE_TOOL} {action}", "internal", attributes))
 
 
-def _told(recorder: SpanRecorder) -> AbstractContextManager[SpanRecorder]:
+def _told(recorder: SpanRecorder, *, only_failed: bool = False) -> AbstractContextManager[SpanRecorder]:
     under = _UNDER.get()
-    return nullcontext(recorder) if under is None else _told_as_span(recorder, *under)
+    return nullcontext(recorder) if under is None else _told_as_span(recorder, *under, only_failed=only_failed)
 
 
 @contextmanager
-def _told_as_span(recorder: SpanRecorder, sink: Sink, parent: Context) -> Generator[SpanRecorder, None, None]:
+def _told_as_span(
+    recorder: SpanRecorder, sink: Sink, parent: Context, *, only_failed: bool
+) -> Generator[SpanRecorder, None, None]:
     context, began = parent.child(), time.time_ns()
     token = _UNDER.set((sink, context))
     try:
         yield recorder
     except BaseException as error:
-        recorder.failed = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+        recorder.failed = CANCELLED if isinstance(error, asyncio.CancelledError) else type(error).__name__
         raise
     finally:
         _UNDER.reset(token)
-        sink(
-            Span(
-                name=recorder.name,
-                context=context,
-                parent=parent,
-                began_ns=began,
-                ended_ns=time.time_ns(),
-                kind=recorder.kind,
-                attributes=recorder.attributes | _of_call(recorder.call),
-                failed=recorder.failed,
+        if not only_failed or recorder.failed not in (None, CANCELLED):
+            sink(
+                Span(
+                    name=recorder.name,
+                    context=context,
+                    parent=parent,
+                    began_ns=began,
+                    ended_ns=time.time_ns(),
+                    kind=recorder.kind,
+                    attributes=recorder.attributes | _of_call(recorder.call),
+                    failed=recorder.failed,
+                )
             )
-        )
 
 
 def _of_call(call: ModelCall | None) -> dict[str, Value]:

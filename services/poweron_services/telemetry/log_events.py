@@ -9,6 +9,12 @@ from typing import Final, Literal, NamedTuple
 STAGE_WAITS: Final = "stage_waits"
 """What is logged each time that a stage cannot be done now; `workflow_id`, `stage`, `code` and `error` say more."""
 
+MODEL_WAITS: Final = "model_waits"
+"""What is logged each time that a request to a model failed and may be made again.
+
+`tries` counts those of the call, `seconds` is until the next one; None where there is none.
+"""
+
 Milestone = Literal["iteration_ended", "task_ended", "round_ended"]
 
 
@@ -67,6 +73,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "lost.",
     ),
     "model_answered": LogEvent("debug", "A model answered, with tokens, cost and duration.", _NOTHING),
+    MODEL_WAITS: LogEvent(
+        "warning",
+        "A request to a model failed, for the first or the `tries`th time in one call; in `seconds` it is made again.",
+        "Nothing where it is rare. Where it goes on, mend what `error` says; `code` is one of the codes of the events.",
+    ),
     "no_final_message": LogEvent(
         "error, warning",
         "The model wrote no final message; the results stand in its place.",

@@ -14,7 +14,7 @@ from structlog.typing import Processor
 
 from poweron_events.redaction import redacted
 from poweron_services.telemetry.instrumentation import add_place
-from poweron_services.telemetry.log_events import STAGE_WAITS
+from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
 
 MAX_FIELD = 2_000  # characters
 A_SECOND = 10  # lines of the same warning
@@ -103,22 +103,24 @@ class Thinned:
 
 
 class StageWaitReporter:
-    """Tells of the stages that wait, once per stage and code of the trouble; lines pass on."""
+    """Tells of the stages that wait: for a model at each try, else once per stage and code; lines pass on."""
 
-    def __init__(self, tell: Callable[[str, str, str], None]) -> None:
-        """`tell` is given the workflow's id, the stage and the trouble."""
+    def __init__(self, tell: Callable[[str, str, str, float | None], None]) -> None:
+        """`tell` is given the workflow's id, the stage, the trouble and, of a model, the seconds until the next try."""
         self._tell = tell
         self._told: dict[str, tuple[str, set[str]]] = {}
 
     def __call__(self, _: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        if line.get("event") == STAGE_WAITS:
-            id_, stage, trouble, code = (str(line.get(name, "")) for name in ("workflow_id", "stage", "error", "code"))
+        id_, stage, trouble, code = (str(line.get(name, "")) for name in ("workflow_id", "stage", "error", "code"))
+        if line.get("event") == MODEL_WAITS and (seconds := line.get("seconds")) is not None:
+            self._tell(id_, stage, trouble, seconds)
+        elif line.get("event") == STAGE_WAITS:
             before, told = self._told.get(id_, ("", set()))
             if before != stage:
                 _, told = self._told[id_] = (stage, set[str]())
             if code not in told:
                 told.add(code)
-                self._tell(id_, stage, trouble)
+                self._tell(id_, stage, trouble, None)
         return line
 
 

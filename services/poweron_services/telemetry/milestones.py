@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from poweron_events.envelope import Recorded
-from poweron_events.event import ModelCall
-from poweron_events.fold.costs import model_calls
+from poweron_events.fold.costs import used_by
 from poweron_events.fold.state import Phase, Place, Used, Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundFailed, StageFailed, TaskReviewed
@@ -125,7 +124,7 @@ def _step(before: Workflow, after: Workflow, recorded: Recorded) -> Ended:
         facts |= event.iteration.model_dump() | {"classification": event.classification, "decided_by": event.decided_by}
         reason = event.reason
     else:
-        used = step.used + Used.by(_calls(recorded))
+        used = step.used + _used(recorded)
         facts |= {
             "input_tokens": used.input_tokens,
             "output_tokens": used.output_tokens,
@@ -144,9 +143,9 @@ def _step(before: Workflow, after: Workflow, recorded: Recorded) -> Ended:
     )
 
 
-def _calls(recorded: Recorded) -> tuple[ModelCall, ...]:
+def _used(recorded: Recorded) -> Used:
     assert recorded.envelope.event is not None
-    return model_calls(recorded.envelope.event)
+    return used_by(recorded.envelope.event)
 
 
 def _why(before: Workflow, recorded: Recorded) -> str:

@@ -3,6 +3,6 @@
 Importing this takes more than a second, so only who was told to use such a model does.
 """
 
-from poweron_services.models.providers.provider_model import ProviderModel, RetryPolicy
+from poweron_services.models.providers.provider_model import ProviderModel
 
-__all__ = ["ProviderModel", "RetryPolicy"]
+__all__ = ["ProviderModel"]

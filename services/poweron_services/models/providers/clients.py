@@ -5,7 +5,9 @@ These libraries log the address of each request: what an address says beside the
 """
 
 import base64
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -26,6 +28,19 @@ OPENAI: Final = "https://api.openai.com/v1"
 ANTHROPIC: Final = "https://api.anthropic.com"
 MISTRAL: Final = "https://api.mistral.ai"
 OLLAMA: Final = "http://localhost:11434/v1"
+
+
+_HEARD: ContextVar[bytearray | None] = ContextVar("heard", default=None)
+
+
+@contextmanager
+def listening() -> Generator[bytearray, None, None]:
+    """The body of what is answered to a request, as far as it was read: also where the client library cannot use it."""
+    token = _HEARD.set(heard := bytearray())
+    try:
+        yield heard
+    finally:
+        _HEARD.reset(token)
 
 
 class TooMuch(httpx2.TransportError):
@@ -114,11 +129,13 @@ class _Bounded(httpx2.AsyncByteStream):
         self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MAX_BODY
+        left, heard = MAX_BODY, _HEARD.get()
         async for chunk in self._stream:
             left -= len(chunk)
             if left < 0:
                 raise TooMuch(f"longer than {MAX_BODY} bytes")
+            if heard is not None:
+                heard += chunk
             yield chunk
 
     async def aclose(self) -> None:

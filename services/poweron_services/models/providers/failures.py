@@ -14,11 +14,12 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 import orjson
 from pydantic import SecretStr
 from pydantic_ai import exceptions as ai
+from pydantic_ai.usage import RequestUsage
 
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.redaction import redacted
 from poweron_services.config import ProviderSettings
-from poweron_services.models.chat_model import TooLong
+from poweron_services.models.chat_model import TooLong, UnreadableAnswer
 from poweron_services.models.providers.clients import MAX_BODY, TooMuch, proxies
 
 MAX_SAID = 300  # characters of what a provider says about an error
@@ -30,20 +31,12 @@ HIDDEN: Final = "[hidden]"
 FLAGGED: Final = frozenset({"invalid_prompt", "content_policy_violation", "content_filter"})
 """The codes by which providers refuse a prompt for what it says."""
 NEXT_REFUSED: Final = "Other words, or another model, may help."
+LONGEST_WAIT: Final = 366 * 24 * 3600.0  # seconds; who asks for more asks for nothing that anybody waits for
 NEXT_BUSY: Final = "Wait {}, or have the limits of the account raised."
 NEXT_TROUBLE: Final = "The provider's status page, or the log of a server of your own, may say more."
 SAYS_TOO_LONG: Final = re.compile(
     r"prompt is too long|context (?:length|size|window)|too many (?:input )?tokens", re.IGNORECASE
 )
-
-
-class Again(Exception):
-    """A try failed and another may do better, after `wait` seconds if that is known; else it ends in `final`."""
-
-    def __init__(self, final: PowerOnError, wait: float | None = None) -> None:
-        super().__init__(str(final))
-        self.final = final
-        self.wait = wait
 
 
 @dataclass(frozen=True)
@@ -90,8 +83,8 @@ def _secrets_in(value: str) -> Iterable[str]:
     return [*filter(None, (name, password, login, url.query, *values)), *([header] if login else [])]
 
 
-def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> PowerOnError | Again:
-    """What an error of a request means: an error of ours, or `Again` where another try may help."""
+def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> PowerOnError:
+    """What an error of a request means, in our words: `Unavailable` where another try may help."""
     named = f"{provider}:{name}"
     if _comes_from(error, TooMuch):
         return Refused(
@@ -130,23 +123,49 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
     return None
 
 
-def _passing(error: Exception, named: str, scrub: Scrubber) -> PowerOnError | Again:
+def _passing(error: Exception, named: str, scrub: Scrubber) -> Unavailable:
     """What may pass by itself."""
     match error:
         case ai.ModelRequestTimeout() | ai.ModelTimeoutError():
             return Unavailable(f"{named} did not answer in time.", code="model_timeout")
         case ai.ModelConnectionError():
-            return Again(Unavailable(f"{named} cannot be reached.", code="model_unavailable"))
+            return Unavailable(f"{named} cannot be reached.", code="model_unavailable")
         case ai.ModelRateLimitError():
-            wait = "a minute" if error.retry_after is None else f"{error.retry_after:,.0f} s, as it asks"
+            wait = "a minute" if error.retry_after is None else f"{_wait(error):,.0f} s, as it asks"
             said = f"{named} is asked too often{_said(error, scrub)} {NEXT_BUSY.format(wait)}"
-            busy = Unavailable(said, code="model_busy")
-            return Again(busy, error.retry_after)
+            return Unavailable(said, code="model_busy", retry_after=_wait(error))
         case ai.ModelHTTPError() | ai.ModelServerError() | ai.ModelUnavailableError():
             said = f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"
-            return Again(Unavailable(said, code="model_unavailable"), error.retry_after)
+            return Unavailable(said, code="model_unavailable", retry_after=_wait(error))
     unreadable = f"The answer of {named} could not be read; it is not what this provider should send."
-    return Again(Refused(unreadable, code="model_misconfigured"))
+    return UnreadableAnswer(unreadable)
+
+
+def _wait(error: ai.ModelAPIError) -> float | None:
+    """In how many seconds the provider asks to be asked again."""
+    return None if error.retry_after is None else min(error.retry_after, LONGEST_WAIT)
+
+
+def told_usage(answered: bytes) -> RequestUsage:
+    """The tokens that a provider says to have used, in an answer that is of no use."""
+    try:
+        body = orjson.loads(answered)
+    except orjson.JSONDecodeError:
+        return RequestUsage()
+    usage = _inside(body, "usage") or _inside(_inside(body, "error"), "usage")
+    return RequestUsage(
+        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
+        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
+    )
+
+
+def _inside(body: object, name: str) -> object:
+    return body.get(name) if isinstance(body, dict) else None
+
+
+def _count(usage: object, *names: str) -> int:
+    counts = [usage.get(name) for name in names] if isinstance(usage, dict) else []
+    return next((count for count in counts if type(count) is int and count > 0), 0)
 
 
 def _is_too_long(error: Exception) -> bool:

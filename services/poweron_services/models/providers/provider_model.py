@@ -1,19 +1,18 @@
-"""A language model of a provider: one prompt in, one request out, tried again where that may help."""
+"""A language model of a provider: one prompt in, one request out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
-import stamina
 from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
-from poweron_events.errors import Refused
+from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import MAX_NANO_USD, NANO, Model
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import BudgetUsedUp
@@ -37,8 +36,8 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.providers.answer_schemas import answer_schema, is_closed
-from poweron_services.models.providers.clients import access, http_client, pydantic_model
-from poweron_services.models.providers.failures import NEXT_REFUSED, Again, Scrubber, failure
+from poweron_services.models.providers.clients import access, http_client, listening, pydantic_model
+from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
@@ -59,15 +58,6 @@ ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
 """The prompts that are answered with JSON, and its form; the others are answered with text."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often a request is tried, and how many seconds are waited between tries."""
-
-    tries: int = 4
-    first_wait: float = 0.5
-    longest_wait: float = 60.0
-
-
 class ProviderModel:
     """A `ChatModel` at a provider. It holds connections: whoever opens it closes it."""
 
@@ -77,7 +67,6 @@ class ProviderModel:
         name: str,
         settings: Settings,
         known: ProviderSettings,
-        retry_policy: RetryPolicy | None = None,
     ) -> None:
         """Know the model; nothing is asked yet.
 
@@ -87,7 +76,6 @@ class ProviderModel:
         self._provider = provider
         self._name = name
         self._settings = settings
-        self._retry_policy = retry_policy or RetryPolicy()
         self._scrub = Scrubber.of(known)
         self._price = price_of(provider, name, settings, known)
         way = access(provider, known)  # before anything is opened
@@ -98,48 +86,40 @@ class ProviderModel:
         await self._http.aclose()
 
     async def complete(self, prompt: Prompt) -> Completion:
-        tries = 0
-        try:
-            async for attempt in stamina.retry_context(
-                on=self._worth_waiting,
-                attempts=self._retry_policy.tries,
-                timeout=None,
-                wait_initial=self._retry_policy.first_wait,
-                wait_max=self._retry_policy.longest_wait,
-                wait_jitter=self._retry_policy.first_wait,
-            ):
-                with attempt:
-                    tries = attempt.num
-                    outgoing = self._outgoing(prompt)
-                    response = await self._asked(prompt, outgoing)
-        except Again as again:
-            raise again.final from None
-        return self._completion(response, outgoing, tries)
+        outgoing = self._outgoing(prompt)
+        with listening() as answered:
+            try:
+                response = await self._asked(prompt, outgoing)
+            except BudgetUsedUp:
+                raise
+            except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
+                return self._failed(error, outgoing, told_usage(bytes(answered)))
+        return self._completion(response, outgoing)
 
     def _outgoing(self, prompt: Prompt) -> Outgoing:
         """What will be sent for the prompt."""
         cost = free if self._price is None else self._price.most
         return Outgoing(prompt.allowance, cost, self._settings.model_max_tokens)
 
-    def _worth_waiting(self, error: Exception) -> bool | float:
-        if not isinstance(error, Again):
-            return False
-        if error.wait is None:
-            return True
-        return error.wait if error.wait <= self._retry_policy.longest_wait else False
-
     async def _asked(self, prompt: Prompt, outgoing: Outgoing) -> ModelResponse:
-        """The answer to one try, whose limit is what the budgets leave beside the request as it is sent."""
+        """The answer to a request whose limit is what the budgets leave beside it, as it is sent."""
         while True:
             try:
                 with outgoing.watched():
                     return await self._requested(prompt, outgoing.limit)
-            except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
+            except Exception:
                 if isinstance(outgoing.held, BudgetUsedUp):
                     raise outgoing.held from None
                 if not isinstance(outgoing.held, NotSent):
-                    outgoing.failed(error)
-                    raise failure(error, self._provider, self._name, self._scrub) from None
+                    raise
+
+    def _failed(self, error: Exception, outgoing: Outgoing, usage: RequestUsage) -> Completion:
+        """What failed after the provider told that it was paid for it; any other failure is raised."""
+        failed = failure(error, self._provider, self._name, self._scrub)
+        if usage.has_values() and isinstance(failed, Unavailable):
+            return self._told(ModelResponse(parts=[], usage=usage, model_name=self._name), outgoing, refusal=failed)
+        outgoing.failed(error)
+        raise failed from None
 
     async def _requested(self, prompt: Prompt, limit: int) -> ModelResponse:
         rendered = prompt.render()
@@ -171,10 +151,20 @@ class ProviderModel:
             allow_text_output=mode != "tool",
         )
 
-    def _completion(self, response: ModelResponse, outgoing: Outgoing, tries: int) -> Completion:
+    def _completion(self, response: ModelResponse, outgoing: Outgoing) -> Completion:
         text = self._scrub.known(_text(response))
+        refusal = self._refusal(response, outgoing, text)
+        return self._told(response, outgoing, text or self._refusing_words(response), refusal)
+
+    def _told(
+        self,
+        response: ModelResponse,
+        outgoing: Outgoing,
+        text: str = "",
+        refusal: Refused | Unavailable | None = None,
+    ) -> Completion:
         return Completion(
-            text=text or self._refusing_words(response),
+            text=text,
             provider=self._provider,
             model=self._scrub(response.model_name or self._name)[:MAX_NAME],
             input_tokens=_tokens(response.usage.input_tokens),
@@ -182,8 +172,7 @@ class ProviderModel:
             cached_input_tokens=_tokens(response.usage.cache_read_tokens),
             reasoning_tokens=_tokens(response.usage.output_reasoning_tokens),
             cost_nano_usd=self._cost(response),
-            tries=tries,
-            refusal=self._refusal(response, outgoing, text),
+            refusal=refusal,
             sent=outgoing.sent,
             finish_reason=response.finish_reason,
         )
@@ -197,7 +186,7 @@ class ProviderModel:
         except (LookupError, ValueError, AssertionError):
             return 0
 
-    def _refusal(self, response: ModelResponse, outgoing: Outgoing, text: str) -> Refused | None:
+    def _refusal(self, response: ModelResponse, outgoing: Outgoing, text: str) -> Refused | Unavailable | None:
         """Why the answer is none, and what may help."""
         named = f"{self._provider}:{self._name}"
         if response.finish_reason == "content_filter":
@@ -206,7 +195,7 @@ class ProviderModel:
         if response.finish_reason == "length":
             return self._cut_off(response, outgoing)
         if response.finish_reason == "error":
-            return Refused(f"{named} broke its answer off, for trouble of its own.", code="model_unavailable")
+            return Unavailable(f"{named} broke its answer off, for trouble of its own.", code="model_unavailable")
         return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
 
     def _cut_off(self, response: ModelResponse, outgoing: Outgoing) -> Refused:

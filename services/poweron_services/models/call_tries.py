@@ -1,0 +1,116 @@
+"""The tries of one call: a model that is unavailable is asked again, as long as the time allows, and each counts."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from poweron_events.codes import Code
+from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_events.event import FailedCalls
+from poweron_events.retry import Backoff, Failure, retry
+from poweron_services import telemetry
+from poweron_services.decider.rules import BudgetUsedUp
+from poweron_services.models.chat_model import ChatModel, Completion, UnreadableAnswer
+from poweron_services.models.prompts import Prompt
+from poweron_services.models.time_limit import current_limit
+
+log = structlog.get_logger()
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two requests; a provider may ask for more
+UNREADABLE_ANSWERS = 4  # in one call, after which the model is not asked again
+
+
+@dataclass(slots=True)
+class CallTries:
+    """What is asked of a model, until it answers."""
+
+    model: ChatModel
+    prompt: Prompt
+    workflow_id: str
+    affordable: Callable[[Prompt], Prompt]
+    """What the budgets allow of the prompt by now: a request that failed may have been paid for."""
+    tries: int = 0
+    unreadable: int = 0
+    duration_ms: int = 0
+    """Of the last try."""
+
+    async def answered(self) -> Completion:
+        """What the model answered in the end.
+
+        Raises:
+            BudgetUsedUp: the tries have used it up.
+            GivenUp: the time of the work at hand does not hold another try.
+            Refused: as `ChatModel.complete` does, or several answers could not be read.
+        """
+        return await retry(self._try, failed=self._failed, backoff=Backoff(FIRST_PAUSE, LONGEST_PAUSE))
+
+    async def _try(self) -> Completion:
+        if self.tries:
+            self.prompt = self.affordable(self.prompt)
+        self.tries += 1
+        began = time.monotonic_ns()
+        try:
+            with telemetry.model_request(self.prompt.stage, self.prompt.template.name):
+                completion = await self.model.complete(self.prompt)
+        except BudgetUsedUp:  # nothing was sent
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            _count(error, FailedCalls(code=_code(error), count=1, duration_ms=_since(began)))
+            raise
+        self.duration_ms = _since(began)
+        if isinstance(completion.refusal, Unavailable):
+            _count(completion.refusal, _paid(completion, completion.refusal.code, self.duration_ms))
+            raise completion.refusal
+        return completion
+
+    def _failed(self, failure: Failure) -> None:
+        limit, error = current_limit(), failure.error
+        self.unreadable += isinstance(error, UnreadableAnswer)
+        refused = self.unreadable == UNREADABLE_ANSWERS
+        goes_on = not refused and (limit is None or limit.allows(failure.pause))
+        log.warning(
+            telemetry.MODEL_WAITS,
+            workflow_id=self.workflow_id,
+            stage=self.prompt.stage,
+            code=getattr(error, "code", None),
+            error=str(error),
+            tries=failure.tries,
+            seconds=round(failure.pause, 1) if goes_on else None,
+        )
+        if refused:
+            raise Refused(str(error), code=UnreadableAnswer.code) from None
+        if not goes_on:
+            assert limit is not None
+            raise limit.given_up() from None
+
+
+def _count(error: BaseException, call: FailedCalls) -> None:
+    """Tell the time limit of a request that failed."""
+    if (limit := current_limit()) is not None:
+        limit.call_failed(call, error if isinstance(error, Unavailable) else None)
+
+
+def _paid(completion: Completion, code: Code, duration_ms: int) -> FailedCalls:
+    """A request that failed although it was paid for."""
+    return FailedCalls(
+        code=code,
+        count=1,
+        input_tokens=completion.input_tokens,
+        output_tokens=completion.output_tokens,
+        cost_nano_usd=completion.cost_nano_usd,
+        duration_ms=duration_ms,
+    )
+
+
+def _code(error: BaseException) -> Code:
+    if isinstance(error, PowerOnError):
+        return error.code
+    stopped = isinstance(error, asyncio.CancelledError)  # by the time limit: whoever else stops it hears of no calls
+    return "model_timeout" if stopped else "unexpected_error"
+
+
+def _since(began: int) -> int:
+    return (time.monotonic_ns() - began) // 1_000_000

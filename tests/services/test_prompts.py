@@ -26,7 +26,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import CatalogLine, DocumentLine, Prompt, SourceText, TaskResult
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.models.template_filters import cut, entries
-from poweron_services.roles import parameterizer, planner, refiner, reviewer, selector
+from poweron_services.roles import parameterizer, planner, refiner, reviewer, round_ending, selector
 from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.selector import Selector, generate_react_plan_selection_prompt
 
@@ -154,7 +154,7 @@ def holding(text: str) -> Iterator[Prompt]:
         documents=(SourceText(text, text, text),),
     )  # fmt: skip
     yield prompts.MessagePrompt(
-        template=reviewer.MESSAGE_TEMPLATE, **said, results=(TaskResult(text, "success", text, text, (text,), (text,)),),
+        template=round_ending.MESSAGE_TEMPLATE, **said, results=(TaskResult(text, "success", text, text, (text,), (text,)),),
         documents=(text,),
     )  # fmt: skip
 

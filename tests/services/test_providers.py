@@ -20,7 +20,7 @@ from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, ProcessPrompt, Prompt, PromptStage
 from poweron_services.models.providers.provider_model import ANSWERS, ProviderModel
 from poweron_services.roles.planner import TEMPLATE
-from poweron_services.roles.reviewer import MESSAGE_TEMPLATE
+from poweron_services.roles.round_ending import MESSAGE_TEMPLATE
 
 EVERY: list[Provider] = list(get_args(Provider))
 PLAN = {"tasks": [{"objective": "Find it", "successCriteria": ["It is found"], "taskType": "lookup"}]}

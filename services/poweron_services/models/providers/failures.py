@@ -20,7 +20,7 @@ from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.redaction import redacted
 from poweron_services.config import ProviderSettings
 from poweron_services.models.chat_model import TooLong, UnreadableAnswer
-from poweron_services.models.providers.clients import MAX_BODY, TooMuch, proxies
+from poweron_services.models.providers.http_client import MAX_BODY, TooMuch, proxies
 
 MAX_SAID = 300  # characters of what a provider says about an error
 SHORT = 6  # characters; what is shorter is no secret

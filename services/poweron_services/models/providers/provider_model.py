@@ -36,8 +36,9 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.providers.answer_schemas import answer_schema, is_closed
-from poweron_services.models.providers.clients import access, http_client, listening, pydantic_model
+from poweron_services.models.providers.clients import access, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
+from poweron_services.models.providers.http_client import http_client, listening
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it

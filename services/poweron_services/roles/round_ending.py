@@ -1,0 +1,182 @@
+"""The end of a round: its final message and what stands beside it; only a completed one is written by a model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import structlog
+
+from poweron_events.codec import writable
+from poweron_events.codes import Code
+from poweron_events.content import ContentStore, MissingContent
+from poweron_events.errors import PowerOnError
+from poweron_events.event import AnyCall, DocumentRef, FailedCalls, ModelCall
+from poweron_events.fold.costs import charged
+from poweron_events.fold.state import Used, Workflow
+from poweron_events.outcome import (
+    MAX_MESSAGE,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    Totals,
+)
+from poweron_services.decider.defaults import language
+from poweron_services.decider.failed_steps import failed_steps, reviews
+from poweron_services.decider.requested_formats import missing_formats
+from poweron_services.decider.rules import CANCELLED, WRITING
+from poweron_services.decider.size_limits import (
+    DOCUMENTS_BUDGET,
+    TEXT_BUDGET,
+    fitting,
+    fitting_text,
+)
+from poweron_services.decider.unread_documents import unread_documents
+from poweron_services.decider.unwritten_message import why_unwritten
+from poweron_services.decider.written_documents import written_documents
+from poweron_services.models.call import Caller
+from poweron_services.models.prompts import MessagePrompt, TaskResult, Template
+from poweron_services.models.time_limit import AnswersLost, TimeLimit
+from poweron_services.roles.failure_message import failure_message, fitting_told, told_of_failure
+
+log = structlog.get_logger()
+log = structlog.get_logger()
+
+MESSAGE_TEMPLATE = Template.beside(__file__, "message.v3.md")
+MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
+MAX_DOCUMENTS = 100  # that an ending names
+FACTS_BUDGET = 6_000  # bytes of what is said below a message
+MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
+STEPS_FAILED = "Not every step worked:"
+EMPTY_ANSWER = "Its answer was empty."
+MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnding:
+    """Writes how a round ended."""
+
+    caller: Caller
+    content: ContentStore
+
+    async def __call__(self, workflow: Workflow) -> RoundCompleted | RoundFailed | RoundCancelled:
+        round_ = workflow.current
+        if round_.ending == "completed":
+            documents = written_documents(workflow)
+            message, calls, failed, told = await self._final_message(workflow, documents)
+            formats = missing_formats(workflow, [document.document_name for document in documents])
+            said = _said(workflow, message, (*calls, *failed), formats, unread_documents(workflow))
+            return RoundCompleted(**said, told=told, model_calls=calls, failed_calls=failed)
+        reason = fitting_text(round_.reason[:MAX_REASON], REASON_BUDGET)
+        if round_.ending == "cancelled":
+            message = CANCELLED + (f" Reason: {round_.reason}" if round_.reason else "")
+            return RoundCancelled(**_said(workflow, message), reason=reason)
+        said, told = _said(workflow, failure_message(workflow)), told_of_failure(workflow)
+        return RoundFailed(**said, told=told, reason=reason or "A task could not be done.", code=round_.code)
+
+    async def _final_message(
+        self, workflow: Workflow, documents: Sequence[DocumentRef]
+    ) -> tuple[str, tuple[ModelCall, ...], tuple[FailedCalls, ...], str | None]:
+        """The model's message; where it cannot write one, the results speak for themselves.
+
+        Last comes what models of later rounds are told in its place.
+        """
+        prompt = MessagePrompt(
+            template=MESSAGE_TEMPLATE,
+            user_prompt=workflow.current.opening.prompt,
+            language=language(workflow),
+            results=await self._results(workflow),
+            documents=tuple(document.document_name for document in documents),
+        )
+        seconds = min(MESSAGE_TIMEOUT, workflow.current.opening.stage_timeout_ms / 1000)
+        limit = TimeLimit(seconds, "the final message")
+        try:
+            async with limit:
+                called = await self.caller.call(workflow, prompt)
+        except (PowerOnError, TimeoutError) as error:
+            log.warning("no_final_message", workflow_id=workflow.id, error=str(error))
+            why = writable(str(error)) or f"It has not answered within {seconds:g} s."
+            calls = error.calls if isinstance(error, AnswersLost) else ()
+            return _plain_message(prompt, why), calls, limit.failed_calls, fitting_told(_plain_results(prompt))
+        except Exception:
+            log.exception("no_final_message", workflow_id=workflow.id)
+            why = "An unexpected error; the log of the service has it."
+            return _plain_message(prompt, why), (), limit.failed_calls, fitting_told(_plain_results(prompt))
+        if called.refusal is None:
+            message = called.text.strip() or _plain_message(prompt, EMPTY_ANSWER)
+        else:
+            log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
+            message = _in_its_place(workflow, prompt, called.refusal.code)
+        return message, (called.call,), limit.failed_calls, None
+
+    async def _results(self, workflow: Workflow) -> tuple[TaskResult, ...]:
+        return tuple([await self._result(workflow, number) for number in range(1, len(workflow.current.tasks) + 1)])
+
+    async def _result(self, workflow: Workflow, number: int) -> TaskResult:
+        steps = [
+            message
+            for message in workflow.current.messages
+            if message.task == number and message.kind == "step" and message.success
+        ]
+        writing = [message for message in steps if message.action in WRITING and message.documents]
+        return TaskResult(
+            objective=workflow.current.tasks[number - 1].objective,
+            status="success",
+            summary=steps[-1].summary if steps else "",
+            text=await self._text(workflow.id, writing[-1].documents[0]) if writing else "",
+            failures=failed_steps(workflow, number),
+            reviews=reviews(workflow, number),
+        )
+
+    async def _text(self, workflow_id: str, document: DocumentRef) -> str:
+        try:
+            text = (await self.content.get(workflow_id, document.content)).decode("utf-8", errors="replace")
+        except MissingContent:
+            return ""
+        return text[:MAX_RESULT]
+
+
+class _Said(TypedDict):
+    """What every ending says."""
+
+    round: int
+    message: str
+    documents: tuple[DocumentRef, ...]
+    totals: Totals
+
+
+def _said(workflow: Workflow, message: str, calls: Sequence[AnyCall] = (), *facts: str) -> _Said:
+    """The message with the newest documents that fit beside it; how many do not is said. `calls` wrote it.
+
+    `facts` are paragraphs that stand below the message whatever it says, and are not cut for its sake.
+    """
+    documents = written_documents(workflow)
+    kept = fitting(documents[::-1][:MAX_DOCUMENTS], DOCUMENTS_BUDGET)[::-1]
+    left_out = len(documents) - len(kept)
+    named = f"{left_out} more documents were written; the steps of the history name them." if left_out else ""
+    more = fitting_text("".join(f"\n\n{fact}" for fact in (*facts, named) if fact), FACTS_BUDGET)
+    text = fitting_text(message[: MAX_MESSAGE - len(more)], TEXT_BUDGET - FACTS_BUDGET)
+    return {
+        "round": workflow.current.number,
+        "message": text + more,
+        "documents": kept,
+        "totals": charged(workflow.current.totals, Used.by(calls)),
+    }
+
+
+def _in_its_place(workflow: Workflow, prompt: MessagePrompt, code: Code) -> str:
+    """What stands in place of a message that came only in part, or not at all; why stands above what may be cut."""
+    why = why_unwritten(workflow, code)
+    return f"{why}\n\n{_plain_results(prompt)}" if why else _plain_message(prompt, EMPTY_ANSWER)
+
+
+def _plain_message(prompt: MessagePrompt, why: str) -> str:
+    unwritten = f"The model wrote no final message, so the results stand here as they are. {why}"
+    return f"{_plain_results(prompt)}\n\n{unwritten}"
+
+
+def _plain_results(prompt: MessagePrompt) -> str:
+    """The results as they are, and the steps that failed: nobody is to take the ones for all that was asked for."""
+    texts = [result.text or result.summary for result in prompt.results if result.text or result.summary]
+    failed = [f"- {failure}" for result in prompt.results for failure in result.failures]
+    told = [STEPS_FAILED, "\n".join(failed)] if failed else []
+    return "\n\n".join((*texts, *told)) or "The request is completed."

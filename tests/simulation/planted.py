@@ -95,7 +95,7 @@ def nobody_asked() -> None:
 
 def no_budget() -> None:
     """B-02: no budget is looked at before the model is called."""
-    call._within_budget = lambda workflow, prompt, *_: prompt
+    call.Caller._within_budget = lambda _, workflow, prompt, *__: prompt
 
 
 def asked_for_ever() -> None:

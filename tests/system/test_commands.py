@@ -33,7 +33,17 @@ ESTIMATE = EXAMPLES / "estimate.pdf"
 TOTAL = "1,980.84"
 EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causationid", "data"}
 ENTRY = {"seq", "round", "task", "attempt", "step", "kind", "action", "status", "success", "message", "summary"} | {
-    *("prompt", "reviewReason", "documentsLabel", "documents", "references", "findings", "unread", "unreadLeftOut"),
+    *(
+        "prompt",
+        "reviewReason",
+        "documentsLabel",
+        "documents",
+        "references",
+        "error",
+        "findings",
+        "unread",
+        "unreadLeftOut",
+    ),
     *("learnings", "time"),
 }
 DOCUMENT = {"documentId", "documentName", "mimeType", "size"}

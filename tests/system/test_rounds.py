@@ -78,7 +78,9 @@ class TestWithTheBuiltinModel:
 
         none = await shell(*when, "--max-tokens", "10", "--max-workflow-tokens", str(9 * used))
         assert (none.code, none.lines[0]["code"]) == (1, "token_budget")
-        assert "The round's budget of 10 tokens leaves 10, and the next prompt takes about" in none.lines[0]["message"]
+        assert (
+            "The round's budget of 10 tokens leaves 10 tokens, and the next call may take" in none.lines[0]["message"]
+        )
 
         over = await shell(*when, "--max-tokens", "90000", "--max-workflow-tokens", str(used))
         assert (over.code, over.lines[0]["code"]) == (1, "token_budget")

@@ -30,7 +30,7 @@ TAKING_APART = {"partition", "rpartition", "split", "find", "index"}
 ALLOWED = {
     (
         "decider/model_reasons.py",
-        "told",
+        "reason_for_models",
     ): "release 0.2 wrote the detail below the first line of the reason, and no code",
     ("decider/requested_formats.py", "_wishes"): "what the user asks for stands in the user's own sentences",
     ("documents_child/webpage.py", "read"): "the parser of web pages tells nesting in words only",

@@ -207,7 +207,8 @@ CODES: Final[dict[str, Explained]] = {
     "request_too_large": Explained("The request does not fit into an event.", "Shorten the prompt."),
     "pattern_meaningless": Explained("A pattern in `approve` means no action.", "Correct the pattern."),
     "price_unknown": Explained(
-        "There is a budget of money, and a model in use has no price.", "Set its price, or ask without that budget."
+        "There is a budget of money, and a model in use has no price.",
+        "Set its price, or ask without that budget; one of the workflow holds for all its rounds.",
     ),
     "document_missing": Explained("A document is not in the content store.", "Store it before it is named."),
     "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),

@@ -46,9 +46,17 @@ Milliseconds = Annotated[int, Field(ge=0, le=10**15)]
 NANO: Final = 10**9  # nano-USD of a US dollar
 MAX_NANO_USD: Final = 10_000 * NANO
 NanoUsd = Annotated[int, Field(ge=0, le=MAX_NANO_USD)]
-Tokens = Annotated[int, Field(ge=0, le=2**31 - 1)]
+MAX_TOKENS: Final = 2**31 - 1
+Tokens = Annotated[int, Field(ge=0, le=MAX_TOKENS)]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
-TokensIfAny = Annotated[Tokens, Field(exclude_if=lambda tokens: tokens == 0)]
+
+
+def is_empty(value: object) -> bool:
+    """Whether a field that came to a released event later is as if it were not there: then it is not written."""
+    return not value
+
+
+TokensIfAny = Annotated[Tokens, Field(exclude_if=is_empty)]
 """A count that is written only where there is one: events from before it was counted keep their bytes."""
 
 Role = Literal["intake", "planner", "selector", "parameterizer", "executor", "observer", "refiner", "reviewer"]
@@ -74,11 +82,6 @@ def _inside(value: JsonValue) -> Iterable[JsonValue]:
 
 JsonValues = Annotated[dict[str, JsonValue], AfterValidator(_shallow)]
 """Any JSON values by name, nested no deeper than every JSON reader can follow."""
-
-
-def empty(value: object) -> bool:
-    """Whether a field that came to a released event later is as if it were not there: then it is not written."""
-    return not value
 
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -192,9 +195,9 @@ class ModelCall(Model):
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
     tries: Number = 1
-    normalised: tuple[str, ...] = Field(default=(), exclude_if=empty)
+    normalised: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     """The fields of the answer that were not written exactly, but can be read in one way only."""
-    finish_reason: Code | None = Field(default=None, exclude_if=empty)
+    finish_reason: Code | None = Field(default=None, exclude_if=is_empty)
     """Why the model wrote no more, such as `length`; None where its provider does not say."""
 
 
@@ -212,9 +215,7 @@ class FailedCalls(Model):
 AnyCall = ModelCall | FailedCalls
 """What is counted for totals and budgets, whatever came of it."""
 
-FailedCallsByCode = Annotated[
-    tuple[FailedCalls, ...], Field(max_length=MAX_KINDS, exclude_if=lambda failed_calls: not failed_calls)
-]
+FailedCallsByCode = Annotated[tuple[FailedCalls, ...], Field(max_length=MAX_KINDS, exclude_if=is_empty)]
 """The calls that failed on the way to an event, one entry for each code; not written where none did."""
 
 

@@ -19,7 +19,7 @@ from poweron_events.event import (
     StepEvent,
     TryEvent,
     UnreadDocument,
-    empty,
+    is_empty,
 )
 from poweron_events.request import Requester, RequestIdentity
 
@@ -102,11 +102,11 @@ class ActionCompleted(TryEvent):
     unread_left_out: Count = 0
     """How many more there are, for which this event has no room."""
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
-    documents_left_out: Count = Field(default=0, exclude_if=empty)
+    documents_left_out: Count = Field(default=0, exclude_if=is_empty)
     """How many more there are, which only the document that lists all of them names."""
     result_label: str = Field(max_length=255)
     notes: tuple[FreeText, ...] = ()
-    notes_left_out: Count = Field(default=0, exclude_if=empty)
+    notes_left_out: Count = Field(default=0, exclude_if=is_empty)
     duration_ms: Milliseconds = 0
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
     failed_calls: FailedCallsByCode = ()

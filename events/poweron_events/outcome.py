@@ -18,7 +18,7 @@ from poweron_events.event import (
     Number,
     RoundEvent,
     TaskEvent,
-    empty,
+    is_empty,
 )
 from poweron_events.refinement import Classification
 from poweron_events.selection import DecidedBy
@@ -99,7 +99,7 @@ class RoundEnd(RoundEvent):
     """What every ending says to the person who asked."""
 
     message: FreeText = Field(max_length=MAX_MESSAGE)
-    told: FreeText | None = Field(default=None, min_length=1, max_length=MAX_TOLD, exclude_if=empty)
+    told: FreeText | None = Field(default=None, min_length=1, max_length=MAX_TOLD, exclude_if=is_empty)
     """What models of later rounds are told in place of the message, where that names what is for people alone."""
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
     totals: Totals

@@ -26,7 +26,7 @@ from poweron_events.event import (
     Sha256,
     StepEvent,
     Tokens,
-    empty,
+    is_empty,
 )
 
 NAMESPACE = uuid.UUID("4c0f5d0e-7f0b-5a53-9d5c-6d3f9f1b8a60")
@@ -248,12 +248,12 @@ class EarlierRounds(Model):
 
     last_round: Number
     history: FreeText = Field(default="", max_length=8_000)
-    history_left_out: Count = Field(default=0, exclude_if=empty)
+    history_left_out: Count = Field(default=0, exclude_if=is_empty)
     """How many older messages the history has no room for."""
     history_ref: Commitment | None = None
     documents: tuple[LabelledDocuments, ...] = Field(default=(), max_length=MAX_DOCUMENTS)
     documents_left_out: Count = 0
-    lists_left_out: tuple[LeftOutList, ...] = Field(default=(), max_length=MAX_DOCUMENTS, exclude_if=empty)
+    lists_left_out: tuple[LeftOutList, ...] = Field(default=(), max_length=MAX_DOCUMENTS, exclude_if=is_empty)
     """The labels of the documents that are left out, as far as there is room."""
     spent: Spent = Spent()
 
@@ -261,7 +261,7 @@ class EarlierRounds(Model):
 class AgreedTerms(Terms):
     """The terms as intake agrees to them."""
 
-    user_language_detected: bool = Field(default=False, exclude_if=empty)
+    user_language_detected: bool = Field(default=False, exclude_if=is_empty)
     """Nobody asked for the language: it is that of a prompt of the workflow, and gives way to that of a later one."""
 
 

@@ -157,13 +157,17 @@ def cost(prompt: int, answer: int) -> int:
         ({"workflow_cost_nano_usd": 4_003_000}, 1_001),
         ({"task_cost_nano_usd": 2_500_000, "workflow_tokens": 2_000}, 500),
         ({"workflow_tokens": 1_200}, 200),
-        ({"workflow_steps": 1}, 16_000),
     ],
 )
 def test_an_answer_is_as_long_as_each_budget_leaves_beside_its_prompt(budgets: Any, longest: int) -> None:
     left = allowance(Told().tell(requested(budgets=budgets)).workflow)
     assert left is not None
     assert left.longest_answer(1_000, 16_000, cost) == longest
+
+
+@pytest.mark.parametrize("budgets", [{}, {"workflow_steps": 1}, {"task_duration_ms": 1_000}])
+def test_what_limits_no_tokens_and_no_money_limits_no_call(budgets: Any) -> None:
+    assert allowance(Told().tell(requested(budgets=budgets)).workflow) is None
 
 
 @pytest.mark.req("S41")

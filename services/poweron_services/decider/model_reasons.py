@@ -21,7 +21,7 @@ SAID: Final[Mapping[str, str]] = {
 """What a model hears where it, or what it chose, is at fault, and where the sentence beside the code is for people."""
 
 
-def told(reason: str, code: Code | None) -> str:
+def reason_for_models(reason: str, code: Code | None) -> str:
     """What a model is told of a reason in the log.
 
     Release 0.2 and older wrote no codes, and the detail below the first line of the reason.

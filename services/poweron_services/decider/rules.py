@@ -1,8 +1,8 @@
 """The rules that decide, in code, whether the loop goes on; no model can bend them."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
 from poweron_events.codes import BudgetCode, GuardCode
@@ -153,12 +153,19 @@ Cost = Callable[[int, int], int]
 
 
 @dataclass(slots=True)
+class Untold:
+    """The most that requests took of which no provider told, and so no event tells."""
+
+    tokens: int = 0
+    nano_usd: int = 0
+
+
+@dataclass(slots=True)
 class Allowance:
     """What one call of a model may take, all its tries together: no more than what each of these budgets leaves."""
 
     budgets: tuple[Budget, ...]
-    untold: tuple[int, int] = (0, 0)
-    """Tokens and nano-USD that tries may have taken, of which no provider told."""
+    untold: Untold = field(default_factory=Untold)
 
     @property
     def limits_money(self) -> bool:
@@ -175,17 +182,24 @@ class Allowance:
 
     def take(self, tokens: int, nano_usd: int) -> None:
         """Count what a try may have taken that came to nothing, and of which nobody tells."""
-        self.untold = (self.untold[0] + tokens, self.untold[1] + nano_usd)
-        took = {"token_budget": tokens, "cost_budget": nano_usd}
-        self.budgets = tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets)
+        self.untold.tokens += tokens
+        self.untold.nano_usd += nano_usd
+        self.budgets = _after(self.budgets, tokens, nano_usd)
 
 
-def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | None:
+def allowance(workflow: Workflow, calls: Sequence[AnyCall] = (), untold: Untold | None = None) -> Allowance | None:
     """What the next call may take, after `calls` that no event tells of yet; None where no budget says."""
     if not _is_limited(workflow):
         return None
-    budgets = [*_tokens(workflow, calls), *_money(workflow, calls)]
-    return Allowance(tuple(budget for budget in budgets if budget.limit is not None))
+    budgets = [each for each in (*_tokens(workflow, calls), *_money(workflow, calls)) if each.limit is not None]
+    untold = untold or Untold()
+    return Allowance(_after(budgets, untold.tokens, untold.nano_usd), untold) if budgets else None
+
+
+def _after(budgets: Iterable[Budget], tokens: int, nano_usd: int) -> tuple[Budget, ...]:
+    """What is left of the budgets after so much more was used."""
+    took = {"token_budget": tokens, "cost_budget": nano_usd}
+    return tuple(budget._replace(used=budget.used + took[budget.code]) for budget in budgets)
 
 
 def price_unknown(models: Collection[str]) -> str:

@@ -12,6 +12,12 @@ _SAID: Final[Mapping[Code, Mapping[str, str]]] = {
         "en": "The final message was cut off at the limit of its length. These are the results as they stand:",
         "de": "Die Schlussnachricht wurde an der Grenze ihrer Länge abgeschnitten. Dies sind die Ergebnisse selbst:",
     },
+    "prompt_too_long": {
+        "en": "The final message was cut off, since prompt and message are longer than what the model takes. "
+        "These are the results as they stand:",
+        "de": "Die Schlussnachricht wurde abgeschnitten, da Prompt und Nachricht länger sind, als das Modell fasst. "
+        "Dies sind die Ergebnisse selbst:",
+    },
     "answer_refused": {
         "en": "The final message was filtered: the model, or a filter of its provider, would not write it. "
         "These are the results as they stand:",

@@ -49,7 +49,9 @@ def _steps(workflow: Workflow) -> Iterator[_Step]:
         if message.kind == "step" and message.success:
             yield _Step(message.task, message.attempt, message.action, message.documents)
     task = workflow.current.task
-    if task is not None and task.step.completed is not None and task.step.observation is None:
+    if task is None or task.step.completed is None or task.step.observation is not None:
+        return
+    if task.step.completed.success:
         selection, documents = task.step.selection, task.step.completed.documents
         yield _Step(task.number, task.attempt, selection.action if selection else None, documents)
 

@@ -21,7 +21,7 @@ from poweron_services.models.call_tries import CallTries
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import Prompt, PromptStage
-from poweron_services.models.time_limit import current_limit, failed_calls
+from poweron_services.models.time_limit import current_limit, failed_calls, untold
 
 log = structlog.get_logger()
 
@@ -62,7 +62,7 @@ class Caller:
             calls: earlier ones of the work in hand, which no event tells of yet.
 
         Raises:
-            BudgetUsedUp: nothing was asked.
+            BudgetUsedUp: a budget does not hold the call, or another try of it.
             GivenUp: the time of the work at hand does not hold another try.
             Refused: as `ChatModel.complete` does; or a budget of money has no price to go by.
         """
@@ -78,13 +78,11 @@ class Caller:
         """The prompt with what the budgets leave for its call, or for another try of it."""
         paid: Sequence[AnyCall] = (*calls, *failed_calls())
         check_budget(workflow, paid)
-        left = allowance(workflow, paid)
+        left = allowance(workflow, paid, prompt.allowance.untold if prompt.allowance else untold())
         if left is None:
             return prompt
         if left.limits_money and self._unpriced:
             raise Refused(price_unknown(self._unpriced), code="price_unknown")
-        if prompt.allowance is not None:
-            left.take(*prompt.allowance.untold)
         return replace(prompt, allowance=left)
 
     async def _call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Called:
@@ -147,10 +145,10 @@ class Caller:
             try:
                 completion = await asked.answered()
             except TooLong as error:
-                shorter = prompt.shorter()
+                shorter = asked.prompt.shorter()
                 if shorter is None:
                     raise TooLong(f"{error} {prompt.if_too_long}") from error
-                tries, prompt = tries + asked.tries, shorter
+                tries, prompt = tries + asked.tries, self._within_budget(workflow, shorter, calls)
             else:
                 before = tries + asked.tries - 1
                 return asked, replace(completion, tries=completion.tries + before) if before else completion

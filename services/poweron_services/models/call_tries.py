@@ -108,7 +108,7 @@ def _paid(completion: Completion, code: Code, duration_ms: int) -> FailedCalls:
 def _code(error: BaseException) -> Code:
     if isinstance(error, PowerOnError):
         return error.code
-    stopped = isinstance(error, asyncio.CancelledError)  # by the time limit: whoever else stops it hears of no calls
+    stopped = isinstance(error, asyncio.CancelledError)  # by a time limit: that of the work, or one within
     return "model_timeout" if stopped else "unexpected_error"
 
 

@@ -9,9 +9,8 @@ from types import TracebackType
 
 from poweron_events.codes import Code
 from poweron_events.errors import PowerOnError, Unavailable
-from poweron_events.event import MAX_NANO_USD, FailedCalls, ModelCall
-
-MAX_TOKENS = 2**31 - 1  # that an entry can tell
+from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, FailedCalls, ModelCall
+from poweron_services.decider.rules import Untold
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ class TimeLimit:
         self._trouble: Unavailable | None = None
         self.tries = 0
         """How often something was tried in vain: each request to a model counts."""
+        self.untold = Untold()
         self.answered = list[ModelCall]()
         """The calls whose answers came and were kept; only who asked knows whether an event will tell of them."""
 
@@ -122,8 +122,13 @@ class TimeLimit:
             raise
 
     def lost(self, call: ModelCall, trouble: str) -> None:
-        """An answer was in hand when the time was over."""
+        """An answer was in hand when the time was over, or when somebody else gave up."""
         self._lost.append(LostAnswer(call, trouble))
+
+    @property
+    def lost_calls(self) -> tuple[ModelCall, ...]:
+        """The calls whose answers came and were not kept."""
+        return tuple(each.call for each in self._lost)
 
     def _in_the_way(self) -> str:
         """The last trouble, and how often there was any."""
@@ -139,6 +144,12 @@ _CURRENT: ContextVar[TimeLimit | None] = ContextVar("time_limit", default=None)
 def current_limit() -> TimeLimit | None:
     """The time limit of the work at hand; None where it has none."""
     return _CURRENT.get()
+
+
+def untold() -> Untold:
+    """What requests of the work at hand may have taken without anybody telling."""
+    limit = _CURRENT.get()
+    return Untold() if limit is None else limit.untold
 
 
 def failed_calls() -> tuple[FailedCalls, ...]:

@@ -29,7 +29,7 @@ from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.decider.validation import NotAllowed, check_action
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
-from poweron_services.models.time_limit import AnswersLost, TimeLimit
+from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.named_documents import documents_named
@@ -123,7 +123,6 @@ class Execution:
             more = error if isinstance(error, Failed) else Failed("")
             return "failed", failed(str(error), error.code, notes=more.notes, unread=more.unread)
         except PowerOnError as error:
-            calls.answered.extend(error.calls if isinstance(error, AnswersLost) else ())
             return interrupted, failed(str(error), error.code)
         except Exception:
             if limit.is_over:
@@ -133,6 +132,7 @@ class Execution:
             unexpected = f"{spec.name} met an unexpected error; the service's log has it."
             return interrupted, failed(unexpected, "unexpected_error")
         finally:
+            calls.answered.extend(limit.lost_calls)
             calls.failed = limit.failed_calls
         return ("done" if done.result.success else "failed"), done
 

@@ -7,7 +7,7 @@ from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.outcome import (
     MAX_TOLD,
 )
-from poweron_services.decider.model_reasons import told
+from poweron_services.decider.model_reasons import reason_for_models
 from poweron_services.decider.size_limits import (
     fitting_text,
 )
@@ -29,7 +29,7 @@ def told_of_failure(workflow: Workflow) -> str | None:
     reason, code = workflow.current.reason, workflow.current.code
     if code not in FOR_PEOPLE and not any(_for_people(workflow)):
         return None
-    return fitting_told(_failure(workflow, told(reason, code)))
+    return fitting_told(_failure(workflow, reason_for_models(reason, code)))
 
 
 def _for_people(workflow: Workflow) -> tuple[str, str]:

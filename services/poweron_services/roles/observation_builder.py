@@ -21,7 +21,7 @@ from poweron_events.observation import (
     Omitted,
     Preview,
 )
-from poweron_services.decider.model_reasons import told
+from poweron_services.decider.model_reasons import reason_for_models
 from poweron_services.decider.unread_documents import unread_in_short
 
 READABLE = ("text/", "application/json", "application/xml")
@@ -43,8 +43,9 @@ def observe_build(
         for document, text in zip(completed.documents, plain, strict=False)
     )
     unread = tuple(_cut_reason(document) for document in completed.unread[:MAX_NOTES])
-    facts = [told(completed.error, completed.code)] if completed.error and not _tells_itself(completed) else []
-    facts += completed.notes
+    facts = list(completed.notes)
+    if completed.error and not _tells_itself(completed):
+        facts.insert(0, reason_for_models(completed.error, completed.code))
     room = MAX_NOTES - len(unread)
     notes = tuple(_cut(fact, MAX_NOTE) for fact in facts[:room])
     listed = 1 if completed.documents_left_out else 0  # the document that names all of them is none of the result

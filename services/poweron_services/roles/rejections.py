@@ -8,7 +8,7 @@ from poweron_events.event import ModelCall
 from poweron_events.fold.evolve import MAX_REFUSALS
 from poweron_events.fold.state import Rejection, Workflow, rejections, step_place
 from poweron_events.outcome import AnswerRejected
-from poweron_services.decider.model_reasons import told
+from poweron_services.decider.model_reasons import reason_for_models
 
 MAX_REASON = 2_000  # characters
 NOT_AS_IT_MUST: Final = "The model did not answer as it must."
@@ -40,7 +40,7 @@ def answer_rejected(workflow: Workflow, refusal: Refused, call: ModelCall) -> An
 
 def shown(rejection: Rejection) -> str:
     """What a model is told of a rejection (S8)."""
-    return told(rejection.reason, rejection.code)
+    return reason_for_models(rejection.reason, rejection.code)
 
 
 def rejected_for_good(workflow: Workflow) -> str | None:

@@ -39,7 +39,6 @@ from poweron_services.models.time_limit import AnswersLost, TimeLimit
 from poweron_services.roles.failure_message import failure_message, fitting_told, told_of_failure
 
 log = structlog.get_logger()
-log = structlog.get_logger()
 
 MESSAGE_TEMPLATE = Template.beside(__file__, "message.v3.md")
 MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
@@ -48,6 +47,7 @@ FACTS_BUDGET = 6_000  # bytes of what is said below a message
 MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 STEPS_FAILED = "Not every step worked:"
 EMPTY_ANSWER = "Its answer was empty."
+UNUSABLE_ANSWER = "Its answer could not be used."
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
 
 
@@ -166,7 +166,9 @@ def _said(workflow: Workflow, message: str, calls: Sequence[AnyCall] = (), *fact
 def _in_its_place(workflow: Workflow, prompt: MessagePrompt, code: Code) -> str:
     """What stands in place of a message that came only in part, or not at all; why stands above what may be cut."""
     why = why_unwritten(workflow, code)
-    return f"{why}\n\n{_plain_results(prompt)}" if why else _plain_message(prompt, EMPTY_ANSWER)
+    if why:
+        return f"{why}\n\n{_plain_results(prompt)}"
+    return _plain_message(prompt, EMPTY_ANSWER if code == "answer_empty" else UNUSABLE_ANSWER)
 
 
 def _plain_message(prompt: MessagePrompt, why: str) -> str:

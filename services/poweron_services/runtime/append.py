@@ -81,9 +81,9 @@ def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused
     if workflow.phase in STAGES:
         calls = [call for event in events for call in model_calls(event)]
         failed = [each for event in events for each in failed_calls(event)]
-        return stage_failed(workflow, error, 1, calls, failed)
+        return stage_failed(workflow, error, 1 + sum(each.count for each in failed), calls, failed)
     ending = events[0]
     if not isinstance(ending, RoundCompleted | RoundFailed | RoundCancelled):
         raise error
     said = "The round has ended, but what it had to say could not be written. Its history has every step."
-    return ending.model_copy(update={"message": said, "documents": (), "model_calls": ()})
+    return ending.model_copy(update={"message": said, "told": None, "documents": (), "model_calls": ()})

@@ -1,5 +1,6 @@
 """A language model of a provider: one prompt in, one request out."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.event import MAX_NANO_USD, NANO, Model
+from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO, Model
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.answers import (
@@ -24,7 +25,7 @@ from poweron_services.models.answers import (
     ReviewAnswer,
     SelectionAnswer,
 )
-from poweron_services.models.chat_model import Completion, free
+from poweron_services.models.chat_model import Completion, TooLong, free
 from poweron_services.models.prices import price_of
 from poweron_services.models.prompts import (
     ActionsPrompt,
@@ -42,7 +43,6 @@ from poweron_services.models.providers.http_client import http_client, listening
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
-MAX_TOKENS = 2**31 - 1  # a provider that tells more tells nonsense
 FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
 """The reasons by which providers end an answer because prompt and answer fill all that the model takes."""
 CLOSED_ONLY: Final[frozenset[Provider]] = frozenset({"anthropic"})
@@ -93,6 +93,9 @@ class ProviderModel:
                 response = await self._asked(prompt, outgoing)
             except BudgetUsedUp:
                 raise
+            except asyncio.CancelledError as error:
+                outgoing.failed(error)
+                raise
             except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
                 return self._failed(error, outgoing, told_usage(bytes(answered)))
         return self._completion(response, outgoing)
@@ -117,8 +120,9 @@ class ProviderModel:
     def _failed(self, error: Exception, outgoing: Outgoing, usage: RequestUsage) -> Completion:
         """What failed after the provider told that it was paid for it; any other failure is raised."""
         failed = failure(error, self._provider, self._name, self._scrub)
-        if usage.has_values() and isinstance(failed, Unavailable):
-            return self._told(ModelResponse(parts=[], usage=usage, model_name=self._name), outgoing, refusal=failed)
+        if usage.has_values() and isinstance(failed, Refused | Unavailable) and not isinstance(failed, TooLong):
+            response = ModelResponse(parts=[], usage=usage, model_name=self._name)
+            return self._as_completion(response, outgoing, refusal=failed)
         outgoing.failed(error)
         raise failed from None
 
@@ -155,9 +159,9 @@ class ProviderModel:
     def _completion(self, response: ModelResponse, outgoing: Outgoing) -> Completion:
         text = self._scrub.known(_text(response))
         refusal = self._refusal(response, outgoing, text)
-        return self._told(response, outgoing, text or self._refusing_words(response), refusal)
+        return self._as_completion(response, outgoing, text or self._refusing_words(response), refusal)
 
-    def _told(
+    def _as_completion(
         self,
         response: ModelResponse,
         outgoing: Outgoing,

@@ -88,7 +88,7 @@ async def test_contents_and_log_lines_that_find_no_room_are_waited_for(
         survival.open_gate("gate")
         await until(lambda: all(survival.completions(id_) for id_ in held), "the results are given up")
         processes.expect_alive()
-        assert {survival.phase(id_) for id_ in asked} == {"select"}
+        await until(lambda: {survival.phase(id_) for id_ in asked} == {"select"}, "the others wait for a selection")
         assert not any(survival.ended(id_) for id_ in held)
         make_room(processes)
         await survival.all_ended()

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -31,6 +31,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ProcessPrompt, Prompt, Template
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.selector import generate_react_plan_selection_prompt
 
 PLAN = {"tasks": [TASK]}
@@ -57,6 +58,8 @@ class Paid(ScriptedModel):
 
     async def complete(self, prompt: Prompt) -> Completion:
         if self.failing:
+            if prompt.allowance is not None:
+                prompt.allowance.longest_answer(PAID.input_tokens, PAID.output_tokens, lambda *_: PAID.cost_nano_usd)
             self.failing -= 1
             return PAID
         return await super().complete(prompt)
@@ -225,12 +228,62 @@ async def test_an_answer_that_its_stage_could_not_use_is_told_with_its_tokens() 
 
 @pytest.mark.req("B-01")
 def test_an_event_stays_small_however_many_calls_failed_and_is_as_before_where_none_did() -> None:
-    plan = planned()
-    assert b"failedCalls" not in dumps(plan.model_dump(mode="json", by_alias=True))
-    many = plan.model_copy(update={"failed_calls": (FailedCalls(code="model_busy", count=100_000),)})
-    written = dumps(many.model_dump(mode="json", by_alias=True))
-    assert len(written) - len(dumps(plan.model_dump(mode="json", by_alias=True))) < 200
+    plan, limit = planned(), TimeLimit(1)
+    for code in ("model_busy", "model_unavailable", "model_timeout") * 1_000:
+        limit.call_failed(FailedCalls(code=code, count=1, input_tokens=7, duration_ms=2), BROKEN)
+    many = plan.model_copy(update={"failed_calls": limit.failed_calls})
+    assert counted(many) == {"model_busy": 1_000, "model_unavailable": 1_000, "model_timeout": 1_000}
+    assert {(each.input_tokens, each.duration_ms) for each in many.failed_calls} == {(7_000, 2_000)}
+    assert len(many.failed_calls) == 3
+    before, written = (dumps(each.model_dump(mode="json", by_alias=True)) for each in (plan, many))
+    assert b"failedCalls" not in before
+    assert len(written) - len(before) < 500
     assert TasksPlanned.model_validate_json(written) == many
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.usefixtures("logged")
+async def test_where_the_event_of_a_stage_cannot_be_written_its_failure_tells_all_tries() -> None:
+    async def plans_what_cannot_be_written(workflow: Any) -> Any:
+        (plan,) = await world.stage_functions(Caller(world.model, world.content))["planner"](workflow)
+        return [plan.model_copy(update={"tasks": plan.tasks * 1_000})]
+
+    world = World([Counting()], script(planning=[BROKEN, BUSY, BROKEN, PLAN]))
+    async with world.process(stage_functions={"planner": plans_what_cannot_be_written}):
+        id_ = await world.ask()
+        await world.ended(id_)
+    failed = first(world, id_, "StageFailed")
+    assert (failed.code, counted(failed)) == ("event_too_large", {"model_unavailable": 2, "model_busy": 1})
+    assert len(failed.model_calls) == 1
+    assert failed.tries == len(world.model.asked) == 4
+
+
+@pytest.mark.req("B-01")
+@pytest.mark.usefixtures("logged")
+async def test_an_answer_that_an_action_gave_up_while_it_was_being_kept_is_told_and_counts() -> None:
+    class Impatient(Asking):
+        async def __call__(self, order: Order) -> Done:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await super(Impatient, self).__call__(order)
+                raise AssertionError
+            return self.result()
+
+    class Slow(ContentStore):
+        async def put_all(self, workflow_id: str, contents: Any) -> Any:
+            if any(b"What is the total?" in each for each in contents):
+                await asyncio.Event().wait()
+            return await super().put_all(workflow_id, contents)
+
+    world = World([Impatient()])
+    world.content = Slow.at("memory:///")
+    async with world.process():
+        id_ = await world.ask(prompt="Name it.")
+        await world.ended(id_)
+    completed = first(world, id_, "ActionCompleted")
+    assert completed.success
+    assert [(call.input_tokens, call.prompt_ref) for call in completed.model_calls] == [(10, None)]
+    assert world.accepted(id_)[-1].totals.input_tokens == 10 * len(world.model.asked)
 
 
 # --- what they cost --------------------------------------------------------------------------------------
@@ -280,8 +333,8 @@ async def test_a_model_that_is_paid_for_failing_is_asked_no_further_than_the_bud
         id_ = await world.ask(budgets={"workflow_cost_nano_usd": 2_000})
         await world.ended(id_)
     failed = first(world, id_, "StageFailed")
-    assert (failed.code, counted(failed)) == ("cost_budget", {"model_unavailable": 3})
-    assert world.accepted(id_)[-1].totals.cost_nano_usd == 2_700
+    assert (failed.code, counted(failed)) == ("cost_budget", {"model_unavailable": 2})
+    assert world.accepted(id_)[-1].totals.cost_nano_usd == 1_800
 
 
 # --- waiting ---------------------------------------------------------------------------------------------

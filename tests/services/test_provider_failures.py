@@ -159,6 +159,18 @@ async def test_a_response_that_failed_is_trouble_of_the_provider_too(httpserver:
     assert "has trouble of its own: server_error: Out of order. The provider's status page," in str(refusal)
 
 
+@pytest.mark.req("B-01")
+async def test_a_refusal_that_was_paid_for_tells_its_tokens_and_what_was_asked_is_kept(httpserver: HTTPServer) -> None:
+    flagged = {"status": "failed", "error": {"code": "invalid_prompt", "message": "It was flagged."}, "output": []}
+    Playing(httpserver, "openai-responses", [saying("openai-responses", "", **flagged)])
+    made = await called(httpserver, "openai-responses")
+    assert made.refusal is not None
+    assert made.refusal.code == "answer_refused"
+    assert (made.call.input_tokens, made.call.output_tokens) == (100, 20)
+    assert made.call.prompt_ref is not None
+    assert made.call.answer_ref is not None
+
+
 @pytest.mark.usefixtures("short_pauses")
 async def test_trouble_that_passes_costs_tries_only(httpserver: HTTPServer) -> None:
     Playing(httpserver, "openai", [failing("openai", 502, "Oops"), sending(b"<html>"), saying("openai", PLAN)])

@@ -49,6 +49,8 @@ async def ended(code: str, text: str, answer: str = "The total is 42.", language
         ("answer_cut_off", "de", "Die Schlussnachricht wurde an der Grenze ihrer Länge abgeschnitten"),
         ("answer_refused", "en", "The final message was filtered: the model, or a filter of its provider, would not"),
         ("answer_refused", "de", "Die Schlussnachricht wurde gefiltert: Das Modell oder ein Filter seines Anbieters"),
+        ("prompt_too_long", "en", "The final message was cut off"),
+        ("prompt_too_long", "de", "Die Schlussnachricht wurde abgeschnitten"),
         ("answer_empty", "en", "The model wrote no final message"),
     ],
 )

@@ -1,6 +1,7 @@
 """What a round wrote for the user: the files of every task, in order, whose names differ."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -73,9 +74,14 @@ def test_the_files_of_tasks_before_the_one_that_failed_are_there() -> None:
     assert shown(told) == [("t1n1s1d1", "answer.md"), ("t2n1s1d1", "half.md")]
 
 
-def test_a_file_that_was_written_while_the_round_was_stopped_is_there() -> None:
+@pytest.mark.parametrize(
+    ("worked", "files"), [({}, [("t1n1s1d1", "answer.md")]), ({"success": False, "outcome": "failed"}, [])]
+)
+def test_a_file_that_was_written_while_the_round_was_stopped_is_there_where_its_step_worked(
+    worked: dict[str, Any], files: list[tuple[str, str]]
+) -> None:
     *before, done, _, _ = wrote(At(), "answer.md")
-    assert shown(round_of().tell(*before, cancellation(), done)) == [("t1n1s1d1", "answer.md")]
+    assert shown(round_of().tell(*before, cancellation(), done.model_copy(update=worked))) == files
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import pytest
 from doubles import Counting, World
@@ -28,11 +28,13 @@ from poweron_events.request import Budgets
 from poweron_services.actions.action import Done, Order
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import Budget, BudgetUsedUp, allowance
+from poweron_services.models import call_tries
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prices import Price, price_of
 from poweron_services.models.prompts import ProcessPrompt, Prompt, Template
 from poweron_services.models.providers.outgoing import WRAPPING
+from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 
@@ -126,6 +128,9 @@ async def test_a_text_of_few_long_characters_counts_as_its_bytes(httpserver: HTT
 # --- the bound --------------------------------------------------------------------------------------------
 
 
+Kind = Literal["answer", "unreadable", "failure", "too long"]
+
+
 @dataclass(frozen=True)
 class Reply:
     """What a provider does with a request: the tokens that it counts are thousandths of those that it may."""
@@ -133,20 +138,22 @@ class Reply:
     prompt: int
     cached: int
     written: int
+    kind: Kind = "answer"
 
 
 @dataclass
 class Charging:
-    """A provider that charges for each of its answers; the first ones nobody can read."""
+    """A provider that charges for each of its answers, also for one that nobody can read and for a failure."""
 
     replies: list[Reply]
     price: Price
-    unreadable: int = 0
     tokens: int = 0
     nano_usd: int = 0
 
     def __call__(self, asked: dict[str, Any]) -> Response:
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if reply.kind == "too long":
+            return failing("openai", 400, "Too long", code="context_length_exceeded")(asked)
         prompt, longest = most_of(asked)
         took = prompt * reply.prompt // 1_000, longest * reply.written // 1_000
         cached = took[0] * reply.cached // 1_000
@@ -154,51 +161,64 @@ class Charging:
         self.nano_usd += self.price.cost(
             RequestUsage(input_tokens=took[0], cache_read_tokens=cached, output_tokens=took[1])
         )
-        self.unreadable -= 1
-        return taking("openai", asked, *took, cached) if self.unreadable < 0 else sending(b"<html>")(asked)
+        if reply.kind == "unreadable":
+            return sending(b"<html>")(asked)
+        response = taking("openai", asked, *took, cached)
+        response.status_code = 500 if reply.kind == "failure" else 200
+        return response
 
 
 SHARE = st.integers(0, 1_000)
-REPLIES = st.lists(st.builds(Reply, SHARE, SHARE, SHARE), min_size=1, max_size=6)
-LIMITS = st.fixed_dictionaries(
-    {},
-    optional={
-        "workflow_tokens": st.integers(0, 60_000),
-        "task_tokens": st.integers(0, 60_000),
-        "workflow_cost_nano_usd": st.integers(0, 100_000_000),
-        "task_cost_nano_usd": st.integers(0, 100_000_000),
-    },
-)
+KINDS: st.SearchStrategy[Kind] = st.sampled_from(get_args(Kind))
+REPLIES = st.lists(st.builds(Reply, SHARE, SHARE, SHARE, KINDS), max_size=8)
+SCOPES = ("task", "round", "workflow")
+LIMITS = st.dictionaries(
+    st.sampled_from([f"{scope}_{unit}" for scope in SCOPES for unit in ("tokens", "cost_nano_usd")]),
+    st.integers(0, 100_000),
+    min_size=1,
+).map(lambda limits: {name: limit * (1 if name.endswith("tokens") else 1_000) for name, limit in limits.items()})
 PRICES = st.sampled_from(["", *(f"openai:gpt-4o-mini={price}" for price in ("0,0", "2.5,10", "0.000001,75"))])
 ALL = Reply(1_000, 0, 1_000)
 
 
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_tries, "FIRST_PAUSE", 0.0001)
+    monkeypatch.setattr(call_tries, "LONGEST_PAUSE", 0.0001)
+
+
 @pytest.mark.req("B-02")
 @pytest.mark.req("S41")
-@settings(max_examples=20, suppress_health_check=[*HealthCheck])
+@pytest.mark.usefixtures("short_pauses", "logged")
+@settings(max_examples=30, suppress_health_check=[*HealthCheck])
 @given(limits=LIMITS, price=PRICES, replies=REPLIES)
-@example(limits={"workflow_tokens": 20_000}, price="", replies=[ALL])
-@example(limits={"task_cost_nano_usd": 30_000_000}, price="openai:gpt-4o-mini=2.5,10", replies=[ALL])
+@example(limits={"workflow_tokens": 20_000}, price="", replies=[])
+@example(limits={"task_cost_nano_usd": 30_000_000}, price="openai:gpt-4o-mini=2.5,10", replies=[])
+@example(limits={"round_tokens": 50_000}, price="", replies=[replace(ALL, kind="unreadable")] * 2)
+@example(
+    limits={"workflow_tokens": 25_000},
+    price="",
+    replies=[replace(ALL, kind="failure", written=500), replace(ALL, kind="too long")],
+)
 async def test_no_course_of_calls_takes_more_than_the_budgets_leave(
     limits: dict[str, int], price: str, replies: list[Reply], httpserver: HTTPServer
 ) -> None:
     httpserver.clear()
     told = price_of("openai", "gpt-4o-mini", Settings(model_price=price), ProviderSettings())
     assert told is not None
-    provider = Charging(list(replies), told)
+    provider = Charging([*replies, ALL], told)
     Playing(httpserver, "openai", [provider])
     workflow = Told().tell(requested(budgets=limits), planned()).workflow
     calls: list[ModelCall] = []
     async with aclosing(opened(httpserver, "openai", model_price=price)) as model:
         caller = Caller(model, ContentStore.at("memory:///"))
-        for number in range(1, 5):
-            left, tokens, nano_usd = budgets(workflow, calls), provider.tokens, provider.nano_usd
-            with suppress(PowerOnError):
-                calls.append((await caller.call(workflow, replace(planning(), earlier="x" * 500 * number), calls)).call)
-            took = {"token_budget": provider.tokens - tokens, "cost_budget": provider.nano_usd - nano_usd}
-            assert all(took[budget.code] <= max(0, budget.left) for budget in left)
-    for first, last in zip(budgets(workflow), budgets(workflow, calls), strict=True):
-        assert last.used <= max(last.limit or 0, first.used)
+        async with TimeLimit(60):
+            for number in range(1, 5):
+                prompt = replace(planning(), earlier="x" * 500 * number)
+                with suppress(PowerOnError):
+                    calls.append((await caller.call(workflow, prompt, calls)).call)
+    took = {"token_budget": provider.tokens, "cost_budget": provider.nano_usd}
+    assert all(took[budget.code] <= max(0, budget.left) for budget in budgets(workflow))
 
 
 @pytest.mark.req("S41")
@@ -207,7 +227,7 @@ async def test_an_answer_that_nobody_could_read_may_have_been_paid_for_and_is_ta
 ) -> None:
     price = price_of("openai", "gpt-4o-mini", Settings(), ProviderSettings())
     assert price is not None
-    provider = Charging([Reply(1_000, 0, 1_000)], price, unreadable=1)
+    provider = Charging([replace(ALL, kind="unreadable"), ALL], price)
     playing = Playing(httpserver, "openai", [provider])
     workflow = Told().tell(requested(budgets={"workflow_tokens": 30_000})).workflow
     async with aclosing(opened(httpserver, "openai")) as model:

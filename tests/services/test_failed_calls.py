@@ -227,7 +227,7 @@ async def test_an_answer_that_its_stage_could_not_use_is_told_with_its_tokens() 
 
 
 @pytest.mark.req("B-01")
-def test_an_event_stays_small_however_many_calls_failed_and_is_as_before_where_none_did() -> None:
+async def test_an_event_stays_small_however_many_calls_failed_and_is_as_before_where_none_did() -> None:
     plan, limit = planned(), TimeLimit(1)
     for code in ("model_busy", "model_unavailable", "model_timeout") * 1_000:
         limit.call_failed(FailedCalls(code=code, count=1, input_tokens=7, duration_ms=2), BROKEN)
@@ -265,7 +265,7 @@ async def test_an_answer_that_an_action_gave_up_while_it_was_being_kept_is_told_
         async def __call__(self, order: Order) -> Done:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
-                    await super(Impatient, self).__call__(order)
+                    await super().__call__(order)
                 raise AssertionError
             return self.result()
 

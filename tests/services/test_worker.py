@@ -8,11 +8,9 @@ import pytest
 from doubles import EVENTS, ROLES, WHOLE_LOOP, Away, Clock, Counting, World, script, soon
 from structlog.testing import capture_logs
 
-from builders import Told, cancellation, completed, planned, requested, reviewed, step
-from poweron_events.codec import decode
+from builders import cancellation, requested
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.state import Workflow
-from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import AnswerRejected
 from poweron_events.request import workflow_id
 from poweron_services import telemetry
@@ -22,7 +20,6 @@ from poweron_services.models.prompts import Prompt
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles.selector import Selector
 from poweron_services.runtime import worker
-from poweron_services.runtime.append import Appender
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -321,18 +318,6 @@ async def test_a_final_message_that_no_model_writes_is_written_in_code_and_says_
         "test.pure gave 1 document: a.md\n\n"
         f"The model wrote no final message, so the results stand here as they are. {why}"
     )
-
-
-@pytest.mark.req("L-10")
-@pytest.mark.parametrize("unwritable", [{"told": "half a character: \ud800"}, {"message": "\ud800"}])
-def test_an_ending_that_cannot_be_written_is_one_that_can_whatever_is_wrong_with_it(unwritable: dict[str, str]) -> None:
-    workflow = Told().tell(requested(), planned(), *step(), reviewed()).workflow
-    appender = Appender(MemoryLog(), instance="w1", now_ms=lambda: 0, traced=False)
-    ending = completed().model_copy(update=unwritable)
-    ((message,), _) = appender.encoded("reviewer", workflow, [ending])
-    written: Any = decode(message.value).event
-    assert written.TYPE == "poweron.round.completed.v1"
-    assert (written.told, written.message[:27]) == (None, "The round has ended, but wh")
 
 
 @pytest.mark.req("E-06")

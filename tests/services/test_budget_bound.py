@@ -195,6 +195,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @example(limits={"workflow_tokens": 20_000}, price="", replies=[])
 @example(limits={"task_cost_nano_usd": 30_000_000}, price="openai:gpt-4o-mini=2.5,10", replies=[])
 @example(limits={"round_tokens": 50_000}, price="", replies=[replace(ALL, kind="unreadable")] * 2)
+@example(limits={"round_tokens": 50_000}, price="", replies=[replace(ALL, kind="failure")] * 2)
 @example(
     limits={"workflow_tokens": 25_000},
     price="",

@@ -210,6 +210,8 @@ CODES: Final[dict[str, Explained]] = {
         "There is a budget of money, and a model in use has no price.",
         "Set its price, or ask without that budget; one of the workflow holds for all its rounds.",
     ),
+    "web_unavailable": Explained("The web cannot be reached from here.", "Ask for something that needs no web."),
+    "search_unavailable": Explained("There is no search engine.", "Set one, or hand over documents."),
     "document_missing": Explained("A document is not in the content store.", "Store it before it is named."),
     "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),

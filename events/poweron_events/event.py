@@ -37,6 +37,14 @@ FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
 ActionName = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_-]*\.[A-Za-z][A-Za-z0-9_-]*$", max_length=100)]
 """`method.name`, an open set on the wire: actions may come from outside this package."""
 
+Url = Annotated[str, Field(pattern=r"^https?://[!-~]+$", max_length=2_048)]
+"""An address of the web in ASCII, as a browser would write it."""
+
+UtcTime = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+"""A moment in UTC, to the second."""
+
+MAX_SOURCES: Final = 100  # of one document
+
 Commitment = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """HMAC-SHA256(workflow key, bytes) in lower-case hex: the name of content in the content store."""
 
@@ -219,6 +227,28 @@ FailedCallsByCode = Annotated[tuple[FailedCalls, ...], Field(max_length=MAX_KIND
 """The calls that failed on the way to an event, one entry for each code; not written where none did."""
 
 
+class WebPage(Model):
+    """A page of the web as it was read: these bytes, at this moment."""
+
+    url: Url
+    """Where it was in the end, after all redirects."""
+    title: FreeText = Field(default="", max_length=300)
+    fetched_at: UtcTime
+    sha256: Sha256
+    """Of the bytes that were fetched, decompressed."""
+    content: Commitment
+    """What those bytes are kept as."""
+
+
+class CitedSource(Model):
+    """What `[n]` means in a document that a model wrote."""
+
+    n: Number
+    page: WebPage
+    text: Commitment
+    """The text of the page that the model was shown: in this a quote is looked for."""
+
+
 class DocumentRef(Model):
     """A document in the content store: what an event says of it in place of its bytes."""
 
@@ -227,6 +257,10 @@ class DocumentRef(Model):
     mime_type: str = Field(max_length=255)
     size: Count
     content: Commitment
+    page: WebPage | None = Field(default=None, exclude_if=is_empty)
+    """The page of the web whose text it is; None where it is from elsewhere."""
+    sources: tuple[CitedSource, ...] = Field(default=(), max_length=MAX_SOURCES, exclude_if=is_empty)
+    """What its `[n]` mean, where a model wrote it from pages of the web."""
 
     @property
     def is_named_safely(self) -> bool:

@@ -1,6 +1,6 @@
 """Act, second half: approval, claim, and what came of the action."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -19,6 +19,7 @@ from poweron_events.event import (
     StepEvent,
     TryEvent,
     UnreadDocument,
+    Url,
     is_empty,
 )
 from poweron_events.request import Requester, RequestIdentity
@@ -87,6 +88,17 @@ class ActionStarted(TryEvent):
     """How long the claim holds, from this event's broker time: the action's time limit plus grace."""
 
 
+class PageFindings(Model):
+    """What is worth knowing of a page before it is read (C-07)."""
+
+    relevance_score: int = Field(ge=0, le=1000)
+    """How well it fits what was asked; comparable within one result."""
+    key_points: tuple[Annotated[FreeText, Field(max_length=300)], ...] = Field(default=(), max_length=5)
+    """Sentences of the page, each with its place."""
+    entities: tuple[Annotated[FreeText, Field(max_length=100)], ...] = Field(default=(), max_length=10)
+    """Names, dates and amounts."""
+
+
 class ActionCompleted(TryEvent):
     """The action ended, whatever came of it."""
 
@@ -104,6 +116,10 @@ class ActionCompleted(TryEvent):
     documents: tuple[DocumentRef, ...] = Field(default=(), max_length=100)
     documents_left_out: Count = Field(default=0, exclude_if=is_empty)
     """How many more there are, which only the document that lists all of them names."""
+    findings: tuple[PageFindings, ...] = Field(default=(), max_length=5, exclude_if=is_empty)
+    """Of the first documents, in their order, where they are pages of the web."""
+    links: tuple[Url, ...] = Field(default=(), max_length=20, exclude_if=is_empty)
+    """Addresses that stand in the result and may be read next."""
     result_label: str = Field(max_length=255)
     notes: tuple[FreeText, ...] = ()
     notes_left_out: Count = Field(default=0, exclude_if=is_empty)

@@ -1,7 +1,7 @@
 """The shape of an action: parameters and documents in, a result out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -9,9 +9,12 @@ from pydantic import JsonValue
 from poweron_events.catalog import ActionSpec
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
-from poweron_events.event import UnreadDocument
-from poweron_events.execution import ActionDocument, ActionResult
+from poweron_events.event import CitedSource, UnreadDocument, WebPage
+from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
+from poweron_services.connectors.page_text import OpenPages
+from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
+from poweron_services.connectors.web.page import FetchedPage, FetchPage
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 
@@ -31,6 +34,12 @@ class InputDocument:
     """Its bytes, which may be many: whoever loads them lets go of them before the next document's."""
     unread: UnreadDocument | None = None
     """What an earlier step of the round said of it, if that could read nothing of it."""
+    page: WebPage | None = None
+    """The page of the web whose text it is."""
+    sources: tuple[CitedSource, ...] = ()
+    """What its `[n]` mean, where a model wrote it."""
+    written_by_model: bool = False
+    """Whether a model wrote it: an address in it may be made up."""
 
 
 class Ask(Protocol):
@@ -61,6 +70,18 @@ class Resources:
 
     read_document: ReadDocument
     render_report: RenderReport
+    open_pages: OpenPages | None = None
+    """How pages of the web are read."""
+    searches: bool = False
+    """Whether there is a search engine: without one `web.search` and `web.scrape` are not there."""
+
+
+async def _nothing_fetched(_: str) -> FetchedPage:
+    raise Refused("The web cannot be reached from here.", code="web_unavailable")
+
+
+async def _nothing_searched(_: SearchQuery) -> SearchResults:
+    raise Refused("There is no search engine.", code="search_unavailable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +93,19 @@ class Order:
     language: str | None
     idempotency_key: str
     ask: Ask
+    fetch: FetchPage = _nothing_fetched
+    search: Search = _nothing_searched
+    known_addresses: frozenset[str] = frozenset()
+    """Those that stand verbatim in a request of the workflow or in a link field of an observation (S4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a document of the result is from."""
+
+    page: WebPage | None = None
+    findings: PageFindings | None = None
+    sources: tuple[CitedSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +113,10 @@ class Done:
     """An action's result, with notes for the observation: short facts, whole sentences."""
 
     result: ActionResult
+    origins: tuple[Origin, ...] = field(default=(), kw_only=True)
+    """Of the documents of the result, in their order; empty where none is from the web."""
+    links: tuple[str, ...] = field(default=(), kw_only=True)
+    """Addresses that stand in the result and may be read next, the most promising first."""
     notes: tuple[str, ...] = ()
     unread: tuple[UnreadDocument, ...] = ()
     code: Code | None = None

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import ActionPattern
+from poweron_services.web_variables import WebVariables
 
 PREFIX: Final = "POWERON_"
 CLOSE: Final = 0.85  # of 1: how much a name has in common with that of a setting which it stands for
@@ -80,7 +81,7 @@ class ProviderSettings(BaseSettings):
     ollama_base_url: SecretStr | None = None
 
 
-class Settings(BaseSettings):
+class Settings(WebVariables):
     """Everything that can be set, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(

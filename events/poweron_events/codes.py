@@ -131,6 +131,10 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "field_not_allowed": Explained("The schema of the parameters holds a field that it must not hold.", _MODEL_TRIES),
     "documents_missing": Explained("The action works on documents, and none was named.", _MODEL_TRIES),
+    "address_unknown": Explained(
+        "An address of the web was named that neither the request nor a result gave.",
+        "Name it in the request, or hand over a document that holds it.",
+    ),
     "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
     "connection_missing": Explained("The action works on a connection, and none was named.", _MODEL_TRIES),
     "unknown_connection": Explained("The connection did not come with the request.", "Name it in `connections`."),

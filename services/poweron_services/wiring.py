@@ -27,6 +27,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
@@ -206,9 +207,17 @@ async def _opened(
         return
     read_document = DocumentReader(settings.document_readers or affordable_readers())
     async with open_actions(Resources(read_document=read_document, render_report=markdown_to_html)) as known:
-        for wrong in filter(None, (meaningless(each, _names(known)) for each in settings.approve_patterns)):
-            raise Refused(f"POWERON_APPROVE: {wrong}.")
+        _check_patterns(settings, _names(known))
         yield known
+
+
+def _check_patterns(settings: Settings, names: Collection[str]) -> None:
+    """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run."""
+    lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
+    allowed = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
+    for setting, patterns in {**lists, **allowed}.items():
+        for wrong in filter(None, (meaningless(each, names) for each in patterns)):
+            raise Refused(f"{setting}: {wrong}.")
 
 
 def _names(known: Iterable[str]) -> frozenset[str]:
@@ -252,8 +261,13 @@ def _intake(process: _Process, known: Iterable[str]) -> Intake:
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
         unpriced=unpriced_models(connections.settings),
+        lists=_lists(connections.settings),
         spans=process.spans,
     )
+
+
+def _lists(settings: Settings) -> ActionLists:
+    return ActionLists(settings.allowed_patterns, settings.denied_patterns)
 
 
 def group_of(roles: frozenset[str]) -> str:
@@ -288,6 +302,7 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, known: M
         concurrency=connections.settings.concurrency,
         now_ms=now_ms,
         approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
+        lists=_lists(connections.settings),
     )
     functions = stage_functions(caller, connections.content, specs)
     return Worker(

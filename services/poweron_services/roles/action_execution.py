@@ -157,6 +157,7 @@ class Execution:
             language=language(workflow),
             idempotency_key=idempotency_key(workflow.id, workflow.place),
             ask=ask,
+            objective=selection.action_objective,
         )
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:

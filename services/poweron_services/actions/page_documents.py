@@ -6,7 +6,7 @@ The head ends with a line of three dashes; what pages say of themselves cannot b
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -94,7 +94,7 @@ def _plain(title: str, address: str) -> str:
 
 
 def _document(
-    name: str, title: str, head: dict[str, Sequence[str]], text: str, text_format: PageFormat
+    name: str, title: str, head: Mapping[str, Sequence[str]], text: str, text_format: PageFormat
 ) -> ActionDocument:
     mark = "# " if text_format == "markdown" else ""
     lines = [f"- {label}: {_line(value)}" for label, values in head.items() for value in values if value]

@@ -1,4 +1,4 @@
-"""What is worth knowing of pages before anybody reads them: how well each fits, what it says of it, whom it names (C-07).
+"""What is worth knowing of pages before anybody reads them: how well each fits, its key points, whom it names (C-07).
 
 A page is as relevant as its best passage. Scores are comparable within one result: the best page has the share of the
 question's words that its best passage holds, the others as much of it as their passages score.

@@ -1,6 +1,6 @@
 """Which addresses that stand in pages may be read next, the most promising first."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final

@@ -1,6 +1,6 @@
 """How well texts fit a question: BM25 over all of them together, in stems without small words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS
@@ -61,7 +61,7 @@ class Relevance:
 def _analyzer(language: str) -> Any:
     import tantivy  # noqa: PLC0415 - the command line never needs it
 
-    small: Sequence[str] = sorted(STOP_WORDS["en"] | STOP_WORDS.get(language, frozenset()))
+    small = sorted(STOP_WORDS["en"] | STOP_WORDS.get(language, frozenset()))
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     for part in (
         tantivy.Filter.remove_long(40),

@@ -1,4 +1,4 @@
-"""`web.crawl`: reads the pages whose addresses stand in documents; with `advanced` also what they link to on their site."""
+"""`web.crawl`: reads the pages whose addresses stand in documents; with `advanced` also other pages of their sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

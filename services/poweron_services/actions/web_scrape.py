@@ -35,10 +35,10 @@ class WebScrape:
             if named:
                 known, unknown = divided(named, order.known_addresses)
                 gathering.refuse_unknown(unknown)
-                addresses, notes = known, (DIRECT,)
+                addresses, notes = known, [DIRECT]
             else:
                 found = await search(order, parameters)
-                addresses, notes = [hit.url for hit in found.hits], found.notes
+                addresses, notes = [hit.url for hit in found.hits], [*found.notes]
             pages = await gathering.gather(addresses)
             if parameters.extract_depth == "advanced":
                 files = [link for link in await next_links(pages, asked, gathering.tried) if is_file(link)]

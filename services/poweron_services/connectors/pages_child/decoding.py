@@ -49,7 +49,7 @@ def _named(data: bytes, charset: str) -> Iterator[str]:
 
 def _known(name: str) -> str:
     try:
-        b"".decode(name)  # some encodings are none of text
+        b" ".decode(name, "replace")  # some encodings are none of text
     except (LookupError, ValueError):  # ValueError of a name with a null character
         return ""
     known = codecs.lookup(name).name

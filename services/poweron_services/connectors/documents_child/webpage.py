@@ -42,10 +42,15 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     text, notes = _text(data, limits)
     parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     root = lxml.html.document_fromstring(text.encode(), parser=parser)
-    yield from sections(_titled(root, list(_blocks(_main(root)))))
+    yield from sections(_titled(root, main_blocks(root)))
     yield from notes
     if any("depth" in entry.message for entry in parser.error_log):
         yield Note(NESTED_TOO_DEEPLY, truncated=True)
+
+
+def main_blocks(root: Any) -> list[Block]:
+    """The headings, paragraphs, lists and tables of what a parsed page is about."""
+    return list(_blocks(_main(root)))
 
 
 def _text(data: bytes, limits: Limits) -> tuple[str, list[Note]]:

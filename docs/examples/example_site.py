@@ -23,9 +23,8 @@ def write_site(folder: Path) -> None:
 
 
 def _html(name: str, page: Page) -> str:
-    return "\n".join(
-        [*_head(page), *_menu(name), "<main>", f"<h1>{escape(page.title)}</h1>", *_body(page), *_foot(name)]
-    )
+    main = ["<main>", f"<h1>{escape(page.title)}</h1>", *_body(page), "</main>"]
+    return "\n".join([*_head(page), *_menu(name), *main, *_foot(name)])
 
 
 def _head(page: Page) -> Iterator[str]:
@@ -72,7 +71,6 @@ def _row(cells: tuple[str, ...], tag: str) -> str:
 
 
 def _foot(name: str) -> Iterator[str]:
-    yield "</main>"
     yield f"<footer><p>{name.partition('/')[0]} is an example; all that it says is invented.</p></footer>"
     yield "</body>\n</html>\n"
 

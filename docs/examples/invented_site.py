@@ -35,8 +35,8 @@ PRICES = ("Ticket", "Price")
 
 HARBOR_CARD: tuple[Block, ...] = (
     (
-        "The Harbor Museum lends its audio guide for free with every ticket. The guide takes 50 minutes, has 22 stops and "
-        "speaks English, Spanish and German."
+        "The Harbor Museum lends its audio guide for free with every ticket. The guide takes 50 minutes, has 22 stops "
+        "and speaks English, Spanish and German."
     ),
     "Leave a piece of identification at the desk; it is returned with the guide. Headphones of your own fit.",
 )
@@ -100,8 +100,8 @@ PAGES: dict[str, Page] = {
         (
             "The Fire Brigade Museum stands in the old engine house of 1887 on Pump Lane. It is run by volunteers.",
             (
-                "The museum is open on Mondays and Saturdays from 1 p.m. to 5 p.m. Admission is free; donations keep the "
-                "steam pump running."
+                "The museum is open on Mondays and Saturdays from 1 p.m. to 5 p.m. Admission is free; donations keep "
+                "the steam pump running."
             ),
             "The pump, built by Kessler & Sons in 1903, is fired up on the first Saturday of every month.",
         ),
@@ -112,8 +112,8 @@ PAGES: dict[str, Page] = {
         (
             "The lighthouse on Gull Point was lit in 1864 and is 31 meters high. There are 162 steps to the lantern.",
             (
-                "It can be climbed from Wednesday to Sunday, 11 a.m. to 4 p.m.; it is closed on Mondays and Tuesdays and "
-                "in winds above 50 miles per hour. Adults pay $5, children $3."
+                "It can be climbed from Wednesday to Sunday, 11 a.m. to 4 p.m.; it is closed on Mondays and Tuesdays "
+                "and in winds above 50 miles per hour. Adults pay $5, children $3."
             ),
             "Children must be at least 1.10 meters tall to climb the stairs.",
         ),
@@ -149,8 +149,8 @@ PAGES: dict[str, Page] = {
         "2025-10-05",
         (
             (
-                "Trains from Ashford take 1 hour 40 minutes and leave every two hours. The station is ten minutes on foot "
-                "from the quay."
+                "Trains from Ashford take 1 hour 40 minutes and leave every two hours. The station is ten minutes on "
+                "foot from the quay."
             ),
             "The ferry of Saltmarsh Ferries crosses from Gull Island six times a day; bicycles travel for $2.",
             "Parking in the old town is limited to two hours. The car park at Mill Road costs $6 per day.",
@@ -162,8 +162,8 @@ PAGES: dict[str, Page] = {
         (
             "# Night of Museums",
             (
-                "The Night of Museums is on Saturday, June 20, 2026, from 6 p.m. until midnight. One ticket of $15 opens "
-                "all seven museums."
+                "The Night of Museums is on Saturday, June 20, 2026, from 6 p.m. until midnight. One ticket of $15 "
+                "opens all seven museums."
             ),
             "# Tall ships",
             "Eleven tall ships are expected from August 7 to 9, 2026. The quay is closed to cars on these days.",
@@ -183,8 +183,8 @@ PAGES: dict[str, Page] = {
         "2026-01-08",
         (
             (
-                "The Harbor Museum and the Tidewater Science Center have lifts to all floors. The gallery can be reached "
-                "without steps by the entrance in Vine Street; ring the bell."
+                "The Harbor Museum and the Tidewater Science Center have lifts to all floors. The gallery can be "
+                "reached without steps by the entrance in Vine Street; ring the bell."
             ),
             "The lighthouse cannot be climbed with a wheelchair; a film of the view is shown on the ground floor.",
             "The tourist office lends two wheelchairs for free; ask a day before at +1 360 555 0133.",
@@ -217,8 +217,8 @@ PAGES: dict[str, Page] = {
                 ("Families (two adults, all children)", "$32"),
             ),
             (
-                "The last visitors are let in 45 minutes before the museum closes. It is closed on December 24 and 25 and "
-                "on January 1."
+                "The last visitors are let in 45 minutes before the museum closes. It is closed on December 24 and 25 "
+                "and on January 1."
             ),
         ),
         ((f"https://{HARBOR}/groups.html", "Groups and schools"),),
@@ -227,7 +227,10 @@ PAGES: dict[str, Page] = {
         "Groups and schools at the Harbor Museum",
         "2025-08-25",
         (
-            "Groups of ten and more pay $11 for each person. A tour for up to 20 people costs $60 and takes 75 minutes.",
+            (
+                "Groups of ten and more pay $11 for each person. A tour for up to 20 people costs $60 and takes 75 "
+                "minutes."
+            ),
             (
                 "Schools of the county come for free from Monday to Wednesday; book four weeks ahead with Priya Nand, "
                 "schools@harbor-museum.example."
@@ -239,8 +242,8 @@ PAGES: dict[str, Page] = {
         "2024-06-11",
         (
             (
-                "The Marianne was built in 1911 by the yard of Anders Holm. She is 18.4 meters long and carried pilots to "
-                "ships off Gull Point until 1958."
+                "The Marianne was built in 1911 by the yard of Anders Holm. She is 18.4 meters long and carried pilots "
+                "to ships off Gull Point until 1958."
             ),
             (
                 "She was found sunk in the river Sill in 1991, raised by 30 volunteers, and restored in nine years for "
@@ -260,8 +263,8 @@ PAGES: dict[str, Page] = {
         "2026-03-15",
         (
             (
-                "In the Tidewater Science Center visitors measure waves, feed plankton and send a tide through a model of "
-                "the estuary, 12 meters long."
+                "In the Tidewater Science Center visitors measure waves, feed plankton and send a tide through a model "
+                "of the estuary, 12 meters long."
             ),
             "The planetarium has 84 seats. Shows are at 11 a.m., 1 p.m. and 3 p.m.",
         ),
@@ -272,12 +275,12 @@ PAGES: dict[str, Page] = {
         "2026-03-15",
         (
             (
-                "The science center is open on Mondays from 9 a.m. to 4 p.m. and from Wednesday to Sunday from 9 a.m. to "
-                "6 p.m. It is closed on Tuesdays."
+                "The science center is open on Mondays from 9 a.m. to 4 p.m. and from Wednesday to Sunday from 9 a.m. "
+                "to 6 p.m. It is closed on Tuesdays."
             ),
             (
-                "Adults pay $18, children from 4 to 17 years $12, students with a card $14. The planetarium costs $4 on "
-                "top."
+                "Adults pay $18, children from 4 to 17 years $12, students with a card $14. The planetarium costs $4 "
+                "on top."
             ),
             "Every first Friday of the month admission is half price from 3 p.m.",
         ),
@@ -307,12 +310,12 @@ PAGES: dict[str, Page] = {
         "2026-04-03",
         (
             (
-                "The exhibition “Salt Light” shows 64 paintings by Ruth Calder (1889-1961) from April 18 to September 27, "
-                "2026."
+                "The exhibition “Salt Light” shows 64 paintings by Ruth Calder (1889-1961) from April 18 to September "
+                "27, 2026."
             ),
             (
-                "Calder painted the salt works of the estuary in all weathers. Her diary, on loan from the university of "
-                "Ashford, is shown for the first time."
+                "Calder painted the salt works of the estuary in all weathers. Her diary, on loan from the university "
+                "of Ashford, is shown for the first time."
             ),
             "The curator is Milo Brandt. Tours are on Sundays at noon; they cost $4.",
         ),
@@ -322,12 +325,12 @@ PAGES: dict[str, Page] = {
         "2026-03-28",
         (
             (
-                "The museum in the roundhouse opens from Thursday to Sunday, 10 a.m. to 5 p.m., and is closed from Monday "
-                "to Wednesday. Adults pay $9, children $5."
+                "The museum in the roundhouse opens from Thursday to Sunday, 10 a.m. to 5 p.m., and is closed from "
+                "Monday to Wednesday. Adults pay $9, children $5."
             ),
             (
-                "Steam trains run on Sundays from May 3 to October 11, 2026, at 10:30 a.m., 1 p.m. and 3:30 p.m. The ride "
-                "to Millbrook and back costs $16 and takes 70 minutes."
+                "Steam trains run on Sundays from May 3 to October 11, 2026, at 10:30 a.m., 1 p.m. and 3:30 p.m. The "
+                "ride to Millbrook and back costs $16 and takes 70 minutes."
             ),
         ),
     ),
@@ -336,12 +339,12 @@ PAGES: dict[str, Page] = {
         "2026-02-05",
         (
             (
-                "The Harbor Museum will close at 8 p.m. instead of 5 p.m. on Thursdays, its director Hanna Oyelaran said "
-                "on Wednesday. “People who work want to see the Marianne, too,” she said."
+                "The Harbor Museum will close at 8 p.m. instead of 5 p.m. on Thursdays, its director Hanna Oyelaran "
+                "said on Wednesday. “People who work want to see the Marianne, too,” she said."
             ),
             (
-                "The town pays $48,000 a year for the longer hours. The price of a ticket stays at $14 until the end of "
-                "2026."
+                "The town pays $48,000 a year for the longer hours. The price of a ticket stays at $14 until the end "
+                "of 2026."
             ),
         ),
     ),
@@ -368,8 +371,8 @@ PAGES: dict[str, Page] = {
         "2025-11-03",
         (
             (
-                "A slide after the storm of October 29 has closed the path from the quay to Gull Point. It will be opened "
-                "again by April 15, 2026; the repair costs $86,000."
+                "A slide after the storm of October 29 has closed the path from the quay to Gull Point. It will be "
+                "opened again by April 15, 2026; the repair costs $86,000."
             ),
             "Until then the lighthouse can be reached by the road from Mill Lane only.",
         ),

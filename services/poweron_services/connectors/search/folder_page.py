@@ -13,41 +13,10 @@ LONGEST_TITLE = 300  # characters
 MOST_TEXT = 1_000_000  # characters of a page that are searched
 
 _UNSEEN: Final = frozenset({"script", "style", "noscript", "template", "svg", "nav", "footer", "iframe", "form"})
-_IN_LINE: Final = frozenset(
-    [
-        "a",
-        "abbr",
-        "b",
-        "bdi",
-        "bdo",
-        "cite",
-        "code",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "ins",
-        "kbd",
-        "mark",
-        "q",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "u",
-        "var",
-        "wbr",
-        "td",
-        "th",
-        "img",
-    ]
-)
+_IN_LINE: Final = {
+    *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins", "kbd"),
+    *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "td", "th", "time", "u", "var", "wbr"),
+}
 _DATED: Final = frozenset(
     {"article:published_time", "date", "datepublished", "dc.date", "dcterms.date", "dcterms.created", "last-modified"}
 )

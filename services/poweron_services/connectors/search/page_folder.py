@@ -1,4 +1,4 @@
-"""A folder of pages that is searched in place of the web, and from which its pages are fetched: for work without a network.
+"""A folder of pages that is searched in place of the web and answers for its pages: for work without a network.
 
 What changes in the folder is seen by the next search.
 """

@@ -45,7 +45,11 @@ def host_of(url: str) -> str:
 def canonical(url: str) -> str:
     """What two addresses of the same page have in common: no `www.`, no fragment, no words that only count visits."""
     parts = urlsplit(url)
-    asked = [(name, value) for name, value in parse_qsl(parts.query, True) if not _TRACKING.fullmatch(name.lower())]
+    asked = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if not _TRACKING.fullmatch(name.lower())
+    ]
     path = _INDEX.sub("", unquote(parts.path))
     port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
     return f"{host_of(url).removeprefix('www.')}{port}{path}?{urlencode(sorted(asked))}"

@@ -19,7 +19,7 @@ class SearchEngine:
     """Such as `tavily`."""
     search: Search
     folder_page: Callable[[str], Awaitable[FolderAnswer | None]] | None = None
-    """Answers for the pages that the engine has itself: whoever fetches asks it first, and the web where it says None."""
+    """Answers for the pages that the engine has itself: whoever fetches asks it first, and the web where it is None."""
 
 
 @asynccontextmanager

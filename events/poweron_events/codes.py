@@ -200,6 +200,15 @@ CODES: Final[dict[str, Explained]] = {
     "partly_read": Explained(
         "A part of the document was not read.", "Hand over what was left out as a document of its own."
     ),
+    # --- why a page of the web was not read
+    "address_refused": Explained(
+        "The address is none of a public page, or the settings do not let it be read.",
+        "Name another page; where it should be read, see `POWERON_WEB_ALLOW`, `POWERON_WEB_DENY`, `POWERON_WEB_PORTS` "
+        "and `POWERON_WEB_PRIVATE_HOSTS`.",
+    ),
+    "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
+    "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
+    "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
     # --- why a request was refused
     "invalid_request": Explained(
         "The request does not have the form that it must have.", "Correct what the detail names."

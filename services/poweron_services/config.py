@@ -13,6 +13,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import ActionPattern
+from poweron_services.search_variables import SearchVariables
+from poweron_services.web_variables import WebVariables
 
 UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
@@ -76,18 +78,7 @@ class ProviderSettings(BaseSettings):
     ollama_base_url: SecretStr | None = None
 
 
-class SearchKeys(BaseSettings):
-    """How search engines are told who we are, and where they are, in the variables that are usual for it."""
-
-    model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True, extra="ignore", str_strip_whitespace=True)
-
-    tavily_api_key: SecretStr | None = None
-    tavily_base_url: str = "https://api.tavily.com"
-    brave_api_key: SecretStr | None = None
-    brave_base_url: str = "https://api.search.brave.com"
-
-
-class Settings(BaseSettings):
+class Settings(SearchVariables, WebVariables):
     """Everything that can be set, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(
@@ -141,8 +132,6 @@ class Settings(BaseSettings):
     """Prices of models in US dollars for a million tokens, as `MODEL=PROMPT,ANSWER`, with commas between."""
     unpriced_models: Literal["refuse", "allow"] = "refuse"
     """Whether a budget of money is taken where a model in use has no price: it then counts as costing nothing."""
-    search: str | None = None
-    """The search engine: `searxng:URL`, `tavily`, `brave` or `folder:PATH`; unset: the web is not searched."""
     language: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     concurrency: int = Field(default=64, ge=1)
@@ -174,13 +163,6 @@ class Settings(BaseSettings):
             except ValidationError as error:  # which actions there are is known only where they are opened
                 raise ValueError(f"{pattern!r} is no pattern; write `web.*`, `ai.process`, or `*` for all") from error
         return approve
-
-    @field_validator("search")
-    @classmethod
-    def _is_a_search_engine(cls, search: str | None) -> str | None:
-        if search is not None and (wrong := wrong_search(search)) is not None:
-            raise ValueError(wrong)
-        return search
 
     @field_validator("model_price")
     @classmethod
@@ -330,21 +312,6 @@ def wrong_address(url: str) -> str | None:
         return NO_PORT if parts.port == 0 else None
     except ValueError:
         return NO_PORT
-
-
-def wrong_search(search: str) -> str | None:
-    """What keeps it from naming a search engine; of an address no more is told, for it may hold a password."""
-    engine, colon, place = search.partition(":")
-    if engine == "searxng" and colon:
-        parts = None if (wrong := wrong_address(place)) else urlsplit(place)
-        if parts is None or parts.username is not None or parts.query or parts.fragment:
-            return f"the address of SearXNG {wrong or 'must hold no name, password or question'}"
-        return None
-    if engine == "folder" and place:
-        return None
-    if search in {"tavily", "brave"}:
-        return None
-    return "that is no search engine; write `tavily`, `brave`, `searxng:URL` or `folder:PATH`"
 
 
 def wrong_language(tag: str) -> str | None:

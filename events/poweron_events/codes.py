@@ -218,7 +218,13 @@ CODES: Final[dict[str, Explained]] = {
     "page_needs_javascript": Explained(
         "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
     ),
-    "page_needs_login": Explained("The page shows its text only to those who have signed in.", "Hand over its text."),
+    "page_limit": Explained(
+        "One step may not read more pages.", "Ask for less at once, or raise the limit, `POWERON_WEB_MAX_PAGES`."
+    ),
+    "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
+    "robots_disallowed": Explained(
+        "The rules of the host for robots do not allow it.", "Read the page yourself and hand over its text."
+    ),
     # --- why a request was refused
     "invalid_request": Explained(
         "The request does not have the form that it must have.", "Correct what the detail names."

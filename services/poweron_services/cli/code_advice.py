@@ -69,3 +69,24 @@ def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one ca
         case "model_quota_exceeded":
             return "Top it up, or set POWERON_MODEL to a model elsewhere."
     return _ADVICE.get(code, "")
+
+
+_SEARCH_ADVICE: Final[dict[str, str]] = {
+    "search_busy": "Wait a minute, or have the limits of the account raised.",
+    "search_failed": "See that it can be reached from here; its status page, or its own log, may say more.",
+    "search_misconfigured": "",
+    "search_timeout": "POWERON_WEB_TIMEOUT says how long it may take.",
+}
+_KEY_OF_ENGINE: Final = "Set {} to a key that is valid and may search."
+_LET_IN: Final[dict[str | None, str]] = {
+    "brave": _KEY_OF_ENGINE.format("BRAVE_API_KEY"),
+    "searxng": "Add `json` to the `formats` below `search` in its settings.yml.",
+    "tavily": _KEY_OF_ENGINE.format("TAVILY_API_KEY"),
+}
+
+
+def advice_for_search(code: str, engine: str | None) -> str:
+    """What can be done where this search engine was asked and did not answer; empty where the error says it."""
+    if code == "search_unauthorized" and engine in _LET_IN:
+        return _LET_IN[engine]
+    return _SEARCH_ADVICE[code] if code in _SEARCH_ADVICE else advice_for(code)

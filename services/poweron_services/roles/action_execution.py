@@ -167,6 +167,7 @@ class Execution:
             language=language(workflow),
             idempotency_key=idempotency_key(workflow.id, workflow.place),
             ask=ask,
+            objective=selection.action_objective,
         )
         return await self._with_web(workflow, order) if selection.action in WEB else order
 

@@ -21,7 +21,8 @@ from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
-from poweron_services.connectors.web.web_port import Reader, Web
+from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language

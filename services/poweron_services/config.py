@@ -15,6 +15,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import ActionPattern
+from poweron_services.action_variables import ActionVariables
+from poweron_services.search_variables import SearchVariables
 from poweron_services.web_variables import WebVariables
 
 PREFIX: Final = "POWERON_"
@@ -81,7 +83,7 @@ class ProviderSettings(BaseSettings):
     ollama_base_url: SecretStr | None = None
 
 
-class Settings(WebVariables):
+class Settings(ActionVariables, SearchVariables, WebVariables):
     """Everything that can be set, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(

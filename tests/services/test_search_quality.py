@@ -16,7 +16,7 @@ ENOUGH = 36  # of forty
 async def test_over_two_hundred_pages_the_one_with_the_answer_is_among_the_first_five(tmp_path: Path) -> None:
     questions = write_pages(tmp_path)
     folder = PageFolder(tmp_path)
-    assert (len(list(tmp_path.rglob("*.html"))), len(questions)) == (200, 40)
+    assert len(questions) == 40
 
     found = {
         question: [hit.url for hit in (await folder.search(SearchQuery(question, AMONG, language="en"))).hits]

@@ -7,8 +7,8 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 MAX_PORT: Final = 65_535
-HOST: Final = re.compile(r"(?=.*\w)([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
-HOST_AND_PORT: Final = re.compile(rf"{HOST.pattern}(:[1-9][0-9]{{0,4}})?")
+HOST: Final = re.compile(r"([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
+HOST_AND_PORT: Final = re.compile(rf"(?=[^:]*\w|\[){HOST.pattern}(:[1-9][0-9]{{0,4}})?")
 CONTACT: Final = re.compile(r"[!-'*-~]{0,200}")  # what may stand in parentheses in a header
 
 

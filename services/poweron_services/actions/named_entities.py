@@ -16,7 +16,7 @@ _MONTH: Final = (
     r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|okt(?:ober)?|nov(?:ember)?|dec(?:ember)?|dez(?:ember)?)"
 )
-_CURRENCY: Final = r"(?:US\$|[$€£¥]|USD|EUR|CHF|GBP)"
+_CURRENCY: Final = r"(?:US\$|[$€£¥]|(?:USD|EUR|CHF|GBP)\b)"
 _NUMBER: Final = r"\d[\d.,'\u2019]{0,20}"
 _SCALE: Final = r"(?:\s(?:million|billion|thousand|Mio\.?|Mrd\.?|Millionen|Milliarden))?"
 _UNIT: Final = r"(?:%|percent\b|prozent\b|euros?\b|dollars?\b|francs?\b|franken\b|(?:km|kg|kWh|MW|GW|kW|m²|ha)\b)"

@@ -65,6 +65,8 @@ class Gathering:
     text_format: PageFormat
     limits: GatheringLimits
     unread: list[UnreadPage] = field(default_factory=list)
+    without_text: list[GatheredPage] = field(default_factory=list)
+    """Those of the unread that at least link to others."""
     tried: set[str] = field(default_factory=set)
     left_out: int = 0
     """How many addresses were not even tried, for the limits."""
@@ -123,6 +125,8 @@ class Gathering:
         text = await self.read(fetched, depth=self.depth, text_format=self.text_format)
         if text.text.strip():
             return GatheredPage(_page_of(fetched, text), _with_obstacle(text), address)
+        if text.links:
+            self.without_text.append(GatheredPage(_page_of(fetched, text), text, address))
         code, why = _OBSTACLES[text.obstacle] if text.obstacle else ("document_without_text", "It holds no text.")
         self._unread(address, code, why)
         return None

@@ -52,7 +52,7 @@ async def gathered_result(
     unread = [*unread, *untold]
     if not pages:
         raise _none_gathered(failed, notes, unread)
-    result = await _page_result(merged(pages), asked, without=gathering.tried)
+    result = await _page_result(merged(pages), gathering, asked)
     others = [page for page in failed if page.address not in named]
     told = (*notes, *result.notes, *_failures(others), *_left_out(gathering))
     return replace(result, notes=told, unread=(*unread, *result.unread))
@@ -63,12 +63,12 @@ async def next_links(pages: Sequence[GatheredPage], asked: Asked, without: Colle
     return await asyncio.to_thread(promising, pages, asked.question, asked.language, without)
 
 
-async def _page_result(pages: Sequence[GatheredPage], asked: Asked, without: Collection[str]) -> Done:
+async def _page_result(pages: Sequence[GatheredPage], gathering: Gathering, asked: Asked) -> Done:
     found = await asyncio.to_thread(_ranked, pages, asked)
     best = [pages[number] for number, _ in found]
     titles = names([(page.page.title, page.page.url) for page in best], asked.text_format)
     documents = [page_document(page, name, asked.text_format) for page, name in zip(best, titles, strict=True)]
-    links = await next_links(best, asked, {*without, *_places(best)})
+    links = await next_links([*best, *gathering.without_text], asked, {*gathering.tried, *_places(best)})
     return Done(
         ActionResult(success=True, documents=tuple(documents)),
         tuple(_same_texts(best)),

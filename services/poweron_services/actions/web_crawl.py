@@ -35,7 +35,7 @@ class WebCrawl:
             found = await addresses_of(order, self.read_document)
             gathering = Gathering(order.fetch, read, depth, parameters.format, self.limits[depth])
             gathering.refuse_unknown(found.unknown)
-            listed = await gathering.gather(found.pages)
+            listed = [*await gathering.gather(found.pages), *gathering.without_text]
             named = [*found.addresses, *await next_links(listed, asked, {*found.addresses, *gathering.tried})]
             if not named and not gathering.unread:
                 raise none_read(found.unread, "The documents name no address of the web.")
@@ -50,7 +50,8 @@ async def _followed(gathering: Gathering, pages: Sequence[GatheredPage], asked: 
     """What pages link to on their own site, breadth first, the most promising of each breadth first."""
     found, level = list[GatheredPage](), pages
     for _ in range(MAX_DEPTH):
-        links = await next_links([of_same_site(page) for page in level], asked, gathering.tried)
+        linking = [of_same_site(page) for page in (*level, *gathering.without_text)]
+        links = await next_links(linking, asked, gathering.tried)
         if not links or gathering.is_over:
             break
         level = await gathering.gather(links)

@@ -10,6 +10,8 @@ from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceT
 
 MARKDOWN = "text/markdown"
 TEMPLATE = Template.beside(__file__, "process.v2.md")
+PAGES_TEMPLATE = Template.beside(__file__, "process_pages.v1.md")
+"""Where pages of the web are among the texts: statements are to name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def process_prompt(
 ) -> ProcessPrompt:
     """The prompt by which a model answers from texts."""
     return ProcessPrompt(
-        template=TEMPLATE,
+        template=PAGES_TEMPLATE if any(text.number or text.cites for text in texts) else TEMPLATE,
         ai_prompt=ai_prompt,
         custom_instructions=custom_instructions,
         language=order.language,

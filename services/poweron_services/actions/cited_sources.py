@@ -1,10 +1,8 @@
 """Sources: the pages of the web that texts are from, under the numbers that an answer cites them by.
 
-The list of sources below an answer is a part of its text; it is taken off before the text is shown or joined to
-others, so that each text names the sources that it has then.
+Whatever takes texts together gives each page one number, whatever it had in them.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -13,24 +11,13 @@ from poweron_events.event import MAX_SOURCES, CitedSource, WebPage
 from poweron_services.actions.action import InputDocument
 from poweron_services.decider.citations import cited_numbers, renumbered
 from poweron_services.decider.cited_statements import strings_in
-from poweron_services.decider.language_detection import detect
 from poweron_services.decider.size_limits import fitting
+from poweron_services.decider.source_list import with_list, without_list
 from poweron_services.models.prompts import OutputFormat, SourceText
 
 SOURCES_BUDGET: Final = 12_000  # bytes, as JSON, of what one document cites
 SHORT_TITLE: Final = 60  # characters, where whole ones would take too much
 MAX_UNKNOWN: Final = 10  # numbers named in a note
-
-_WORDS: Final = {
-    "en": ("Sources", "fetched"),
-    "de": ("Quellen", "abgerufen am"),
-    "fr": ("Sources", "consulté le"),
-    "it": ("Fonti", "consultato il"),
-    "es": ("Fuentes", "consultado el"),
-    "pt": ("Fontes", "consultado em"),
-    "nl": ("Bronnen", "opgehaald op"),
-}
-_SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~&!])")
 
 
 @dataclass(slots=True)
@@ -119,32 +106,3 @@ def with_short_titles(sources: Sequence[CitedSource]) -> Sequence[CitedSource]:
         return sources
     pages = (source.page.model_copy(update={"title": source.page.title[:SHORT_TITLE]}) for source in sources)
     return [source.model_copy(update={"page": page}) for source, page in zip(sources, pages, strict=True)]
-
-
-def with_list(text: str, sources: Sequence[CitedSource], language: str | None) -> str:
-    """The text and below it the list of its sources, in the language of the user or, if nobody knows it, its own."""
-    if not sources:
-        return text
-    return f"{text.rstrip()}{_list(sources, (language or detect(text) or 'en')[:2])}"
-
-
-def without_list(text: str, sources: Sequence[CitedSource]) -> str:
-    """The text without the list that `with_list` has put below it, in whichever language and of however many more."""
-    for language in _WORDS if sources else ():
-        before, found, more = text.rpartition(_list(sources, language))
-        if found and all(line.startswith("- [") for line in more.splitlines()):
-            return before
-    return text
-
-
-def _list(sources: Sequence[CitedSource], language: str) -> str:
-    heading, fetched = _WORDS.get(language, _WORDS["en"])
-    lines = (f"- [{source.n}] {_told(source.page, fetched)}" for source in sources)
-    return f"\n\n## {heading}\n\n" + "\n".join(lines) + "\n"
-
-
-def _told(page: WebPage, fetched: str) -> str:
-    """Title, address and day; what the title says is text, whatever it looks like."""
-    title = _SIGNS.sub(r"\\\1", " ".join(page.title.split()))
-    address = page.url.replace("<", "%3C").replace(">", "%3E")
-    return f"{title + ', ' if title else ''}<{address}>, {fetched} {page.fetched_at[:10]}"

@@ -268,7 +268,7 @@ def stage_functions(
     return {
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),
-        "parameterizer": Parameterizer(caller, specs),
+        "parameterizer": Parameterizer(caller, specs, content),
         "observer": Observer(content, specs),
         "refiner": Refiner(caller),
         "reviewer": Reviewer(caller, content),

@@ -157,7 +157,8 @@ def _of_each_page(candidates: Sequence[Candidate], spread: float) -> list[Candid
     chosen: list[Candidate] = []
     for _, group in groupby(by_page, key=lambda one: one.passage.place.source):
         ranked = [one for one in group if one.score >= least]
-        chosen += [one for one in ranked if one.score >= ranked[0].score - MARGIN][:MOST]
+        best = [one for one in ranked if one.score >= ranked[0].score - MARGIN][:MOST]
+        chosen += sorted(best, key=lambda one: one.passage.order)
     return chosen[:MANY]
 
 

@@ -115,7 +115,8 @@ def sections(source: SourceText) -> list[Section]:
     """The sections of a document in reading order, without the notes about its reading."""
     head = None if source.number else _EXTRACTED.match(source.text)
     if head is None:
-        first, *rest = _ANY_HEADING.split(_said(source))
+        shown = _page_head(source)
+        first, *rest = _ANY_HEADING.split(source.text[shown.end() :] if shown else source.text)
         name, titles = _name(source), [f"section {plain(title)}" for title in rest[::2]]
     else:
         first, *rest = _SECTION.split(source.text[head.end() :])
@@ -130,12 +131,6 @@ def sections(source: SourceText) -> list[Section]:
 def _page_head(source: SourceText) -> re.Match[str] | None:
     """What stands above a page of the web, or above what a search engine shows of one."""
     return _PAGE_HEAD.match(source.text)
-
-
-def _said(source: SourceText) -> str:
-    """The text without what stands above it."""
-    head = _page_head(source)
-    return source.text[head.end() :] if head else source.text
 
 
 def _name(source: SourceText) -> str:

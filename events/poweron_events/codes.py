@@ -231,6 +231,13 @@ CODES: Final[dict[str, Explained]] = {
     "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
     "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
     "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
+    "page_limit": Explained(
+        "One step may not read more pages.", "Ask for less at once, or raise the limit, `POWERON_WEB_MAX_PAGES`."
+    ),
+    "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
+    "robots_disallowed": Explained(
+        "The rules of the host for robots do not allow it.", "Read the page yourself and hand over its text."
+    ),
     # --- why a request was refused
     "invalid_request": Explained(
         "The request does not have the form that it must have.", "Correct what the detail names."

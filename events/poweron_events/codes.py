@@ -70,6 +70,12 @@ RUN_TIME: Final[frozenset[str]] = frozenset(
         "model_unknown",
         "price_unknown",
         "result_not_stored",
+        "search_busy",
+        "search_failed",
+        "search_misconfigured",
+        "search_quota",
+        "search_timeout",
+        "search_unauthorized",
         "stage_timeout",
         "unavailable",
         "unexpected_error",
@@ -249,6 +255,15 @@ CODES: Final[dict[str, Explained]] = {
         "Set its price, or ask without that budget; one of the workflow holds for all its rounds.",
     ),
     "web_unavailable": Explained("The web cannot be reached from here.", "Ask for something that needs no web."),
+    # --- why the web was not searched
+    "search_busy": Explained("The search engine is asked too often.", "Ask again later, or for less at once."),
+    "search_failed": Explained("The search engine cannot be reached, or has trouble of its own.", _AGAIN),
+    "search_misconfigured": Explained(
+        "The search engine cannot be used as it is set up.", "Correct its setting, or its key."
+    ),
+    "search_quota": Explained("The account at the search engine has used up what it may search.", "Raise its limit."),
+    "search_timeout": Explained("The search engine did not answer in time.", _AGAIN),
+    "search_unauthorized": Explained("The search engine does not let us in.", "Set a key that is valid for it."),
     "search_unavailable": Explained("There is no search engine.", "Set one, or hand over documents."),
     "document_missing": Explained(
         "A document is not in the content store.", "Bring its content back from a copy, or hand it over again."

@@ -1,13 +1,29 @@
 """A small internet on this machine: names, IP addresses that look public, and servers that send what they are told."""
 
 import asyncio
+import datetime as dt
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpcore2
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import RequestReceived
+
+from poweron_events.errors import Refused
+from poweron_services.config import Settings
+from poweron_services.connectors.web.web_client import WebClient, open_web_client
+from poweron_services.connectors.web.web_settings import WebSettings
 
 PUBLIC = "93.184.215.14"
 OTHER = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
@@ -58,12 +74,10 @@ class RawServer:
 
 
 @asynccontextmanager
-async def serving(
-    *answers: bytes | Answering, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
-) -> AsyncGenerator[RawServer, None]:
+async def serving(*answers: bytes | Answering, tls: ssl.SSLContext | None = None) -> AsyncGenerator[RawServer, None]:
     """A server that gives one answer after the other, to whichever connection; the last one stays."""
     left = list(answers)
-    server = RawServer(port)
+    server = RawServer(0)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server.connections += 1
@@ -85,7 +99,7 @@ async def serving(
 
     if tls is not None:
         tls.sni_callback = lambda _, name, __: server.names.append(name)
-    async with await asyncio.start_server(serve, host, port, ssl=tls) as listening:
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as listening:
         server.port = listening.sockets[0].getsockname()[1]
         yield server
 
@@ -100,3 +114,78 @@ def answer(body: bytes = b"", status: str = "200 OK", **headers: Any) -> bytes:
 
 def redirect(to: str, status: str = "302 Found") -> bytes:
     return answer(status=status, Location=to)
+
+
+# --- asking
+
+
+def web(**settings: Any) -> WebSettings:
+    return WebSettings.of(Settings(**{f"web_{name}": value for name, value in settings.items()}))
+
+
+@asynccontextmanager
+async def client(internet: Internet, settings: WebSettings | None = None, **more: Any) -> AsyncGenerator[WebClient]:
+    async with open_web_client(settings or web(), resolve=internet.resolve, network=internet, **more) as opened:
+        yield opened
+
+
+async def refusal(client: WebClient, url: str, **more: Any) -> Refused:
+    with pytest.raises(Refused) as refused:
+        await client.get(url, **more)
+    return refused.value
+
+
+def leading(server: RawServer, *names: str) -> Internet:
+    """An internet in which these names lead to a public address, at which the server is."""
+    return Internet(names={name: [[PUBLIC]] for name in names}, places={PUBLIC: server.port})
+
+
+# --- encrypted
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A certificate for names, as the server and whoever trusts it have it."""
+
+    server: ssl.SSLContext
+    trusting: ssl.SSLContext
+
+
+def identity(folder: Path, *names: str, protocols: Sequence[str] = ("http/1.1",)) -> Identity:
+    """A server that is who it says it is, of these names and of no other."""
+    key, today = ec.generate_private_key(ec.SECP256R1()), dt.datetime.now(dt.UTC)
+    named = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "PowerOn tests")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(named)
+        .issuer_name(named)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(today - dt.timedelta(days=1))
+        .not_valid_after(today + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    (folder / "certificate.pem").write_bytes(certificate)
+    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+    server.set_alpn_protocols(list(protocols))
+    return Identity(server, ssl.create_default_context(cadata=certificate.decode()))
+
+
+async def http2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Speaks HTTP/2, and answers each request with its host and path."""
+    connection = H2Connection(H2Configuration(client_side=False))
+    connection.initiate_connection()
+    while True:
+        writer.write(connection.data_to_send())
+        await writer.drain()
+        if not (data := await reader.read(65_536)):
+            return
+        for event in connection.receive_data(data):
+            if isinstance(event, RequestReceived):
+                asked = dict(event.headers)
+                connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/html")])
+                connection.send_data(event.stream_id, asked[b":authority"] + asked[b":path"], end_stream=True)

@@ -196,19 +196,6 @@ CODES: Final[dict[str, Explained]] = {
         "What the model wrote is not in the format that was asked for.", "Use another model, or ask for another format."
     ),
     "nothing_found": Explained("The search found no page.", "Ask in other words."),
-    # --- why a page of the web was not read
-    "address_unknown": Explained(
-        "The address stands neither in the request nor among the links of an earlier result; a model may have made "
-        "it up.",
-        "Name the address in the request.",
-    ),
-    "page_needs_consent": Explained("The page asks for a consent before it shows its text.", "Hand over its text."),
-    "page_needs_javascript": Explained(
-        "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
-    ),
-    "page_needs_login": Explained("The page shows its text only to those who have signed in.", "Hand over its text."),
-    "page_timeout": Explained("The page was not there in time.", "Ask again later, or for fewer pages at once."),
-    "page_too_large": Explained("The page is larger than what is read of the web.", "Hand over a part of it."),
     # --- why a document was not read
     "document_damaged": Explained("The document is damaged.", "Check it and hand it over again."),
     "document_empty": Explained("The document is empty.", "Check that it was saved and handed over completely."),
@@ -237,6 +224,10 @@ CODES: Final[dict[str, Explained]] = {
     "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
     "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
     "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
+    "page_needs_consent": Explained("The page asks for a consent before it shows its text.", "Hand over its text."),
+    "page_needs_javascript": Explained(
+        "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
+    ),
     "page_limit": Explained(
         "One step may not read more pages.", "Ask for less at once, or raise the limit, `POWERON_WEB_MAX_PAGES`."
     ),

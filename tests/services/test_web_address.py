@@ -124,7 +124,9 @@ def test_a_link_leads_where_a_browser_would_go(location: str, leads_to: str) -> 
     assert WebAddress.of("https://example.com/a/page").joined(location).url == leads_to
 
 
-@pytest.mark.parametrize("location", ["ftp://example.com/", "http://u:p@h/", "http://[::1", "b\nc", "javascript:1", "//"])
+@pytest.mark.parametrize(
+    "location", ["ftp://example.com/", "http://u:p@h/", "http://[::1", "b\nc", "javascript:1", "//"]
+)
 def test_a_link_that_leads_to_no_page_is_refused(location: str) -> None:
     with pytest.raises(Refused):
         WebAddress.of("https://example.com/").joined(location)

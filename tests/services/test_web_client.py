@@ -2,62 +2,40 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from internet import OTHER, PUBLIC, Internet, RawServer, answer, redirect, serving
+from internet import OTHER, PUBLIC, Internet, answer, client, leading, redirect, refusal, serving, web
 from ssrfguard import DEFAULT_DENIED, BlockedURLError, Policy
 
 from poweron_events.errors import Refused
-from poweron_services.config import Settings
 from poweron_services.connectors.web.web_address import WebAddress
-from poweron_services.connectors.web.web_client import WebClient, open_web_client
-from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.connectors.web.web_client import open_web_client
 
 PAGE = answer(b"<p>Good morning.</p>")
-
-
-def web(**settings: Any) -> WebSettings:
-    return WebSettings.of(Settings(**{f"web_{name}": value for name, value in settings.items()}))
-
-
-@asynccontextmanager
-async def client(internet: Internet, settings: WebSettings | None = None, **more: Any) -> AsyncGenerator[WebClient]:
-    async with open_web_client(settings or web(), resolve=internet.resolve, network=internet, **more) as opened:
-        yield opened
-
-
-async def refusal(client: WebClient, url: str, **more: Any) -> Refused:
-    with pytest.raises(Refused) as refused:
-        await client.get(url, **more)
-    return refused.value
-
-
-def leading(server: RawServer, *names: str) -> Internet:
-    """An internet in which these names lead to a public address, at which the server is."""
-    return Internet(names={name: [[PUBLIC]] for name in names}, places={PUBLIC: server.port})
 
 
 # --- what is asked
 
 
 async def test_a_page_is_had_with_its_status_headers_and_bytes() -> None:
-    async with serving(answer(b"<p>Gr\xfc\xdfe", Content_Type="text/html; charset=latin1", Set_Cookie="a=b")) as server:
-        async with client(leading(server, "example.com")) as asking:
-            page = await asking.get("http://EXAMPLE.com/a?b=c#d")
+    async with (
+        serving(answer(b"<p>Gr\xfc\xdfe", Content_Type="text/html; charset=latin1", Set_Cookie="a=b")) as server,
+        client(leading(server, "example.com")) as asking,
+    ):
+        page = await asking.get("http://EXAMPLE.com/a?b=c#d")
 
     assert (page.url, page.status, page.body) == ("http://example.com/a?b=c", 200, b"<p>Gr\xfc\xdfe")
     assert page.headers == {"content-type": "text/html; charset=latin1", "content-length": "8"}
 
 
 async def test_a_server_is_told_the_name_and_who_asks_and_nothing_else() -> None:
-    async with serving(PAGE) as server:
-        async with client(leading(server, "example.com"), web(contact="https://example.org/bot")) as asking:
-            await asking.get("http://example.com/", headers={"Accept-Language": "de", "Host": "other.example"})
+    async with (
+        serving(PAGE) as server,
+        client(leading(server, "example.com"), web(contact="https://example.org/bot")) as asking,
+    ):
+        await asking.get("http://example.com/", headers={"Accept-Language": "de", "Host": "other.example"})
 
     lines = server.requests[0].decode().lower().split("\r\n")
     assert lines[0] == "get / http/1.1"
@@ -74,9 +52,11 @@ async def test_a_server_is_told_the_name_and_who_asks_and_nothing_else() -> None
 
 
 async def test_an_error_of_a_server_is_an_answer_for_whoever_asked_to_judge() -> None:
-    async with serving(answer(b"gone", status="404 Not Found", Retry_After="7")) as server:
-        async with client(leading(server, "example.com")) as asking:
-            page = await asking.get("http://example.com/robots.txt")
+    async with (
+        serving(answer(b"gone", status="404 Not Found", Retry_After="7")) as server,
+        client(leading(server, "example.com")) as asking,
+    ):
+        page = await asking.get("http://example.com/robots.txt")
     assert (page.status, page.body, page.headers["retry-after"]) == (404, b"gone", "7")
 
 
@@ -88,17 +68,15 @@ async def test_a_search_engine_is_sent_what_is_searched_for() -> None:
         writer.write(answer(b'{"hits":[]}', Content_Type="application/json"))
         await writer.drain()
 
-    async with serving(search) as server:
-        async with client(Internet(), engine=f"http://127.0.0.1:{server.port}") as asking:
-            found = await asking.post(f"http://127.0.0.1:{server.port}/search", content=b'{"q":"a"}')
+    async with serving(search) as server, client(Internet(), engine=f"http://127.0.0.1:{server.port}") as asking:
+        found = await asking.post(f"http://127.0.0.1:{server.port}/search", content=b'{"q":"a"}')
     assert (heard, found.body) == ([b'{"q":"a"}'], b'{"hits":[]}')
 
 
 async def test_connections_are_kept_for_the_next_page_of_the_same_host() -> None:
-    async with serving(PAGE) as server:
-        async with client(internet := leading(server, "example.com")) as asking:
-            for _ in range(3):
-                await asking.get("http://example.com/")
+    async with serving(PAGE) as server, client(internet := leading(server, "example.com")) as asking:
+        for _ in range(3):
+            await asking.get("http://example.com/")
     assert (server.connections, len(server.requests), internet.lookups) == (1, 3, ["example.com"])
 
 
@@ -180,9 +158,8 @@ async def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.Monk
 @pytest.mark.req("S13")
 async def test_redirects_are_followed_and_the_last_address_is_told() -> None:
     hops = [redirect("/2"), redirect("http://b.example/3", "308 Permanent Redirect"), redirect("4", "303 See Other")]
-    async with serving(*hops, PAGE) as server:
-        async with client(leading(server, "a.example", "b.example")) as asking:
-            page = await asking.get("http://a.example/1")
+    async with serving(*hops, PAGE) as server, client(leading(server, "a.example", "b.example")) as asking:
+        page = await asking.get("http://a.example/1")
     assert (page.url, page.status) == ("http://b.example/4", 200)
 
 
@@ -223,21 +200,24 @@ async def test_each_redirect_is_checked_like_an_address_that_was_asked_for(locat
 
 @pytest.mark.req("S13")
 async def test_five_redirects_are_followed_and_no_sixth() -> None:
-    async with serving(*[redirect(f"/{hop}") for hop in range(1, 6)], PAGE) as server:
-        async with client(leading(server, "a.example")) as asking:
-            assert (await asking.get("http://a.example/")).url == "http://a.example/5"
-    async with serving(redirect("/")) as server:
-        async with client(leading(server, "a.example")) as asking:
-            refused = await refusal(asking, "http://a.example/")
+    async with (
+        serving(*[redirect(f"/{hop}") for hop in range(1, 6)], PAGE) as server,
+        client(leading(server, "a.example")) as asking,
+    ):
+        assert (await asking.get("http://a.example/")).url == "http://a.example/5"
+    async with serving(redirect("/")) as server, client(leading(server, "a.example")) as asking:
+        refused = await refusal(asking, "http://a.example/")
     assert (refused.code, len(server.requests)) == ("page_unavailable", 6)
 
 
 @pytest.mark.req("S13")
 async def test_what_a_host_was_sent_to_let_us_in_no_other_host_is_sent() -> None:
-    async with serving(redirect("/2"), redirect("http://b.example/"), PAGE) as server:
-        async with client(leading(server, "a.example", "b.example")) as asking:
-            secret = {"Authorization": "Bearer s3cret", "X-Subscription-Token": "s3cret", "Cookie": "s3cret"}
-            await asking.get("http://a.example/", headers=secret | {"Accept-Language": "de"})
+    async with (
+        serving(redirect("/2"), redirect("http://b.example/"), PAGE) as server,
+        client(leading(server, "a.example", "b.example")) as asking,
+    ):
+        secret = {"Authorization": "Bearer s3cret", "X-Subscription-Token": "s3cret", "Cookie": "s3cret"}
+        await asking.get("http://a.example/", headers=secret | {"Accept-Language": "de"})
 
     own, same, other = (request.decode().lower() for request in server.requests)
     assert own.count("s3cret") == same.count("s3cret") == 3
@@ -253,9 +233,11 @@ async def test_whoever_asks_may_judge_each_hop_before_it_is_asked() -> None:
         if address.host == "b.example":
             raise Refused("Not there.", code="robots_disallowed")
 
-    async with serving(redirect("http://b.example/")) as server:
-        async with client(leading(server, "a.example", "b.example")) as asking:
-            refused = await refusal(asking, "http://a.example/", before_hop=judge)
+    async with (
+        serving(redirect("http://b.example/")) as server,
+        client(leading(server, "a.example", "b.example")) as asking,
+    ):
+        refused = await refusal(asking, "http://a.example/", before_hop=judge)
     assert (refused.code, seen) == ("robots_disallowed", ["http://a.example/", "http://b.example/"])
     assert len(server.requests) == 1
 
@@ -289,14 +271,13 @@ async def test_other_ports_than_those_of_the_web_are_asked_only_where_the_settin
 async def test_hosts_are_allowed_and_denied_by_name(settings: dict[str, str], asked: set[str]) -> None:
     names = ("a.example", "www.a.example", "b.example")
     answered = set()
-    async with serving(PAGE) as server:
-        async with client(leading(server, *names), web(**settings)) as asking:
-            for name in names:
-                try:
-                    await asking.get(f"http://{name}./")
-                    answered.add(name)
-                except Refused as refused:
-                    assert refused.code == "address_refused"  # noqa: PT017 - some are answered
+    async with serving(PAGE) as server, client(leading(server, *names), web(**settings)) as asking:
+        for name in names:
+            try:
+                await asking.get(f"http://{name}./")
+                answered.add(name)
+            except Refused as refused:
+                assert refused.code == "address_refused"  # noqa: PT017 - some are answered
     assert answered == asked
 
 
@@ -349,7 +330,15 @@ INSIDE = st.sampled_from(
         *("127.255.255.254", "127.0.0.1.", "①②⑦.⓪.⓪.①", "127。0。0。1", "%31%32%37.0.0.1", "localhost", "LOCALHOST."),
         *("[::1]", "[::]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]"),
         *("[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[::ffff:0:127.0.0.1]", "[fe80::1%25lo]"),
-        *("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.168.0.1", "10.1", "0xA9FEA9FE", "[fd00:ec2::254]"),
+        *(
+            "169.254.169.254",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.168.0.1",
+            "10.1",
+            "0xA9FEA9FE",
+            "[fd00:ec2::254]",
+        ),
         *("inside.example", "①②⑦.0.0.1.inside.example", "xn--inside.example", "a_b.internal", "127.0.0.1.nip.example"),
     ]
 )

@@ -13,9 +13,10 @@ from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource
 from poweron_services.actions.action import Done, InputDocument, Order
-from poweron_services.actions.cited_sources import SOURCES_BUDGET, cited_answer
+from poweron_services.actions.cited_sources import cited_answer
 from poweron_services.actions.registry import by_name
 from poweron_services.decider.schema_check import check_values
+from poweron_services.decider.size_limits import SOURCES_BUDGET
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import ProcessPrompt, Prompt
 from poweron_services.models.scripted import ScriptedModel

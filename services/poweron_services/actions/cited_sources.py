@@ -11,11 +11,10 @@ from poweron_events.event import MAX_SOURCES, CitedSource, WebPage
 from poweron_services.actions.action import InputDocument
 from poweron_services.decider.citations import cited_numbers, renumbered
 from poweron_services.decider.cited_statements import strings_in
-from poweron_services.decider.size_limits import fitting
+from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
 from poweron_services.decider.source_list import with_list, without_list
 from poweron_services.models.prompts import OutputFormat, SourceText
 
-SOURCES_BUDGET: Final = 12_000  # bytes, as JSON, of what one document cites
 SHORT_TITLE: Final = 60  # characters, where whole ones would take too much
 MAX_UNKNOWN: Final = 10  # numbers named in a note
 

@@ -1,13 +1,12 @@
 """The sources that answers of a workflow cite: what each statement quotes from them, and whether it stands there."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from poweron_events.content import ContentStore, MissingContent
-from poweron_events.event import CitedSource, Model, WebPage
+from poweron_events.event import CitedSource, DocumentRef, Model, WebPage
 from poweron_projections import reader
-from poweron_projections.entries import DocumentEntry
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.decider.cited_statements import Statement, statements
@@ -63,10 +62,15 @@ async def check_sources(connections: Connections, workflow_id: str) -> Sources:
     entries = await reader.documents(connections.pool, workflow_id)
     if not entries and await reader.workflow(connections.pool, workflow_id) is None:
         raise UnknownWorkflow(workflow_id)
-    check = _Check(connections.content, workflow_id)
-    for entry in entries:
-        if entry.sources:
-            await check.take(entry)
+    return await check_answers(entries, connections.content, workflow_id)
+
+
+async def check_answers(answers: Iterable[DocumentRef], content: ContentStore, workflow_id: str) -> Sources:
+    """The sources that these documents of a workflow cite, in their order."""
+    check = _Check(content, workflow_id)
+    for answer in answers:
+        if answer.sources:
+            await check.take(answer)
     return check.sources()
 
 
@@ -104,7 +108,7 @@ class _Check:
     cited: dict[tuple[str, str], _Cited] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
-    async def take(self, answer: DocumentEntry) -> None:
+    async def take(self, answer: DocumentRef) -> None:
         known = {source.n: await self._page(source) for source in answer.sources}
         text = without_list(await self._text(answer.content, answer.document_name), answer.sources)
         for statement in statements(text, answer.mime_type, language=detect(text) or "en"):

@@ -131,6 +131,10 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "field_not_allowed": Explained("The schema of the parameters holds a field that it must not hold.", _MODEL_TRIES),
     "documents_missing": Explained("The action works on documents, and none was named.", _MODEL_TRIES),
+    "address_unknown": Explained(
+        "An address of the web was named that neither the request nor a result gave.",
+        "Name it in the request, or hand over a document that holds it.",
+    ),
     "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
     "connection_missing": Explained("The action works on a connection, and none was named.", _MODEL_TRIES),
     "unknown_connection": Explained("The connection did not come with the request.", "Name it in `connections`."),
@@ -181,6 +185,20 @@ CODES: Final[dict[str, Explained]] = {
     "output_invalid": Explained(
         "What the model wrote is not in the format that was asked for.", "Use another model, or ask for another format."
     ),
+    "nothing_found": Explained("The search found no page.", "Ask in other words."),
+    # --- why a page of the web was not read
+    "address_unknown": Explained(
+        "The address stands neither in the request nor among the links of an earlier result; a model may have made "
+        "it up.",
+        "Name the address in the request.",
+    ),
+    "page_needs_consent": Explained("The page asks for a consent before it shows its text.", "Hand over its text."),
+    "page_needs_javascript": Explained(
+        "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
+    ),
+    "page_needs_login": Explained("The page shows its text only to those who have signed in.", "Hand over its text."),
+    "page_timeout": Explained("The page was not there in time.", "Ask again later, or for fewer pages at once."),
+    "page_too_large": Explained("The page is larger than what is read of the web.", "Hand over a part of it."),
     # --- why a document was not read
     "document_damaged": Explained("The document is damaged.", "Check it and hand it over again."),
     "document_empty": Explained("The document is empty.", "Check that it was saved and handed over completely."),
@@ -200,6 +218,15 @@ CODES: Final[dict[str, Explained]] = {
     "partly_read": Explained(
         "A part of the document was not read.", "Hand over what was left out as a document of its own."
     ),
+    # --- why a page of the web was not read
+    "address_refused": Explained(
+        "The address is none of a public page, or the settings do not let it be read.",
+        "Name another page; where it should be read, see `POWERON_WEB_ALLOW`, `POWERON_WEB_DENY`, `POWERON_WEB_PORTS` "
+        "and `POWERON_WEB_PRIVATE_HOSTS`.",
+    ),
+    "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
+    "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
+    "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
     # --- why a request was refused
     "invalid_request": Explained(
         "The request does not have the form that it must have.", "Correct what the detail names."

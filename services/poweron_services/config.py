@@ -13,6 +13,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import ActionPattern
+from poweron_services.search_variables import SearchVariables
+from poweron_services.web_variables import WebVariables
 
 UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
@@ -76,7 +78,7 @@ class ProviderSettings(BaseSettings):
     ollama_base_url: SecretStr | None = None
 
 
-class Settings(BaseSettings):
+class Settings(SearchVariables, WebVariables):
     """Everything that can be set, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(

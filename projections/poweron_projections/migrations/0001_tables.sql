@@ -150,6 +150,7 @@ CREATE TABLE messages (
     error           text    NOT NULL,
     told            text,
     findings        jsonb   NOT NULL,
+    links           jsonb   NOT NULL,
     unread          jsonb   NOT NULL,
     unread_left_out bigint  NOT NULL,
     learnings       jsonb   NOT NULL,

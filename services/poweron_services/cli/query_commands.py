@@ -144,6 +144,7 @@ def _print_entry(entry: HistoryEntry) -> None:
     details = [
         *([f"error: {entry.error}"] if entry.error else []),
         *(f"finding: {finding}" for finding in entry.findings),
+        *(f"link: {link}" for link in entry.links),
         *(f"learning: {learning}" for learning in entry.learnings),
         *_shown_references(entry),
     ]

@@ -98,6 +98,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "error", "An action ended, but its result could not be stored.", "See that the content store can be reached."
     ),
     "round_ended": LogEvent("info", "A round of a workflow ended; `ending` says how.", _NOTHING),
+    "search_page_unreadable": LogEvent(
+        "warning",
+        "A document in the folder of pages that is searched cannot be read; it is found by its name only.",
+        "Check the document that `name` names.",
+    ),
     "server_unavailable": LogEvent(
         "warning", "A process starts and waits for Kafka or Postgres.", "See that the server in `error` can be reached."
     ),

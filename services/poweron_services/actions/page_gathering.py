@@ -9,7 +9,7 @@ from poweron_events.catalog import ExtractDepth, PageFormat
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import WebPage
-from poweron_services.actions.page_addresses import normal
+from poweron_services.actions.page_addresses import comparable
 from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
 from poweron_services.connectors.web.page import FetchedPage, FetchPage
 
@@ -92,7 +92,7 @@ class Gathering:
 
         Raises `Unavailable` where this machine or the content store is in trouble.
         """
-        wanted = [address for address in dict.fromkeys(map(_comparable, addresses)) if address not in self.tried]
+        wanted = [address for address in dict.fromkeys(map(_as_compared, addresses)) if address not in self.tried]
         chosen = wanted[: self._room]
         self.left_out += len(wanted) - len(chosen)
         self.tried.update(chosen)
@@ -140,13 +140,13 @@ class Gathering:
         self.unread.append(UnreadPage(address, code, why))
 
 
-def _comparable(address: str) -> str:
-    return normal(address) or address
+def _as_compared(address: str) -> str:
+    return comparable(address) or address
 
 
 def _page_of(fetched: FetchedPage, text: PageText) -> WebPage:
     return WebPage(
-        url=normal(fetched.url) or fetched.url,
+        url=comparable(fetched.url) or fetched.url,
         title=" ".join(text.title.split())[:MAX_TITLE],
         fetched_at=fetched.fetched_at,
         sha256=fetched.sha256,

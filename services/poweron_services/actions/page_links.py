@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from poweron_services.actions.page_addresses import normal, same_site
+from poweron_services.actions.page_addresses import comparable, same_site
 from poweron_services.actions.page_gathering import GatheredPage
 from poweron_services.actions.page_relevance import Relevance
 from poweron_services.models.builtin.vocabulary import known_language
@@ -23,7 +23,7 @@ def promising(
     told: dict[str, str] = {}
     for page in pages:
         for link in page.text.links[:MAX_LOOKED_AT]:
-            address = normal(link.url)
+            address = comparable(link.url)
             if address and address not in without and len(told) < MAX_LOOKED_AT:
                 told.setdefault(address, f"{link.text} {_words(address)}")
     scores = Relevance(told.values(), known_language(language, question)).scores(question)

@@ -21,7 +21,7 @@ from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
-from poweron_services.connectors.web.web import Reader, Web
+from poweron_services.connectors.web.web_port import Reader, Web
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language
 from poweron_services.decider.model_written import written_by_model

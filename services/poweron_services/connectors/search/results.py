@@ -28,7 +28,7 @@ def tidied(results: SearchResults, query: SearchQuery) -> SearchResults:
     usable = [_bounded(hit) for hit in results.hits if _is_address(hit.url)]
     within = [hit for hit in usable if _is_within(host_of(hit.url), query)]
     spoken, notes = _in_language(_once(within), query.language)
-    hits = spoken[: query.max_results]
+    hits = [replace(hit, title=hit.title or host_of(hit.url)) for hit in spoken[: query.max_results]]
     return replace(
         results,
         hits=tuple(hits if query.include_raw_content else (replace(hit, raw_content="") for hit in hits)),
@@ -126,7 +126,7 @@ def _primary(language: str) -> str:
 def _bounded(hit: SearchHit) -> SearchHit:
     return replace(
         hit,
-        title=_plain(hit.title, LONGEST_TITLE) or host_of(hit.url),
+        title=_plain(hit.title, LONGEST_TITLE),
         snippet=_plain(hit.snippet, LONGEST_SNIPPET),
         raw_content=writable(hit.raw_content)[:LONGEST_RAW],
     )

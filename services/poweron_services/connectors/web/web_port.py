@@ -22,6 +22,10 @@ class Web(Protocol):
     machine or the content store is in trouble. What was refused to a step is refused to it again, without asking.
     """
 
+    @property
+    def max_pages(self) -> int:
+        """How many pages one step may fetch."""
+
     async def fetch(self, reader: Reader, url: str, /) -> FetchedPage: ...
 
     async def search(self, reader: Reader, query: SearchQuery, /) -> SearchResults: ...

@@ -118,12 +118,14 @@ def sections(source: SourceText) -> list[Section]:
         shown = _page_head(source)
         first, *rest = _ANY_HEADING.split(source.text[shown.end() :] if shown else source.text)
         name, titles = _name(source), [f"section {plain(title)}" for title in rest[::2]]
+        begins = shown["url"] if shown and not source.number else ""
     else:
         first, *rest = _SECTION.split(source.text[head.end() :])
         name, titles = head["name"].strip() or source.name, [title or "" for title in rest[::2]]
+        begins = ""
     return [
         Section(Place(name, locator, source.number), tuple(_blocks(_ESCAPED.sub(r"\1", text))))
-        for locator, text in zip(["", *titles], [first, *rest[1::2]], strict=True)
+        for locator, text in zip([begins, *titles], [first, *rest[1::2]], strict=True)
         if text.strip() and not (head and locator == "notes")
     ]
 

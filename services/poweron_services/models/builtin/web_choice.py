@@ -14,6 +14,7 @@ from poweron_services.models.prompts import KnownPrompt, SelectionPrompt
 
 SEARCH, SCRAPE, CRAWL = "web.search", "web.scrape", "web.crawl"
 LOOKING_UP: Final = (SCRAPE, SEARCH)  # in this order: whole pages, else what the engine shows of them
+WEB: Final = (*LOOKING_UP, CRAWL)
 PAGES: Final = ("scrape", "search", "crawl")  # what the labels of their results end with
 MAX_QUERY = 400  # characters
 
@@ -58,9 +59,14 @@ def wants_web(prompt: KnownPrompt, offered: Collection[str]) -> bool:
     """Whether the request is looked up in the web; never where no action can."""
     if not any(action in offered for action in LOOKING_UP):
         return False
-    if _ADDRESS.search(prompt.user_prompt) or _ASKS_FOR_WEB.search(prompt.user_prompt):
+    if names_address(prompt.user_prompt) or _ASKS_FOR_WEB.search(prompt.user_prompt):
         return True
     return not has_documents(prompt) and not (_goes_back(prompt.user_prompt) and _has_pages(prompt))
+
+
+def names_address(text: str) -> bool:
+    """Whether the address of a page stands in a text: that page is wanted, not another one that a search may find."""
+    return _ADDRESS.search(text) is not None
 
 
 def has_documents(prompt: KnownPrompt) -> bool:
@@ -77,7 +83,8 @@ def next_lookup(prompt: SelectionPrompt) -> str | None:
     done = {message.action for message in prompt.history if message.success}
     if done.intersection(LOOKING_UP) or not wants_web(prompt, offered):
         return None
-    return next((action for action in LOOKING_UP if action in offered - tried), None)
+    ways = LOOKING_UP[:1] if names_address(prompt.user_prompt) else LOOKING_UP
+    return next((action for action in ways if action in offered - tried), None)
 
 
 def query(request: str) -> str:

@@ -55,6 +55,7 @@ UnreadCode = Literal[
 
 RUN_TIME: Final[frozenset[str]] = frozenset(
     {
+        "answer_limit_too_large",
         "claim_lost",
         "content_store_unavailable",
         "event_too_large",
@@ -137,6 +138,10 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "field_not_allowed": Explained("The schema of the parameters holds a field that it must not hold.", _MODEL_TRIES),
     "documents_missing": Explained("The action works on documents, and none was named.", _MODEL_TRIES),
+    "address_unknown": Explained(
+        "An address of the web was named that neither the request nor a result gave.",
+        "Name it in the request, or hand over a document that holds it.",
+    ),
     "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
     "connection_missing": Explained("The action works on a connection, and none was named.", _MODEL_TRIES),
     "unknown_connection": Explained("The connection did not come with the request.", "Name it in `connections`."),
@@ -150,6 +155,9 @@ CODES: Final[dict[str, Explained]] = {
     "model_access_denied": Explained("The provider does not let us in.", "Set a key that is valid for this model."),
     "model_unknown": Explained("The provider has no such model.", "Set the model's name and its provider's address."),
     "model_quota_exceeded": Explained("The account at the provider has used up what it may spend.", "Raise its limit."),
+    "answer_limit_too_large": Explained(
+        "The model does not write as much at once as it was asked for.", "Lower the limit of its answers."
+    ),
     "model_refused": Explained("The provider refused the request.", "Read what it says, beside the code."),
     "model_misconfigured": Explained("The model cannot be asked as it is set up.", "Correct the model's settings."),
     "prompt_too_long": Explained(
@@ -187,6 +195,7 @@ CODES: Final[dict[str, Explained]] = {
     "output_invalid": Explained(
         "What the model wrote is not in the format that was asked for.", "Use another model, or ask for another format."
     ),
+    "nothing_found": Explained("The search found no page.", "Ask in other words."),
     # --- why a document was not read
     "document_damaged": Explained("The document is damaged.", "Check it and hand it over again."),
     "document_empty": Explained("The document is empty.", "Check that it was saved and handed over completely."),
@@ -215,6 +224,17 @@ CODES: Final[dict[str, Explained]] = {
     "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
     "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
     "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
+    "page_needs_consent": Explained("The page asks for a consent before it shows its text.", "Hand over its text."),
+    "page_needs_javascript": Explained(
+        "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
+    ),
+    "page_limit": Explained(
+        "One step may not read more pages.", "Ask for less at once, or raise the limit, `POWERON_WEB_MAX_PAGES`."
+    ),
+    "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
+    "robots_disallowed": Explained(
+        "The rules of the host for robots do not allow it.", "Read the page yourself and hand over its text."
+    ),
     # --- why a request was refused
     "invalid_request": Explained(
         "The request does not have the form that it must have.", "Correct what the detail names."
@@ -236,7 +256,9 @@ CODES: Final[dict[str, Explained]] = {
     "search_timeout": Explained("The search engine did not answer in time.", _AGAIN),
     "search_unauthorized": Explained("The search engine does not let us in.", "Set a key that is valid for it."),
     "search_unavailable": Explained("There is no search engine.", "Set one, or hand over documents."),
-    "document_missing": Explained("A document is not in the content store.", "Store it before it is named."),
+    "document_missing": Explained(
+        "A document is not in the content store.", "Bring its content back from a copy, or hand it over again."
+    ),
     "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),
     "round_open": Explained("A round of the workflow still runs.", "Wait for its end, or cancel it."),

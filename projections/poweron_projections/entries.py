@@ -152,6 +152,8 @@ class HistoryEntry(Model):
     """Its documents as models name them: `docList:<label>` where they have one, then each as `docItem:<id>:<name>`."""
     error: str
     findings: tuple[str, ...]
+    links: tuple[str, ...]
+    """Addresses that stood in the result and may be read next."""
     unread: tuple[UnreadDocument, ...]
     unread_left_out: int
     learnings: tuple[str, ...]

@@ -29,6 +29,7 @@ class MessageRow(NamedTuple):
     error: str
     told: str | None
     findings: Json
+    links: Json
     unread: Json
     unread_left_out: int
     learnings: Json
@@ -58,6 +59,7 @@ def message_row(workflow_id: str, message: ChatMessage) -> MessageRow:
         error=text(message.error),
         told=optional_text(message.told),
         findings=json(message.findings),
+        links=json(message.links),
         unread=json(message.unread),
         unread_left_out=message.unread_left_out,
         learnings=json(message.learnings),

@@ -7,7 +7,8 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 MAX_PORT: Final = 65_535
-HOST: Final = re.compile(r"(?=.*\w)([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+)(:[1-9][0-9]{0,4})?")
+HOST: Final = re.compile(r"([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
+HOST_AND_PORT: Final = re.compile(rf"(?=[^:]*\w|\[){HOST.pattern}(:[1-9][0-9]{{0,4}})?")
 CONTACT: Final = re.compile(r"[!-'*-~]{0,200}")  # what may stand in parentheses in a header
 
 
@@ -28,15 +29,25 @@ class WebVariables(BaseSettings):
     """Seconds that a page has to be answered, with all its redirects."""
     web_max_pages: int = Field(default=50, ge=1, le=1_000)
     """The most pages that one action fetches."""
+    web_pause: float = Field(default=0.25, ge=0, le=10)
+    """Seconds between two requests to one host, after the first four; hosts that are named as private need none."""
     web_contact: str = ""
     """A URL or an e-mail address for whoever runs a server that is asked; it stands in the User-Agent."""
 
-    @field_validator("web_allow", "web_deny", "web_private_hosts")
+    @field_validator("web_allow", "web_deny")
     @classmethod
     def _are_hosts(cls, hosts: str) -> str:
         for host in _listed(hosts):
             if not HOST.fullmatch(host):
                 raise ValueError(f"{host!r} is no host; write `example.com`, or `*.example.com` for all below it")
+        return hosts
+
+    @field_validator("web_private_hosts")
+    @classmethod
+    def _are_hosts_with_ports(cls, hosts: str) -> str:
+        for host in _listed(hosts):
+            if not HOST_AND_PORT.fullmatch(host):
+                raise ValueError(f"{host!r} is no host; write `wiki.internal`, or `127.0.0.1:8080` for one port of it")
         return hosts
 
     @field_validator("web_ports")

@@ -26,6 +26,7 @@ from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
+from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
@@ -205,7 +206,10 @@ async def _opened(
         yield {}
         return
     read_document = DocumentReader(settings.document_readers or affordable_readers())
-    async with open_actions(Resources(read_document=read_document, render_report=markdown_to_html)) as known:
+    resources = Resources(
+        read_document=read_document, render_report=markdown_to_html, open_pages=PageReader(read_document)
+    )
+    async with open_actions(resources) as known:
         for wrong in filter(None, (meaningless(each, _names(known)) for each in settings.approve_patterns)):
             raise Refused(f"POWERON_APPROVE: {wrong}.")
         yield known
@@ -268,7 +272,7 @@ def stage_functions(
     return {
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),
-        "parameterizer": Parameterizer(caller, specs),
+        "parameterizer": Parameterizer(caller, specs, content),
         "observer": Observer(content, specs),
         "refiner": Refiner(caller),
         "reviewer": Reviewer(caller, content),

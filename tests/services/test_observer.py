@@ -5,8 +5,8 @@ import pytest
 from builders import At, Told, document, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
-from poweron_events.event import UnreadDocument
-from poweron_events.execution import ActionCompleted
+from poweron_events.event import UnreadDocument, WebPage
+from poweron_events.execution import ActionCompleted, PageFindings
 from poweron_events.fold.history import findings
 from poweron_events.observation import Omitted
 from poweron_services.roles.observation_builder import observe_build
@@ -29,6 +29,23 @@ def test_what_is_too_much_is_cut_and_the_cut_is_said() -> None:
     assert max(map(len, seen.notes)) == 200
     assert seen.truncated
     assert seen.omitted == Omitted(previews=2, notes=2, characters=101 + 51)
+
+
+@pytest.mark.req("C-07")
+def test_what_was_found_in_pages_is_shown_beside_how_they_begin_and_the_links_stand_apart() -> None:
+    page = WebPage(url="https://a.example/x", fetched_at="2026-11-23T10:00:00Z", sha256="ab" * 32, content="cd" * 32)
+    found = PageFindings(relevance_score=870, key_points=("It opens on Monday. (line 3)",), entities=("Monday", "12 €"))
+    done = At().done(
+        documents=(document("x.md", mime_type="text/markdown", page=page), document("note.md")),
+        findings=(found,),
+        links=("https://a.example/next",),
+    )
+    seen = observe_build(told(done).workflow, done, ["# X", "a note"], CATALOG).observation
+    first, second = seen.previews
+    assert (first.url, first.relevance_score) == ("https://a.example/x", 870)
+    assert (first.key_points, first.entities) == (found.key_points, found.entities)
+    assert (second.url, second.relevance_score, second.key_points) == (None, None, ())
+    assert (seen.links, seen.truncated) == (("https://a.example/next",), False)
 
 
 @pytest.mark.req("M-03")

@@ -26,7 +26,7 @@ def selected(**fields: Any) -> Told:
 
 async def collected(answer: Any, told: Told | None = None) -> Any:
     caller = Caller(ScriptedModel(script(parameters=[answer])), ContentStore.at("memory:///"))
-    (event,) = await Parameterizer(caller, CATALOG)((told or selected()).workflow)
+    (event,) = await Parameterizer(caller, CATALOG, ContentStore.at("memory:///"))((told or selected()).workflow)
     return event
 
 

@@ -225,7 +225,7 @@ async def test_planned_steps_are_selected_and_parameterized_in_code_with_the_def
     caller = Caller(model, ContentStore.at("memory:///"))
     (selected,) = await Selector(caller, ContentStore.at("memory:///"), CATALOG)(told.workflow)
     assert (selected.decided_by, selected.model_call, selected.learnings) == ("plan", None, ("So.",))
-    (given,) = await Parameterizer(caller, CATALOG)(told.tell(selected).workflow)
+    (given,) = await Parameterizer(caller, CATALOG, ContentStore.at("memory:///"))(told.tell(selected).workflow)
     assert (given.decided_by, given.model_call) == ("plan", None)
     assert given.given == {"aiPrompt": "What is the grand total?"}
     assert given.parameters["documentList"] == ["docList:round1_request"]

@@ -105,6 +105,7 @@ def _step_done(before: Workflow, recorded: Recorded, event: ObservationRecorded)
         documents=completed.documents,
         error=(completed.error or "") if completed.code in FOR_PEOPLE else "",
         findings=findings(event.observation),
+        links=event.observation.links,
         unread=completed.unread,
         unread_left_out=completed.unread_left_out,
         learnings=selection.learnings,
@@ -183,7 +184,7 @@ def list_reference(label: str) -> str:
     return f"docList:{label}"
 
 
-MAX_ITEMS = 10  # documents of one message that are named one by one
+MAX_ITEMS = 10  # documents of one message that are named one by one, and links
 
 
 def render(message: ChatMessage) -> str:
@@ -201,6 +202,7 @@ def render(message: ChatMessage) -> str:
         if count > len(shown):
             lines.append(f"    ({count - len(shown)} more of {count} are left out.)")
     lines += [f"  finding: {_within(finding)}" for finding in message.findings]
+    lines += [f"  link: {link}" for link in message.links[:MAX_ITEMS]]
     lines += [f"  learning: {_within(learning)}" for learning in message.learnings]
     return "\n".join(lines)
 

@@ -77,6 +77,8 @@ class ChatMessage(Model):
     told: FreeText | None = None
     """What models are told in place of the message; None: the message."""
     findings: tuple[FreeText, ...] = ()
+    links: tuple[str, ...] = ()
+    """Addresses that stood in the result of the step and may be read next."""
     unread: tuple[UnreadDocument, ...] = ()
     unread_left_out: int = 0
     learnings: tuple[FreeText, ...] = ()

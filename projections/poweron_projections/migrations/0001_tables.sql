@@ -150,6 +150,7 @@ CREATE TABLE messages (
     error           text    NOT NULL,
     told            text,
     findings        jsonb   NOT NULL,
+    links           jsonb   NOT NULL,
     unread          jsonb   NOT NULL,
     unread_left_out bigint  NOT NULL,
     learnings       jsonb   NOT NULL,
@@ -168,6 +169,8 @@ CREATE TABLE documents (
     mime_type     text    NOT NULL,
     size          bigint  NOT NULL,
     content       text    NOT NULL,
+    page          jsonb,
+    sources       jsonb   NOT NULL,
     PRIMARY KEY (workflow_id, seq, position)
 );
 

@@ -93,6 +93,8 @@ class Order:
     language: str | None
     idempotency_key: str
     ask: Ask
+    objective: str = ""
+    """What the step is for, in the words of whoever selected it."""
     fetch: FetchPage = _nothing_fetched
     search: Search = _nothing_searched
     known_addresses: frozenset[str] = frozenset()

@@ -14,6 +14,7 @@ from poweron_events.fold.state import ChatMessage, is_request_label
 from poweron_events.request import MAX_DOCUMENTS, EarlierRounds, LabelledDocuments, LeftOutList, Spent
 from poweron_services.decider.references import labelled_documents
 from poweron_services.decider.size_limits import fitting, fitting_text
+from poweron_services.decider.web_addresses import known_addresses
 
 HISTORY_BUDGET = 8_000  # bytes, as JSON
 ENTRY_BUDGET = 2_000  # bytes, as JSON, of one message in it
@@ -41,12 +42,13 @@ async def summarise_rounds(
     kept = _newest_that_fit(labelled)
     unnamed = [each for each in labelled if each not in kept]
     left_out = sum(len(each.documents) for each in unnamed)
+    needed_later = left_out or not told.is_whole or bool(known_addresses(messages))
     everything = _MESSAGES.dump_python(tuple(messages), mode="json", by_alias=True)
     return EarlierRounds(
         last_round=last_round,
         history=told.text,
         history_left_out=told.left_out,
-        history_ref=None if told.is_whole and not left_out else await put(dumps(everything)),
+        history_ref=await put(dumps(everything)) if needed_later else None,
         documents=kept,
         documents_left_out=left_out,
         lists_left_out=_labels_that_fit(unnamed),

@@ -72,10 +72,20 @@ def _entry(thing: object) -> str:
             text = f"[{thing.type}{', required' if thing.required else ''}] {thing.name}"
             text += f": {thing.description}" if thing.description else ""
         case Preview():
-            text = f"{thing.name} ({thing.mime}): {thing.snippet}"
+            text = _preview(thing)
         case _:
             text = str(thing)
     return "- " + "\n  ".join(text.splitlines())
+
+
+def _preview(preview: Preview) -> str:
+    """How a document begins; of a page of the web also where it is from and what is worth knowing of it."""
+    known = [preview.mime, *([preview.url] if preview.url else [])]
+    if preview.relevance_score is not None:
+        known.append(f"relevance {preview.relevance_score} of 1000")
+    points = [f"key point: {point}" for point in preview.key_points]
+    entities = [f"names, dates, amounts: {'; '.join(preview.entities)}"] if preview.entities else []
+    return "\n".join([f"{preview.name} ({', '.join(known)}): {preview.snippet}", *points, *entities])
 
 
 FILTERS: Final[dict[str, Any]] = {"cut": cut, "entries": entries, "messages": messages}

@@ -4,16 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.content import ContentStore
+from poweron_events.content import ContentStore, MissingContent
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import PowerOnError, Refused
-from poweron_events.event import FailedCalls, ModelCall
+from poweron_events.event import DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import ActionCompleted, Outcome
 from poweron_events.fold.history import item_reference
 from poweron_events.fold.state import Workflow, change_step
@@ -21,19 +21,25 @@ from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
+from poweron_services.connectors.web.web_port import Reader, Web
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language
+from poweron_services.decider.model_written import written_by_model
+from poweron_services.decider.references import documents_at_hand
 from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.decider.validation import NotAllowed, check_action
+from poweron_services.decider.web_addresses import WEB, check_addresses, selected_texts, texts_of
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
 from poweron_services.roles.content_retry import content_time_limit, retry_content
+from poweron_services.roles.named_addresses import addresses_known
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
+from poweron_services.roles.web_access import WebAccess
 
 log = structlog.get_logger()
 
@@ -57,6 +63,7 @@ class Execution:
     observes: bool
     now_ms: Callable[[], int]
     approval: Approval
+    web: Web | None = None
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
@@ -151,17 +158,37 @@ class Execution:
                 raise called.refusal
             return called
 
-        return Order(
+        order = Order(
             parameters=check_values(parameters.parameters, self.actions[selection.action].spec),
             documents=await self._documents(workflow, selection.required_input_documents),
             language=language(workflow),
             idempotency_key=idempotency_key(workflow.id, workflow.place),
             ask=ask,
+            objective=selection.action_objective,
         )
+        return await self._with_web(workflow, order) if selection.action in WEB else order
+
+    async def _with_web(self, workflow: Workflow, order: Order) -> Order:
+        """The order of an action of the web: how it reaches that, and at which addresses at all.
+
+        Raises:
+            NotAllowed: what was selected, or its parameters, names an address that a model made up.
+        """
+        selection, parameters = workflow.step.selection, workflow.step.parameters
+        assert selection is not None
+        assert parameters is not None
+        async with content_time_limit():
+            find = partial(addresses_known, workflow, self.content)
+            known = await retry_content(workflow.id, find)
+        check_addresses((*selected_texts(selection), *texts_of(parameters.parameters)), known)
+        if self.web is None:
+            return replace(order, known_addresses=known)
+        access = WebAccess(self.web, Reader(workflow.id, order.idempotency_key), known, order.documents)
+        return replace(order, known_addresses=known, fetch=access.fetch, search=access.search)
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
         """What the action reads."""
-        unreadable = known_unreadable(workflow)
+        unreadable, labelled = known_unreadable(workflow), documents_at_hand(workflow)
         async with content_time_limit():
             named = partial(documents_named, references, workflow, self.content)
             return [
@@ -169,13 +196,23 @@ class Execution:
                     reference=item_reference(found.document_id, found.document_name),
                     name=found.document_name,
                     mime_type=found.mime_type,
-                    size=await retry_content(workflow.id, partial(self.content.size, workflow.id, found.content)),
+                    size=await self._size(workflow.id, found),
                     content=found.content,
                     load=partial(self._load, workflow.id, found.content),
                     unread=unreadable.get((found.document_name, found.content)),
+                    page=found.page,
+                    sources=found.sources,
+                    written_by_model=written_by_model(found, labelled),
                 )
                 for found in await retry_content(workflow.id, named)
             ]
+
+    async def _size(self, workflow_id: str, document: DocumentRef) -> int:
+        try:
+            return await retry_content(workflow_id, partial(self.content.size, workflow_id, document.content))
+        except MissingContent as error:
+            missing = f"{document.document_name!r} is not in the content store any more."
+            raise Refused(missing, code=error.code) from error
 
     async def _load(self, workflow_id: str, content: str) -> bytes:
         async with content_time_limit():

@@ -1,19 +1,27 @@
 """The results of actions: what of them is stored, and the event that tells of it."""
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from itertools import chain, repeat, takewhile
+from typing import Final, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from poweron_events.codec import dumps, writable
 from poweron_events.codes import Code
 from poweron_events.content import ContentStore
-from poweron_events.event import DocumentRef, FailedCalls, ModelCall, UnreadDocument
-from poweron_events.execution import MAX_UNREAD, ActionCompleted, ActionDocument, ActionResult, Outcome
+from poweron_events.event import MAX_SOURCES, DocumentRef, FailedCalls, ModelCall, UnreadDocument, Url
+from poweron_events.execution import MAX_UNREAD, ActionCompleted, ActionDocument, ActionResult, Outcome, PageFindings
 from poweron_events.fold.state import Workflow, result_label, step_place
-from poweron_services.actions.action import Done
+from poweron_events.observation import MAX_LINKS, MAX_PREVIEWS
+from poweron_services.actions.action import Done, Origin
 from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
     ERROR_BUDGET,
+    FINDINGS_BUDGET,
+    LINKS_BUDGET,
     NOTES_BUDGET,
+    SOURCES_BUDGET,
     UNREAD_BUDGET,
     fitting,
     fitting_calls,
@@ -26,6 +34,8 @@ ALL_DOCUMENTS = "documents.json"
 MAX_NOTES = 20
 MAX_NOTE = 500  # characters
 MAX_ERROR, MAX_DETAIL = 4_000, 2_000  # characters
+NOWHERE: Final = Origin()
+_URL: Final = TypeAdapter[str](Url)
 
 
 def failed(
@@ -69,6 +79,8 @@ def completed(
         unread_left_out=len(done.unread) - len(unread),
         documents=documents,
         documents_left_out=documents_left_out,
+        findings=_findings(done),
+        links=_links(done.links),
         result_label=result_label(workflow, selection.action),
         notes=kept_notes,
         notes_left_out=len(notes) - len(kept_notes),
@@ -92,10 +104,11 @@ async def store_result(content: ContentStore, workflow: Workflow, done: Done) ->
     Raises:
         Unavailable: the content store does not answer.
     """
+    origins = chain(done.origins, repeat(NOWHERE))
     async with content_time_limit():
         documents = [
-            await _store(content, workflow, number, document)
-            for number, document in enumerate(done.result.documents, start=1)
+            await _store(content, workflow, number, document, origin)
+            for number, (document, origin) in enumerate(zip(done.result.documents, origins, strict=False), start=1)
         ]
         kept = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
         left_out = len(documents) - len(kept)
@@ -108,7 +121,9 @@ async def store_result(content: ContentStore, workflow: Workflow, done: Done) ->
     return Stored((*kept, index), (named, *done.notes), left_out)
 
 
-async def _store(content: ContentStore, workflow: Workflow, number: int, document: ActionDocument) -> DocumentRef:
+async def _store(
+    content: ContentStore, workflow: Workflow, number: int, document: ActionDocument, origin: Origin = NOWHERE
+) -> DocumentRef:
     task = workflow.task
     return DocumentRef(
         document_id=f"r{workflow.current.number}t{task.number}a{task.actions}d{number}",
@@ -116,4 +131,25 @@ async def _store(content: ContentStore, workflow: Workflow, number: int, documen
         mime_type=document.mime_type,
         size=len(document.document_data),
         content=await retry_content(workflow.id, partial(content.put, workflow.id, document.document_data)),
+        page=origin.page,
+        sources=fitting(origin.sources[:MAX_SOURCES], SOURCES_BUDGET),
     )
+
+
+def _findings(done: Done) -> tuple[PageFindings, ...]:
+    """What was found in the first documents that are shown, as far as each of them has findings."""
+    found = takewhile(lambda each: each is not None, (origin.findings for origin in done.origins[:MAX_PREVIEWS]))
+    return fitting([each for each in found if each is not None], FINDINGS_BUDGET)
+
+
+def _links(links: Sequence[str]) -> tuple[str, ...]:
+    """The first addresses that an event can tell of, each once."""
+    return fitting([link for link in dict.fromkeys(links) if _is_url(link)][:MAX_LINKS], LINKS_BUDGET)
+
+
+def _is_url(link: str) -> bool:
+    try:
+        _URL.validate_python(link)
+    except ValidationError:
+        return False
+    return True

@@ -57,14 +57,25 @@ async def references_as_listed(references: Sequence[str], workflow: Workflow, co
     return listed
 
 
-async def _left_out(workflow: Workflow, content: ContentStore) -> Mapping[str, tuple[DocumentRef, ...]]:
-    """All documents of earlier rounds, where the opening does not name them all; none once they were erased."""
+async def earlier_messages(workflow: Workflow, content: ContentStore) -> tuple[ChatMessage, ...]:
+    """All messages of earlier rounds, newest first, where the opening says where they are; none once they were erased.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
     earlier = earlier_rounds(workflow)
-    if earlier is None or earlier.history_ref is None or not earlier.documents_left_out:
-        return {}
+    if earlier is None or earlier.history_ref is None:
+        return ()
     try:
         stored = await content.get(workflow.id, earlier.history_ref)
     except MissingContent:
+        return ()
+    return _MESSAGES.validate_python(orjson.loads(stored), extra="ignore", context=READING, by_alias=True)
+
+
+async def _left_out(workflow: Workflow, content: ContentStore) -> Mapping[str, tuple[DocumentRef, ...]]:
+    """All documents of earlier rounds, where the opening does not name them all; none once they were erased."""
+    earlier = earlier_rounds(workflow)
+    if earlier is None or not earlier.documents_left_out:
         return {}
-    messages = _MESSAGES.validate_python(orjson.loads(stored), extra="ignore", context=READING, by_alias=True)
-    return labelled_documents(reversed(messages))
+    return labelled_documents(reversed(await earlier_messages(workflow, content)))

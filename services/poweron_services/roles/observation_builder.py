@@ -5,10 +5,11 @@ so that result and observation are one append.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.event import UnreadDocument
-from poweron_events.execution import ActionCompleted
+from poweron_events.event import DocumentRef, UnreadDocument
+from poweron_events.execution import ActionCompleted, PageFindings
 from poweron_events.fold.history import findings
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import (
@@ -39,8 +40,10 @@ def observe_build(
     """The observation of a completed action; `texts` are those of its first documents (L-04)."""
     plain = [" ".join(text.split()) for text in texts]
     previews = tuple(
-        Preview(name=document.document_name, mime=document.mime_type, snippet=_cut(text, MAX_SNIPPET))
-        for document, text in zip(completed.documents, plain, strict=False)
+        _preview(document, _cut(text, MAX_SNIPPET), found)
+        for document, text, found in zip(
+            completed.documents, plain, chain(completed.findings, repeat(None)), strict=False
+        )
     )
     unread = tuple(_cut_reason(document) for document in completed.unread[:MAX_NOTES])
     facts = list(completed.notes)
@@ -70,6 +73,7 @@ def observe_build(
         code=completed.code,
         unread=unread,
         notes=notes,
+        links=completed.links,
         truncated=omitted != Omitted(),
         omitted=omitted if omitted != Omitted() else None,
     )
@@ -80,6 +84,19 @@ def observe_build(
         step=completed.step,
         observation=observation,
         summary=summarize(workflow, observation, catalog, unread_in_short(completed)),
+    )
+
+
+def _preview(document: DocumentRef, snippet: str, found: PageFindings | None) -> Preview:
+    """How the document begins; of a page of the web also where it is from and what is worth knowing of it (C-07)."""
+    return Preview(
+        name=document.document_name,
+        mime=document.mime_type,
+        snippet=snippet,
+        url=document.page.url if document.page else None,
+        relevance_score=found.relevance_score if found else None,
+        key_points=found.key_points if found else (),
+        entities=found.entities if found else (),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from poweron_events.catalog import ActionSpec
+from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow, step_place
@@ -18,6 +19,7 @@ from poweron_services.decider.validation import NotAllowed, check_recordable, co
 from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
+from poweron_services.roles.named_addresses import check_given_addresses
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import reasons
 
@@ -30,6 +32,7 @@ class Parameterizer:
 
     caller: Caller
     catalog: Mapping[str, ActionSpec]
+    content: ContentStore
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         selection = workflow.step.selection
@@ -38,15 +41,29 @@ class Parameterizer:
         fields = fields_of(selection.parameters_schema, spec)
         if workflow.task.planned:
             planned = workflow.task.planned[workflow.step.number - 1]
-            return [_judged(workflow, planned.parameters, fields, spec, None)]
+            return [await self._judged(workflow, planned.parameters, fields, spec, None)]
         prompt = generate_react_parameters_prompt(workflow, selection, fields)
         decided = await self.caller.decide(workflow, prompt, ParametersAnswer)
         if isinstance(decided.answer, Refused):
             return [_rejected(workflow, decided.answer, decided.call)]
-        return [_judged(workflow, decided.answer.parameters, fields, spec, decided.call)]
+        return [await self._judged(workflow, decided.answer.parameters, fields, spec, decided.call)]
+
+    async def _judged(
+        self,
+        workflow: Workflow,
+        given: dict[str, JsonValue],
+        fields: Sequence[SchemaField],
+        spec: ActionSpec,
+        call: ModelCall | None,
+    ) -> ParametersSet | ParametersRejected:
+        try:
+            await check_given_addresses(spec.name, given, workflow, self.content)
+        except NotAllowed as error:
+            return _rejected(workflow, error, call)
+        return _completed(workflow, given, fields, spec, call)
 
 
-def _judged(
+def _completed(
     workflow: Workflow,
     given: dict[str, JsonValue],
     fields: Sequence[SchemaField],

@@ -24,6 +24,7 @@ from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import SelectionPrompt, Template
+from poweron_services.roles.named_addresses import check_selected_addresses
 from poweron_services.roles.named_documents import documents_named, references_as_listed
 from poweron_services.roles.prompt_context import task_prompt
 from poweron_services.roles.rejections import reasons
@@ -52,6 +53,7 @@ class Selector:
         try:
             await self._check(workflow, answer)
             selected = _selected(workflow, answer, call)
+            await check_selected_addresses(selected, workflow, self.content)
             check_recordable(selected)
         except (NotAllowed, UnknownReference) as error:
             return [_rejected(workflow, error, call)]
@@ -87,9 +89,11 @@ class Selector:
         )
         try:
             await self._check(workflow, answer)
+            selected = _selected(workflow, answer, None)
+            await check_selected_addresses(selected, workflow, self.content)
         except (NotAllowed, UnknownReference) as error:
             return _rejected(workflow, error, None)
-        return _selected(workflow, answer, None)
+        return selected
 
 
 def _rejected(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> SelectionRejected:

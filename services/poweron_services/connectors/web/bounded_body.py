@@ -16,6 +16,7 @@ TURN: Final = 0.005  # seconds after which others have their turn
 GZIP: Final = zlib.MAX_WBITS | 16
 GZIP_START: Final = b"\x1f\x8b"
 ZLIB_METHOD: Final = 8
+MAX_DIGITS: Final = 18
 TEXTS: Final = frozenset({"", "application/xhtml+xml", "application/xml"})
 """Media types beside `text/*` of which the beginning is of use, too."""
 
@@ -36,7 +37,7 @@ async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *,
     """
     partly = _is_text(headers)
     if not partly and _announced(headers) > limit:
-        raise _too_large(host, f"it announced {_announced(headers)} bytes, {limit} are read")
+        raise too_large(host, f"it announced {_announced(headers)} bytes, {limit} are read")
     unpacking = _unpacking(headers.get("content-encoding", ""), host)
     content, sent, turns = bytearray(), 0, _Turns()
     async for chunk in chunks:
@@ -44,13 +45,13 @@ async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *,
         for piece in _unpacked(unpacking, chunk, host):
             content += piece
             if len(content) > max(ANY_RATIO, MAX_RATIO * sent):
-                raise _too_large(host, f"it unpacks to more than {MAX_RATIO} times of what is sent")
+                raise too_large(host, f"it unpacks to more than {MAX_RATIO} times of what is sent")
             if len(content) > limit:
                 break
             await turns.give()
         if max(sent, len(content)) > limit:
             if not partly:
-                raise _too_large(host, f"more than {limit} bytes were sent")
+                raise too_large(host, f"more than {limit} bytes were sent")
             return Body(bytes(content[:limit]), truncated=True)
         await turns.give()
     if not unpacking.complete:
@@ -62,6 +63,10 @@ def broken_off(host: str, detail: str) -> Refused:
     return Refused(
         f"{host} sent a page that is damaged or incomplete.", code="page_unavailable", detail=f"{host}: {detail}."
     )
+
+
+def too_large(host: str, detail: str) -> Refused:
+    return Refused(f"{host} sends more than can be read of a page.", code="page_too_large", detail=f"{host}: {detail}.")
 
 
 class _Turns:
@@ -151,8 +156,4 @@ def _is_text(headers: Mapping[str, str]) -> bool:
 
 def _announced(headers: Mapping[str, str]) -> int:
     length = headers.get("content-length", "")
-    return int(length) if length.isdecimal() and len(length) < PIECE.bit_length() else 0
-
-
-def _too_large(host: str, detail: str) -> Refused:
-    return Refused(f"{host} sends more than can be read of a page.", code="page_too_large", detail=f"{host}: {detail}.")
+    return int(length) if length.isdecimal() and len(length) <= MAX_DIGITS else 0

@@ -8,7 +8,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """A host, or many by `*`, on one port or on any."""
+    """A host, or many by `*`, on one port or on the usual ones."""
 
     host: str
     port: int | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -10,8 +10,14 @@ from typing import Final, Literal
 import httpcore2
 
 from poweron_events.errors import Refused
-from poweron_services.connectors.web.bounded_body import broken_off, read_body
-from poweron_services.connectors.web.guarded_network import GuardedNetwork, Resolve, SystemResolver
+from poweron_services.connectors.web.bounded_body import broken_off, read_body, too_large
+from poweron_services.connectors.web.guarded_network import (
+    GuardedNetwork,
+    Resolve,
+    SystemResolver,
+    TooMuch,
+    reading_at_most,
+)
 from poweron_services.connectors.web.web_address import WebAddress, refused
 from poweron_services.connectors.web.web_rules import WebRules
 from poweron_services.connectors.web.web_settings import WebSettings
@@ -23,6 +29,8 @@ CONNECTIONS: Final = 100
 IDLE_CONNECTIONS: Final = 20
 IDLE: Final = 5.0  # seconds after which a connection that nobody uses is closed
 ACCEPT: Final = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
+BESIDE: Final = 500_000  # bytes that may be sent beside a body, such as headers and what stands between its chunks
+SHORT: Final = 64_000  # bytes
 FOR_EVERYBODY: Final = frozenset({"accept", "accept-language"})
 """Headers that also a host is sent that was not asked, but redirected to."""
 
@@ -106,24 +114,28 @@ class WebClient:
         content: bytes | None = None,
         max_bytes: int | None = None,
     ) -> WebResponse:
+        limit = max_bytes or self._settings.max_bytes
         try:
-            async with (
-                asyncio.timeout(timeout),
-                self._pool.stream(
-                    method,
-                    httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target),
-                    headers=list((headers | self._own_headers(address, headers)).items()),
-                    content=content,
-                ) as answer,
-            ):
-                return await _response(address, answer, max_bytes or self._settings.max_bytes)
+            async with asyncio.timeout(timeout):
+                with reading_at_most(BESIDE + 2 * limit):
+                    return await self._exchange(method, address, headers, content, limit)
         except (TimeoutError, httpcore2.TimeoutException) as error:
             raise Refused(f"{address.host} did not answer in time.", code="page_timeout") from error
+        except TooMuch as error:
+            raise too_large(address.host, str(error)) from error
         except httpcore2.ConnectError as error:
             detail = f"{address.host}: {error}"
             raise Refused(f"{address.host} cannot be reached.", code="page_unavailable", detail=detail) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
             raise broken_off(address.host, str(error)) from error
+
+    async def _exchange(
+        self, method: Method, address: WebAddress, headers: dict[str, str], content: bytes | None, limit: int
+    ) -> WebResponse:
+        url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
+        sent = headers | self._own_headers(address, headers)
+        async with self._pool.stream(method, url, headers=list(sent.items()), content=content) as answer:
+            return await _response(address, answer, limit)
 
     def _own_headers(self, address: WebAddress, headers: dict[str, str]) -> dict[str, str]:
         return {
@@ -140,6 +152,7 @@ async def open_web_client(
     *,
     engine: str | None = None,
     resolve: Resolve | None = None,
+    network: httpcore2.AsyncNetworkBackend | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncGenerator[WebClient, None]:
     """A client for as long as the context lasts.
@@ -149,6 +162,7 @@ async def open_web_client(
         engine: the address of a search engine that the operator set, which may be asked wherever it is. What fetches
             pages is another client, so that no page leads there.
         resolve: finds the IP addresses of hosts; unset: as this machine does.
+        network: opens the connections to IP addresses; unset: as this machine does.
         tls: whom to trust; unset: as this machine does.
 
     Raises:
@@ -164,7 +178,7 @@ async def open_web_client(
             max_keepalive_connections=IDLE_CONNECTIONS,
             keepalive_expiry=IDLE,
             http2=True,
-            network_backend=GuardedNetwork(rules, resolve or system),
+            network_backend=GuardedNetwork(rules, resolve or system, network or httpcore2.AnyIOBackend()),
         ) as pool:
             yield WebClient(settings, rules, pool)
     finally:
@@ -173,14 +187,23 @@ async def open_web_client(
 
 async def _response(address: WebAddress, answer: httpcore2.Response, limit: int) -> WebResponse:
     if len(answer.headers) > MAX_HEADERS:
-        detail = f"{len(answer.headers)} headers, {MAX_HEADERS} are read."
-        raise Refused(f"{address.host} sends more headers than are read.", code="page_too_large", detail=detail)
+        raise too_large(address.host, f"it has {len(answer.headers)} headers, {MAX_HEADERS} are read")
     headers = _readable(answer.headers)
     response = WebResponse(address.url, answer.status, headers, b"")
     if _redirect(response) is not None:
+        await _skip(answer.aiter_stream())
         return response
     body = await read_body(answer.aiter_stream(), headers, host=address.host, limit=limit)
     return WebResponse(address.url, answer.status, headers, body.content, body.truncated)
+
+
+async def _skip(chunks: AsyncIterable[bytes]) -> None:
+    """Read what stands beside a redirect where it is short, so that the connection can be used again."""
+    left = SHORT
+    async for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            return
 
 
 def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -1,0 +1,53 @@
+"""The web as one step reaches it: on behalf of its workflow, and never at an address that a model made up (S4)."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from poweron_events.errors import Refused
+from poweron_services.actions.action import InputDocument
+from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
+from poweron_services.connectors.web.page import FetchedPage
+from poweron_services.connectors.web.web_port import Reader, Web
+from poweron_services.decider.web_addresses import addresses_in, canonical, is_known, unknown_address
+
+
+@dataclass(slots=True)
+class WebAccess:
+    """What `Order.fetch` and `Order.search` call.
+
+    The selection and the parameters were checked before; what is left is a document of the step that a model wrote:
+    of the addresses in it those count that the workflow knows, or that stand in another document of the step.
+    """
+
+    web: Web
+    reader: Reader
+    known: frozenset[str]
+    documents: Sequence[InputDocument]
+    _fetched: set[str | None] = field(default_factory=set)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _made_up: frozenset[str | None] | None = None
+
+    async def fetch(self, url: str, /) -> FetchedPage:
+        if not is_known(url, self.known) and canonical(url) in await self._invented():
+            raise unknown_address(url)
+        self._fetched.add(canonical(url))
+        if len(self._fetched) > self.web.max_pages:
+            raise Refused(f"One step reads at most {self.web.max_pages} pages.", code="page_limit")
+        return await self.web.fetch(self.reader, url)
+
+    async def search(self, query: SearchQuery, /) -> SearchResults:
+        return await self.web.search(self.reader, query)
+
+    async def _invented(self) -> frozenset[str | None]:
+        async with self._turn:
+            if self._made_up is None:
+                written = [document for document in self.documents if document.written_by_model]
+                others = [document for document in self.documents if written and not document.written_by_model]
+                self._made_up = await _addresses(written) - await _addresses(others)
+            return self._made_up
+
+
+async def _addresses(documents: Iterable[InputDocument]) -> frozenset[str | None]:
+    texts = [(await document.load()).decode("utf-8", errors="replace") for document in documents]
+    return frozenset(canonical(address) for text in texts for address in addresses_in(text)) - {None}

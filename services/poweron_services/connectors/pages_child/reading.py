@@ -19,13 +19,14 @@ from poweron_services.connectors.pages_child.page_facts import canonical_url, la
 
 
 def read(data: bytes, question: Question, limits: Limits) -> Page:
-    """Raises `Unreadable` where there is neither text nor anything that stands before it."""
+    """Raises `Unreadable` where there is neither text nor anything that stands before it, nor any link."""
     html, notes = decoded(data, question.charset, limits)
     root, parser = _parsed(html)
     main = main_text(root, question)
     text = clean(main.text)
     obstacle = obstacle_of(root, text)
-    if not text and obstacle is None:
+    linked = links(root, question.url)
+    if not text and obstacle is None and not linked:
         raise Unreadable("holds no text.", "document_without_text")
     if len(text) > limits.characters:
         notes.append(f"The text was cut off after {limits.characters:,} characters.")
@@ -33,12 +34,12 @@ def read(data: bytes, question: Question, limits: Limits) -> Page:
         notes.append(NESTED_TOO_DEEPLY)
     return Page(
         text=text[: limits.characters],
-        title=_line(main.title),
+        title=_line(main.title or root.findtext(".//title") or ""),
         author=_line(main.author),
         published=main.published,
         language=language(root),
         canonical_url=canonical_url(root, question.url),
-        links=tuple(links(root, question.url)),
+        links=tuple(linked),
         truncated=bool(notes),
         notes=tuple(notes),
         obstacle=obstacle,

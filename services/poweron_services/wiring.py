@@ -207,7 +207,10 @@ async def _opened(
         return
     read_document = DocumentReader(settings.document_readers or affordable_readers())
     resources = Resources(
-        read_document=read_document, render_report=markdown_to_html, open_pages=PageReader(read_document)
+        read_document=read_document,
+        render_report=markdown_to_html,
+        open_pages=PageReader(read_document),
+        enrich=settings.web_enrich,
     )
     async with open_actions(resources) as known:
         for wrong in filter(None, (meaningless(each, _names(known)) for each in settings.approve_patterns)):

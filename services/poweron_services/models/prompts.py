@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 import jinja2
 
 from poweron_events.codes import Code
-from poweron_events.event import CriterionProgress
+from poweron_events.event import CriterionProgress, WebPage
 from poweron_events.fold.history import list_reference
 from poweron_events.fold.state import ChatMessage
 from poweron_events.observation import Observation
@@ -270,6 +270,12 @@ class SourceText:
     reference: str
     name: str
     text: str
+    number: int | None = None
+    """What an answer cites it by, as `[n]`: a page of the web has one, other documents have none."""
+    page: WebPage | None = None
+    """The page of the web whose text it is."""
+    cites: tuple[int, ...] = ()
+    """The numbers that its own `[n]` have, where a model wrote it from pages of the web: those of the prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

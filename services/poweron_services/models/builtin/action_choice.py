@@ -17,11 +17,11 @@ from poweron_services.decider.rules import WRITING
 from poweron_services.models.answers import ActionAnswer, ActionsAnswer, SelectionAnswer
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.vocabulary import known_language
+from poweron_services.models.builtin.web_choice import CRAWL, PAGES, has_documents, next_lookup, query
 from poweron_services.models.prompts import ActionsPrompt, ParametersPrompt, SelectionPrompt
 
-EXTRACT, PROCESS, REPORT, SEARCH = "document.extract", "ai.process", "document.generateReport", "web.search"
+EXTRACT, PROCESS, REPORT = "document.extract", "ai.process", "document.generateReport"
 MAX_TITLE = 100  # characters
-MAX_QUERY = 400  # characters
 MAX_LEARNINGS = 5
 MAX_CONTEXT = 8_000  # characters of a parameters context
 
@@ -80,12 +80,20 @@ def _choice(prompt: SelectionPrompt) -> SelectionAnswer:
         return _report(prompt, written)
     if EXTRACT in offered and prompt.steps_left != 1 and (unread := _unread(prompt)):
         return _step(prompt, EXTRACT, "Read text and tables of the documents that came with the request.", unread)
-    query = prompt.user_prompt[:MAX_QUERY]
-    if SEARCH in offered and not [*_labels(prompt)] and all(message.action != SEARCH for message in prompt.history):
-        return _step(prompt, SEARCH, "Search the web, since no documents were handed over.", (), query=query)
+    if action := next_lookup(prompt):
+        return _lookup(prompt, action)
     has_failed = any(message.action == PROCESS and message.success is False for message in prompt.history)
-    read = () if has_failed else _lists(prompt, "extract", "search", "scrape", "crawl")
+    read = () if has_failed else _lists(prompt, "extract", *PAGES)
     return _writing(prompt, read or _lists(prompt, None) or _lists(prompt))
+
+
+def _lookup(prompt: SelectionPrompt, action: str) -> SelectionAnswer:
+    """An action of the web, and what it looks for."""
+    if action == CRAWL:
+        linking = _lists(prompt, None) or _lists(prompt, *PAGES) or _lists(prompt)
+        return _step(prompt, CRAWL, "Read the pages that the documents link to.", linking)
+    why = "as the request asks for it" if has_documents(prompt) else "since no documents were handed over"
+    return _step(prompt, action, f"Look up the answer in the web, {why}.", (), query=query(prompt.user_prompt))
 
 
 def _writing(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:

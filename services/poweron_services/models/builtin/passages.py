@@ -69,6 +69,14 @@ class Passage:
         """What it says in one line."""
         return f"{self.label}: {self.value}" if self.label else self.value
 
+    @property
+    def words(self) -> tuple[tuple[str, str], ...]:
+        """The words that stand so in the document, each behind its label: those of a row cell by cell."""
+        if self.record is not None:
+            return tuple(self.record.filled)
+        first, *others = self.value.split(" · ")
+        return ((self.label, first), *(("", other) for other in others))
+
 
 @dataclass(frozen=True, slots=True)
 class Around:
@@ -89,6 +97,11 @@ class Library:
     tables: list[Table] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)  # of documents whose reading was remarked on
 
+    @property
+    def has_pages(self) -> bool:
+        """Whether pages of the web are among the documents, which an answer cites by their numbers."""
+        return any(section.place.number for section in self.sections)
+
 
 def library(documents: tuple[SourceText, ...], language: str) -> Library:
     """The passages of the documents; what was too much to read is named."""
@@ -108,7 +121,7 @@ def library(documents: tuple[SourceText, ...], language: str) -> Library:
 def _add(found: Library, document: SourceText, language: str) -> None:
     sections = sources.sections(document)
     found.sections += sections
-    titles = frozenset(terms(document.name.rpartition(".")[0] or document.name, language)) | _titles(sections, language)
+    titles = _titles(document, sections, language)
     first = len(found.passages)
     said: dict[Place, frozenset[str]] = {}
     for section in sections:
@@ -124,10 +137,14 @@ def _add(found: Library, document: SourceText, language: str) -> None:
         found.around[place] = Around(titles, words, alone)
 
 
-def _titles(sections: list[Section], language: str) -> frozenset[str]:
+def _titles(document: SourceText, sections: list[Section], language: str) -> frozenset[str]:
+    """The words of a document's name and first lines; a page of the web says its title itself."""
+    if document.page is not None and document.page.title:
+        return frozenset(terms(document.page.title, language))
     opening = [block for section in sections[:1] for block in section.blocks[:3] if block.kind != "table"]
     lines = [line for block in opening for line in block.lines[:3] if len(line) <= sources.MAX_HEADING]
-    return frozenset(term for line in lines for term in terms(line, language))
+    name = document.name.rpartition(".")[0] or document.name
+    return frozenset(term for line in (name, *lines) for term in terms(line, language))
 
 
 @dataclass(slots=True)

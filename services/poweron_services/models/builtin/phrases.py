@@ -15,6 +15,19 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": 'Nothing was found for "{question}". The documents are in another language; ask in it to find more.',
         "de": "Zu „{question}“ wurde nichts gefunden. Die Dokumente sind in einer anderen Sprache; fragen Sie in ihr.",
     },
+    "pages_not_said": {
+        "en": 'The pages that were read do not say: "{question}"',
+        "de": "Die gelesenen Seiten sagen dazu nichts: „{question}“",
+    },
+    "pages_in_other_language": {
+        "en": 'Nothing was found for "{question}". The pages are in another language; ask in it to find more.',
+        "de": "Zu „{question}“ wurde nichts gefunden. Die Seiten sind in einer anderen Sprache; fragen Sie in ihr.",
+    },
+    "page_not_said": {
+        "en": 'The page does not say: "{question}"',
+        "de": "Die Seite sagt dazu nichts: „{question}“",
+    },
+    "pages_on": {"en": "What pages of the web say: {about}", "de": "Was Seiten im Web sagen: {about}"},
     "stands_above": {
         "en": 'For "{question}" nothing was found but what stands above.',
         "de": "Zu „{question}“ wurde nichts gefunden außer dem, was oben steht.",

@@ -6,9 +6,12 @@ from typing import Final
 import orjson
 
 from poweron_services.decider.language_detection import detect
+from poweron_services.models.builtin import page_answer
+from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.search import Finding, Search, Statement
+from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
 from poweron_services.models.builtin.task_plan import wants_conversion, wants_summary
 from poweron_services.models.builtin.vocabulary import known_language, language_of
@@ -37,10 +40,14 @@ def process(prompt: ProcessPrompt) -> str:
         return _formatted(prompt, [Finding(prompt.ai_prompt)], say("empty_documents", language, names=names), remarks)
     if prompt.output_format != "markdown" and (wants_conversion(prompt.ai_prompt) or wants_summary(prompt.ai_prompt)):
         return converted(held, prompt.output_format)
-    if wants_summary(prompt.ai_prompt):
+    if wants_summary(prompt.ai_prompt) and not held.has_pages:
         return _with_remarks(summary(held, language), remarks)
-    findings = Search(held, spoken).findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
-    return _formatted(prompt, findings, _answer(findings, language, _refusing(prompt, held)), remarks)
+    if wants_summary(prompt.ai_prompt) and (digest := page_answer.digest(held, spoken, prompt.ai_prompt, language)):
+        return _with_remarks(digest, remarks)
+    search = PageSearch(held, spoken) if held.has_pages else Search(held, spoken)
+    findings = search.findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
+    answer = page_answer.answer if held.has_pages else _answer
+    return _formatted(prompt, findings, answer(findings, language, _refusing(prompt, held)), remarks)
 
 
 def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
@@ -49,7 +56,7 @@ def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, re
         return orjson.dumps([_entry(finding) | notes for finding in findings], option=orjson.OPT_INDENT_2).decode()
     if prompt.output_format == "csv":
         rows = [
-            (finding.question, said.label, said.value, "; ".join(map(str, said.places)))
+            (finding.question, said.label, said.value, "; ".join(page_answer.source(said, one) for one in said.places))
             for finding in findings
             for said in finding.statements or (NOTHING,)
         ]
@@ -86,7 +93,9 @@ def _refusing(prompt: ProcessPrompt, held: Library) -> str:
     asked = detect(prompt.ai_prompt)
     read = {detect(document.text) for document in prompt.documents}
     if asked and not read & {asked, None}:
-        return "other_language"
+        return "pages_in_other_language" if held.has_pages else "other_language"
+    if held.has_pages:
+        return "pages_not_said"
     return "not_said_in_part" if any(reading.in_part for reading in held.readings) else "not_said"
 
 
@@ -111,10 +120,15 @@ def _remarks(held: Library, language: str) -> list[str]:
 
 def _entry(finding: Finding) -> dict[str, object]:
     answers = [
-        {"label": said.label, "answer": said.value, "sources": [place.as_object() for place in said.places]}
+        {"label": said.label, "answer": said.value, "sources": [_source(said, place) for place in said.places]}
         for said in finding.statements
     ]
     entry: dict[str, object] = {"question": finding.question, "answered": bool(answers), "answers": answers}
     if answers:
         return entry
-    return entry | {"closest": [{"quote": one.value, "source": one.places[0].as_object()} for one in finding.closest]}
+    return entry | {"closest": [{"quote": one.value, "source": _source(one, one.places[0])} for one in finding.closest]}
+
+
+def _source(said: Statement, place: Place) -> dict[str, object]:
+    """Where it stands; of a page of the web also its words, cited."""
+    return place.as_object() | ({"quote": page_answer.source(said, place)} if place.number else {})

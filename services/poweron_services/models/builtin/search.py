@@ -7,7 +7,7 @@ the kind that is asked for. Otherwise the documents do not say it, and a person 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Final
@@ -35,7 +35,7 @@ IMPLIED = 0.8  # what a word for the kind of value counts, where such a value st
 CLOSEST = 3  # passages that are quoted where nothing answers
 LONGEST = 300  # characters of a quote
 
-_COMPARED = re.compile(
+COMPARED = re.compile(
     r"\b(?:(?:less|fewer|lower|more|higher|larger|older|younger|cheaper|expensive|weniger|mehr|höher) (?:than|als)"
     r"|(?:below|above|under|over|at least|at most|unter|über|mindestens|höchstens)(?= \W{0,2}\d)|below|above)",
     re.IGNORECASE,
@@ -53,6 +53,7 @@ class Statement:
     label: str
     value: str
     places: tuple[Place, ...]
+    words: tuple[tuple[str, str], ...] = ()  # what of it stands so in the document, each behind its label
 
     @property
     def text(self) -> str:
@@ -66,10 +67,11 @@ class Finding:
     question: str
     statements: tuple[Statement, ...] = ()
     closest: tuple[Statement, ...] = ()  # where nothing is said: what comes closest, for a person to judge
+    goes_on: bool = False  # it asks about what the question before it was answered with
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
     passage: Passage
     coverage: float
     score: float
@@ -83,6 +85,9 @@ class _Candidate:
 class Search:
     """Answers questions from one library of passages."""
 
+    title = TITLE
+    """What a word counts that stands in the title of a passage's document."""
+
     def __init__(self, library: Library, language: str) -> None:
         self.library, self.language = library, language
         self._frequency = Counter(term for passage in library.passages for term in passage.own)
@@ -94,17 +99,17 @@ class Search:
 
     def _finding(self, clause: str) -> Finding:
         """What the documents say to one question."""
-        question = understand(clause, self.language)
-        compared = _COMPARED.search(clause)
+        question = self._understood(clause)
+        compared = COMPARED.search(clause)
         if not compared and (rows := extremes(self.library.tables, question)):
             return Finding(clause, tuple(Statement(label, value, (place,)) for label, value, place in rows))
         candidates = self._candidates(question)
         if compared:  # only who says it may claim it
             candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
         chosen = _together(candidates, question)
-        return Finding(clause, self._continued(_merged(chosen, question), chosen))
+        return Finding(clause, self._continued(merged(chosen, self.language), chosen))
 
-    def _continued(self, statements: tuple[Statement, ...], chosen: list[_Candidate]) -> tuple[Statement, ...]:
+    def _continued(self, statements: tuple[Statement, ...], chosen: list[Candidate]) -> tuple[Statement, ...]:
         """A short sentence that is the whole answer, with the sentence that follows it."""
         if len(statements) != 1 or chosen[0].passage.kind != "sentence" or len(statements[0].value) > SHORT:
             return statements
@@ -113,22 +118,36 @@ class Search:
         after = [one.value for one in self.library.passages if (one.place, one.order, one.kind) == following]
         return (replace(statements[0], value=" ".join([only.value, *after])),)
 
-    def _candidates(self, question: Question) -> list[_Candidate]:
+    def _candidates(self, question: Question) -> list[Candidate]:
         """The passages that answer, best first."""
-        found: list[_Candidate] = []
+        found: list[Candidate] = []
         for passage, coverage in self._covered(question):
-            if coverage >= ENOUGH and _fits(passage, question):
-                found.append(_Candidate(passage, coverage, coverage + _credit(passage, question)))
+            if coverage >= ENOUGH and self._answers(passage, question):
+                found.append(Candidate(passage, coverage, coverage + _credit(passage, question)))
         return sorted(found, key=lambda one: -one.score)
+
+    def _answers(self, passage: Passage, question: Question) -> bool:
+        """Whether a passage that is about the question can be its answer."""
+        return _fits(passage, question)
+
+    def _understood(self, clause: str) -> Question:
+        return understand(clause, self.language)
+
+    def _terms(self, text: str) -> frozenset[str]:
+        return frozenset(terms(text, self.language))
 
     def _covered(self, question: Question) -> Iterator[tuple[Passage, float]]:
         """The passages that share a word with the question, and how much of its weight each covers, from 0 to 1."""
         weights = {term: self._weight(term) for term in question.terms}
-        total = sum(weights.values()) or 1.0
         for one in self.library.passages:
             tells = question.kind in values.TELLTALE and values.holds(question.kind, one.value, question.text)
             if tells or any(term.in_(one.own) or term.in_(one.near) for term in question.terms):
-                yield one, sum(weights[term] * self._closely(term, one, question) for term in question.terms) / total
+                yield one, self._coverage(one, question, weights)
+
+    def _coverage(self, passage: Passage, question: Question, weights: Mapping[Term, float]) -> float:
+        """How much of the question's weight a passage covers, from 0 to 1."""
+        total = sum(weights.values()) or 1.0
+        return sum(weights[term] * self._closely(term, passage, question) for term in question.terms) / total
 
     def _weight(self, term: Term) -> float:
         everywhere = len(self.library.passages) + 1
@@ -145,7 +164,7 @@ class Search:
         levels = (
             (passage.own, OWN, OWN_SAME),
             (passage.near, NEAR, NEAR * SAME),
-            (around.titles, TITLE, TITLE * SAME),
+            (around.titles, self.title, self.title * SAME),
             (around.alone, alone, alone),
             (around.section, SECTION, SECTION * SAME),
         )
@@ -155,14 +174,14 @@ class Search:
 
     def _closest(self, text: str) -> tuple[Statement, ...]:
         """The passages that cover most of a question and share a word with it that matters."""
-        question = understand(text, self.language)
+        question = self._understood(text)
         asked = {term.stem for term in question.terms}
         quotes: dict[str, Statement] = {}
         for one, _ in sorted(self._covered(question), key=lambda each: -each[1]):
             says_more = any(term.weight == 1 and term.in_(one.own) for term in question.terms) and one.own - asked
             if says_more and one.is_whole and len(quotes) < CLOSEST:
                 quote = shorten(one.statement, LONGEST, placeholder=" …")
-                quotes.setdefault(quote, Statement("", quote, (one.place,)))
+                quotes.setdefault(quote, Statement("", quote, (one.place,), one.words))
         return tuple(quotes.values())
 
 
@@ -215,21 +234,22 @@ def _defines(passage: Passage, question: Question) -> float:
     return DEFINED / (1 + passage.order / 40) if defines else 0.0
 
 
-def _together(candidates: list[_Candidate], question: Question) -> list[_Candidate]:
+def _together(candidates: list[Candidate], question: Question) -> list[Candidate]:
     """The best candidate and those that are as good: the same fact elsewhere, other rows, values that contradict."""
     least = candidates[0].score - MARGIN if candidates else 0.0
     chosen = [one for one in candidates if one.score >= least or one.says_every_word(question)]
     return sorted(chosen[:MANY], key=lambda one: -round(one.score, 1))
 
 
-def _merged(chosen: list[_Candidate], question: Question) -> tuple[Statement, ...]:
+def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:
     """Statements without repetition: the same words at two places are one statement with two places."""
     found: dict[str, Statement] = {}
     for candidate in chosen:
         label, value = _shown(candidate.passage)
-        key = " ".join(terms(f"{label} {value}", question.language)) or value
+        key = " ".join(terms(f"{label} {value}", language)) or value
         known = found[key].places if key in found else ()
-        found[key] = Statement(label, value, tuple(dict.fromkeys([*known, candidate.passage.place])))
+        places = tuple(dict.fromkeys([*known, candidate.passage.place]))
+        found[key] = Statement(label, value, places, candidate.passage.words)
     return tuple(found.values())
 
 

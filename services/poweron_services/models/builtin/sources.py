@@ -1,12 +1,14 @@
 """A document's markdown taken apart: sections, and in them headings, tables, lines and prose.
 
 Reads what the action `document.extract` writes: `# name`, then a `## page 2` for every part. Any
-other markdown is read as well: there each heading begins a section.
+other markdown is read as well: there each heading begins a section. What stands above a page of the web
+(its title, address and moment) is not read as what the page says.
 """
 
 import re
 from dataclasses import dataclass
 from itertools import groupby
+from textwrap import shorten
 from typing import Literal
 
 from poweron_services.models.prompts import SourceText
@@ -15,6 +17,7 @@ MAX_HEADING = 80  # characters
 MAX_HEADING_WORDS = 9
 VERSE_LINE = 70  # characters; longer lines are prose
 MAX_NOTE = 300  # characters
+MAX_TITLE = 100  # characters of a page's title
 
 APPARATUS = re.compile(r"\b(?:references|footnotes|bibliography|see also|external links|literatur)$", re.IGNORECASE)
 """Headings of what a document lists, but does not say."""
@@ -24,9 +27,12 @@ _SECTION = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,6} +(.+?)#*$", re.MULTILINE)
 _HEADING = re.compile(r"#{3,6} +(.+?)#*|\*\*(.+?)\*\*:?")
 _ESCAPED = re.compile(r"^\\(\\*#{1,2}(?: |$))", re.MULTILINE)
+_PAGE_HEAD = re.compile(r"\A(?:# )?(?P<title>[^\n]*)\n\n- URL: (?P<url>\S+)\n(?P<about>(?:- [^\n]*\n)*)\n---\n")
+_PAGE_NOTE = re.compile(r"^- Note: (.+)$", re.MULTILINE)
 _CELL = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r"[\W_]*")
 _BULLET = re.compile(r"\A(?:[-*•▪◦\u2013·]|\d{1,2}[.)]|\(\d{1,2}\))\s+")
+_BRACKETS = re.compile(r"[\[\]]")
 _MARKUP = re.compile(
     r"\*\*|__|`|<sup>.*?</sup>|</?[a-z]+[^>]*>|\\(?=[\[\]_*#])|(?<=[\w.,;:!?)\"”'\u2019\]])\[(?:\d{1,3}|[a-z])\]"
 )
@@ -52,13 +58,19 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: a document and its page, sheet, slide or section."""
+    """Where something stands: a document and its page, sheet, slide or section; a page of the web has a number."""
 
     document: str
     locator: str
+    number: int | None = None
+
+    @property
+    def source(self) -> str:
+        """The document or the page of the web, whichever part of it."""
+        return f"{self.document} [{self.number}]" if self.number else self.document
 
     def __str__(self) -> str:
-        return ", ".join(part for part in (self.document, self.locator) if part)
+        return self.source if self.number else ", ".join(part for part in (self.document, self.locator) if part)
 
     def as_object(self) -> dict[str, object]:
         """The place as JSON shows it."""
@@ -84,6 +96,9 @@ class Reading:
 
 def reading(source: SourceText) -> Reading | None:
     """The notes about the reading of a document; None where all of it was read without remark."""
+    if page := _page_head(source):
+        notes = tuple(note[:MAX_NOTE] for note in _PAGE_NOTE.findall(page["about"]))
+        return Reading(_name(source), notes, in_part=True) if notes else None
     head = _EXTRACTED.match(source.text)
     if head is None:
         return None
@@ -98,18 +113,33 @@ def reading(source: SourceText) -> Reading | None:
 
 def sections(source: SourceText) -> list[Section]:
     """The sections of a document in reading order, without the notes about its reading."""
-    head = _EXTRACTED.match(source.text)
+    head = None if source.number else _EXTRACTED.match(source.text)
     if head is None:
-        first, *rest = _ANY_HEADING.split(source.text)
-        name, titles = source.name, [f"section {plain(title)}" for title in rest[::2]]
+        shown = _page_head(source)
+        first, *rest = _ANY_HEADING.split(source.text[shown.end() :] if shown else source.text)
+        name, titles = _name(source), [f"section {plain(title)}" for title in rest[::2]]
+        begins = shown["url"] if shown and not source.number else ""
     else:
         first, *rest = _SECTION.split(source.text[head.end() :])
         name, titles = head["name"].strip() or source.name, [title or "" for title in rest[::2]]
+        begins = ""
     return [
-        Section(Place(name, locator), tuple(_blocks(_ESCAPED.sub(r"\1", text))))
-        for locator, text in zip(["", *titles], [first, *rest[1::2]], strict=True)
+        Section(Place(name, locator, source.number), tuple(_blocks(_ESCAPED.sub(r"\1", text))))
+        for locator, text in zip([begins, *titles], [first, *rest[1::2]], strict=True)
         if text.strip() and not (head and locator == "notes")
     ]
+
+
+def _page_head(source: SourceText) -> re.Match[str] | None:
+    """What stands above a page of the web, or above what a search engine shows of one."""
+    return _PAGE_HEAD.match(source.text)
+
+
+def _name(source: SourceText) -> str:
+    """What a source is called: a page by its title."""
+    head = _page_head(source)
+    title = (source.page.title if source.page else "") or (head["title"] if head else "")
+    return shorten(_BRACKETS.sub(" ", plain(title)), MAX_TITLE, placeholder=" …") or source.name
 
 
 def plain(text: str) -> str:

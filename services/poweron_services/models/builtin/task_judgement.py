@@ -7,13 +7,28 @@ from poweron_events.refinement import Classification
 from poweron_services.decider.approval import UNAPPROVED
 from poweron_services.decider.rules import STOPS_EVERY_ATTEMPT, WRITING
 from poweron_services.models.answers import RefinementAnswer, ReviewAnswer
+from poweron_services.models.builtin.web_choice import LOOKING_UP, WEB, names_address
 from poweron_services.models.prompts import RefinementPrompt, ReviewPrompt
 
 ANSWER_NEXT: Final = "Answer the request from the text that was read."
 READ_DIRECTLY: Final = "Answer from the documents of the request directly; ai.process reads them by itself."
 WRITE_PLAINLY: Final = "Write the result with ai.process."
+SEARCH_ONLY: Final = "Answer from what the search engine shows of the pages."
 NO_ANSWER: Final = "The request could not be answered."
 HALF_WAY = 400  # thousandths of a criterion, once the documents are read
+
+PAGES_UNREAD: Final = frozenset(
+    {
+        "page_needs_consent",
+        "page_needs_javascript",
+        "page_needs_login",
+        "page_timeout",
+        "page_too_large",
+        "page_unavailable",
+        "robots_disallowed",
+    }
+)
+"""Why pages that were found could not be read: the search engine may still show what matters of them."""
 
 Progress = tuple[CriterionProgress, ...]
 
@@ -35,16 +50,17 @@ def _refined(prompt: RefinementPrompt) -> RefinementAnswer:
     if prompt.steps_left < 1:
         return _stopped("failed", "No steps are left.", prompt.progress)
     if succeeded:
+        read = "pages" if prompt.selected_action in WEB else "documents"
         return RefinementAnswer(
             decision="continue",
-            reason=f"The documents are read ({prompt.observation.documents_count}); the answer is still to be written.",
+            reason=f"The {read} are read ({prompt.observation.documents_count}); the answer is still to be written.",
             hint=ANSWER_NEXT,
             classification="success",
             criteria_progress=_at_least(HALF_WAY, prompt.progress),
         )
-    if prompt.selected_action == "ai.process" or prompt.observation.code in UNAPPROVED:
+    improvement = _other_way(prompt)
+    if improvement is None or prompt.observation.code in UNAPPROVED:
         return _stopped("failed", failed, prompt.progress)
-    improvement = WRITE_PLAINLY if prompt.selected_action == "document.generateReport" else READ_DIRECTLY
     return RefinementAnswer(
         decision="continue",
         reason=failed,
@@ -53,6 +69,20 @@ def _refined(prompt: RefinementPrompt) -> RefinementAnswer:
         improvements=(improvement,),
         criteria_progress=prompt.progress,
     )
+
+
+def _other_way(prompt: RefinementPrompt) -> str | None:
+    """What may lead to an answer after an action failed; None where nothing may."""
+    match prompt.selected_action:
+        case "ai.process" | "web.search":
+            return None
+        case "web.scrape":
+            found = prompt.observation.code in PAGES_UNREAD and not names_address(prompt.objective)
+            return SEARCH_ONLY if found else None
+        case "document.generateReport":
+            return WRITE_PLAINLY
+        case _:
+            return READ_DIRECTLY
 
 
 def _stopped(classification: Classification, reason: str, progress: Progress) -> RefinementAnswer:
@@ -73,8 +103,10 @@ def _has_another_way(prompt: ReviewPrompt) -> bool:
     """Whether the documents may still be read directly; what a person denied is not done by a detour."""
     if prompt.last_observation is not None and prompt.last_observation.code in UNAPPROVED:
         return False
-    answered = any(message.action == "ai.process" for message in prompt.history)
-    return not answered and prompt.stop_code not in STOPS_EVERY_ATTEMPT
+    tried = {message.action for message in prompt.history}
+    read = any(message.success for message in prompt.history)
+    in_vain = not read and not tried.isdisjoint(LOOKING_UP)
+    return "ai.process" not in tried and not in_vain and prompt.stop_code not in STOPS_EVERY_ATTEMPT
 
 
 def _has_result(prompt: ReviewPrompt) -> bool:

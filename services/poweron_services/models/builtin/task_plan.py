@@ -7,11 +7,12 @@ import orjson
 
 from poweron_events.planning import TaskPlan
 from poweron_events.request import TaskType
+from poweron_services.models.builtin.web_choice import wants_web
 from poweron_services.models.prompts import PlanningPrompt
 
 MAX_OBJECTIVE = 1_500  # characters of the request that an objective repeats
-ANSWERED = "The answer is stated with its source, or it is said that the documents do not hold it."
-SUMMED_UP = "The main facts and statements of the documents are put together, each with its source."
+ANSWERED = "The answer is stated with its source, or it is said that the {texts} do not hold it."
+SUMMED_UP = "The main facts and statements of the {texts} are put together, each with its source."
 REPORT_WRITTEN = "A report is written as a document of its own."
 
 _SUMMARY = re.compile(
@@ -40,7 +41,9 @@ _ANALYSIS = re.compile(
 def plan(prompt: PlanningPrompt) -> str:
     """The tasks of the round; the last, of one step, writes the report or the file that the request asks for."""
     request, kind = prompt.user_prompt, _task_type(prompt.user_prompt)
-    tasks = [_task(request, "Find out from the documents", SUMMED_UP if kind == "report" else ANSWERED, kind)]
+    is_web = wants_web(prompt, {line.name for line in prompt.actions})
+    met = (SUMMED_UP if kind == "report" else ANSWERED).format(texts="pages" if is_web else "documents")
+    tasks = [_task(request, "Find out from the web" if is_web else "Find out from the documents", met, kind)]
     if wanted := wanted_format(request):
         written = f"The result is written as {wanted}."
         tasks.append(_task(request, f"Write the result as {wanted}", written, "transform", wanted))

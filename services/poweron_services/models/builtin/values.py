@@ -1,6 +1,7 @@
 """Whether a text holds a value of a kind: a date, a sum of money, somebody's name."""
 
 import re
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 Kind = Literal["uuid", "email", "phone", "address", "percent", "amount", "count", "date", "person", "done", "thing"]
@@ -67,9 +68,19 @@ def _names_somebody(text: str, question: str) -> bool:
     asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
     words = _WORD.findall(text)
     if len(words) > SHORT:
-        words = words[1:]
-    elif not all(word[0].isupper() or not word[0].isascii() for word in words):
+        return _names_in(words[1:], asked)
+    if not all(word[0].isupper() or not word[0].isascii() for word in words):
         return False
+    return _names_in(words, asked)
+
+
+def names_within(sentence: str, question: str) -> bool:
+    """Whether a sentence names somebody behind its first word, however short it is."""
+    asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
+    return _names_in(_WORD.findall(sentence)[1:], asked)
+
+
+def _names_in(words: Sequence[str], asked: Collection[str]) -> bool:
     return any(_is_name(word) and word.strip(".").casefold() not in asked for word in words)
 
 

@@ -1,0 +1,114 @@
+"""Days of the week in sentences about opening: on which days something is open, and on which it is closed."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+Days = frozenset[int]  # 0 is Monday
+
+ALL: Final[Days] = frozenset(range(7))
+WEEKDAYS: Final[Days] = frozenset(range(5))
+A_WEEK = 4  # days that are named as open, for the others to be closed
+
+_DAY_PATTERN = (
+    r"(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday|montag|dienstag|mittwoch|donnerstag|freitag|samstag"
+    r"|sonnabend|sonntag)s?|(?:mon|tues?|wed|thurs?|thu|fri|sat|sun)\b\.?|(?-i:\b(?:Mo|Di|Mi|Do|Fr|Sa|So)\b)\.?"
+)
+_FIRST_LETTERS: Final = {
+    letters: day
+    for day, names in enumerate(("mo", "tu di", "we mi", "th do", "fr", "sa", "su so"))
+    for letters in names.split()
+}
+_DAY = re.compile(rf"\b(?:{_DAY_PATTERN})", re.IGNORECASE)
+_RANGE = re.compile(
+    rf"\b(?P<first>{_DAY_PATTERN})\s*(?:[-\u2013\u2014]|to|through|thru|until|till|bis)\s*(?P<last>{_DAY_PATTERN})",
+    re.IGNORECASE,
+)
+_EVERY_DAY = re.compile(
+    r"\b(?:daily|every ?day|each day|(?:seven|7) days|all week|täglich|jeden tag|alle tage)\b", re.IGNORECASE
+)
+_ON_WEEKDAYS = re.compile(r"\b(?:on weekdays|werktags|wochentags)\b", re.IGNORECASE)
+_AT_WEEKENDS = re.compile(r"\bweekends?\b|\bwochenende\w*", re.IGNORECASE)
+_BUT = re.compile(r"\b(?:except(?:ing)?(?: for)?|but|other than|außer|ausser|bis auf)\b", re.IGNORECASE)
+_CLOSED = re.compile(
+    r"\bclosed\b|\bcloses? (?:on|from)\b|\bshut\b|\brests? on\b|\bgeschlossen\b|\bschlie(?:ß|ss)t am\b|\bruhetag\b"
+    r"|:\s*(?:no|nein|\u2013|-)(?=\W*$|,)",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(r"\bopen(?:s|ing)?\b|\bopened\b|\b(?:geöffnet|offen|öffnet|öffnungs\w*)\b|\bhours\b", re.IGNORECASE)
+_CLOSE = re.compile(r"^clos\w+$|^schlie\w+$", re.IGNORECASE)
+_TIME = re.compile(
+    r"\b\d{1,2}(?:[:.]\d\d)?\s*(?:a\.?m|p\.?m|uhr|h)?\.?\s*(?:[-\u2013\u2014]|to|until|till|bis)\s*\d{1,2}",
+    re.IGNORECASE,
+)
+_PIECE = re.compile(r"(?:;|,|\.(?=\s+[A-ZÄÖÜ])|\s+(?:and|und)\s+(?=(?:it |es )?(?:is|ist|closed|geschlossen)\b))\s*")
+
+
+def asked_day(question: str) -> tuple[int, bool] | None:
+    """The day of the week that a question about opening names, and whether it asks for what is open then."""
+    days = _days_of(question)
+    is_closed = bool(_CLOSED.search(question))
+    if len(days) != 1 or not (is_closed or _OPEN.search(question)):
+        return None
+    return next(iter(days)), not is_closed
+
+
+def is_open(text: str, day: int, *, of_hours: bool = False) -> bool | None:
+    """Whether a text says that something is open on a day; None where it says nothing of it.
+
+    `of_hours` is what stands below a heading such as “Opening hours”: there a time is one of opening.
+    """
+    opened, closed = set[int](), set[int]()
+    for days, says_closed in _said(text, of_hours=of_hours):
+        (closed if says_closed else opened).update(days)
+    if day in closed:
+        return False
+    if day in opened:
+        return True
+    return False if len(opened) >= A_WEEK else None
+
+
+def is_about_opening(text: str) -> bool:
+    """Whether a text, or a word, tells of opening: by hours, by days, or as closed."""
+    return any(pattern.search(text) for pattern in (_OPEN, _CLOSED, _DAY, _CLOSE))
+
+
+def names_day(text: str, day: int) -> bool:
+    """Whether a text names the day itself."""
+    return any(_number(found[0]) == day for found in _DAY.finditer(text))
+
+
+def _said(text: str, *, of_hours: bool) -> Iterator[tuple[Days, bool]]:
+    """The days that each piece of a text tells of, and whether it calls them closed."""
+    waiting: Days = frozenset()
+    is_about_opening = of_hours or bool(_OPEN.search(text))
+    for piece in _PIECE.split(text):
+        plain, _, but = piece.partition(found[0]) if (found := _BUT.search(piece)) else (piece, "", "")
+        days = (waiting | _days_of(plain)) - _days_of(but)
+        waiting = frozenset()
+        if _CLOSED.search(plain):
+            yield days, True
+            yield _days_of(but), False
+        elif _OPEN.search(plain) or (is_about_opening and (_TIME.search(plain) or _EVERY_DAY.search(plain) or but)):
+            yield days, False
+            yield _days_of(but), True
+        else:
+            waiting = days
+    if waiting and is_about_opening:
+        yield waiting, False
+
+
+def _days_of(text: str) -> Days:
+    found = set[int]()
+    for match in _RANGE.finditer(text):
+        first, last = _number(match["first"]), _number(match["last"])
+        found.update((first + step) % 7 for step in range((last - first) % 7 + 1))
+    found.update(_number(match[0]) for match in _DAY.finditer(text))
+    found.update(ALL if _EVERY_DAY.search(text) else ())
+    found.update(WEEKDAYS if _ON_WEEKDAYS.search(text) else ())
+    found.update(ALL - WEEKDAYS if _AT_WEEKENDS.search(text) else ())
+    return frozenset(found)
+
+
+def _number(name: str) -> int:
+    return _FIRST_LETTERS[name.casefold()[:2]]

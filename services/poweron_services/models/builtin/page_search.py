@@ -1,0 +1,182 @@
+"""From pages of the web to answers: which pages say what is asked, each judged by itself.
+
+What is asked of “them” is looked for where the question before it was answered: on the same pages, and
+in the same rows of a table.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import groupby
+from typing import Final
+
+from poweron_services.models.builtin import opening_days, values
+from poweron_services.models.builtin.passages import Passage
+from poweron_services.models.builtin.question import Question, clauses
+from poweron_services.models.builtin.search import COMPARED, ENOUGH, MARGIN, Candidate, Finding, Search, merged
+from poweron_services.models.builtin.vocabulary import stem, words_in
+
+SPREAD = 0.2  # where several may answer, a page counts whose best passage is this close to the best of all
+MANY = 12  # answers at most
+MOST = 4  # of a page
+LABEL = 5  # words; before a colon more of them are no label
+WIDE = 8  # cells: of a wider row only the one that answers is given, and what names it
+TELLING = 0.7  # of what the best passage covers, for another one to belong into a report, too
+FARE = 0.15  # what a price has ahead that is one of admission
+
+_ABOUT_IT = re.compile(
+    r"\b(?:it|its|they|them|their|theirs|he|him|his|she|her|hers|es|sie|er|ihn|ihm|ihr\w*)\b", re.IGNORECASE
+)
+_SEVERAL = re.compile(r"^\W*(?:which|what|who|where|list|name|show|find|welche\w*|wer|wo|nenne|zeige)\b", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"^\W*(?:is|are|does|do|can|ist|sind|hat|haben|kann)\b", re.IGNORECASE)
+_FREE = re.compile(r"\bfree\b|\bnobody pays\b|\bkostenlos\b|\bkostenfrei\b|\bfreier eintritt\b", re.IGNORECASE)
+_VERB = re.compile(r"\b(?:is|are|opens?|stays?|closes?|can be|ist|sind|hat|öffnet|schließt|kann)\b", re.IGNORECASE)
+_FARES: Final = words_in(
+    "admission admitted ticket tickets entry entrance fare fares adults adult children pay free"
+    " eintritt eintrittskarte erwachsene kinder kostenlos"
+)
+_SAYING: Final = ("sentence", "fact", "line", "row", "cell")
+
+
+class PageSearch(Search):
+    """Answers questions from pages of the web, whose titles say what all of the page is about."""
+
+    title = 0.9
+
+    def findings(self, request: str) -> list[Finding]:
+        """What the pages say to each question of a request."""
+        found: list[Finding] = []
+        anchors: list[Passage] = []
+        for clause in clauses(request):
+            goes_on = bool(found) and _ABOUT_IT.search(clause) is not None
+            chosen = self._chosen(clause, anchors if goes_on else None)
+            finding = Finding(clause, merged(chosen, self.language), goes_on=goes_on)
+            if not goes_on:
+                anchors = [one.passage for one in chosen]
+                closest = () if chosen else self._closest(clause)
+                finding = replace(finding, closest=closest)
+            found.append(finding)
+        return found
+
+    def telling(self, about: str) -> list[Passage]:
+        """The passages that have most to do with something, page by page and there the best first."""
+        question = self._understood(about)
+        told = [one for one in self._covered(question) if one[0].is_whole and self._shares(question, one[0])]
+        least = TELLING * max((coverage for _, coverage in told), default=0.0)
+        kept = [one for one in told if one[1] >= least]
+        ranked = sorted(kept, key=lambda one: (one[0].place.number or 0, one[0].place.source, -one[1]))
+        return list({one.statement: one for one, _ in ranked}.values())
+
+    @staticmethod
+    def _shares(question: Question, passage: Passage) -> bool:
+        """Whether a passage has a word in common that matters, and says more than that."""
+        shared = [term for term in question.terms if term.weight == 1 and term.in_(passage.own)]
+        return bool(shared) and bool(passage.own - {term.stem for term in question.terms})
+
+    def _chosen(self, clause: str, anchors: Sequence[Passage] | None) -> list[Candidate]:
+        """The passages that answer a question; `anchors` are those beside which they must stand."""
+        question = self._asked(clause)
+        if anchors is not None:
+            beside = [one for one in self._candidates(question) if _is_beside(one.passage, anchors)]
+            return _of_each_page(beside, SPREAD + 1)
+        if (asked := opening_days.asked_day(clause)) and (opening := self._opening(question, *asked)):
+            return opening
+        candidates = self._candidates(question)
+        if compared := COMPARED.search(clause):  # only who says it may claim it
+            candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
+        return _of_each_page(candidates, SPREAD if _SEVERAL.search(clause) else MARGIN)
+
+    def _asked(self, clause: str) -> Question:
+        """The question; who asks for a price of a place means what is paid to get in, too."""
+        question = self._understood(clause)
+        if not question.asks_for_money:
+            return question
+        fares = _fares(self.language)
+        terms = (replace(term, same=term.same | fares) if term.weight < 1 else term for term in question.terms)
+        return replace(question, terms=tuple(terms))
+
+    def _covered(self, question: Question) -> Iterator[tuple[Passage, float]]:
+        """Without what is a part of a sentence: before a colon there may stand as much as behind it."""
+        return (one for one in super()._covered(question) if not _is_part(one[0]))
+
+    def _answers(self, passage: Passage, question: Question) -> bool:
+        if passage.kind == "cell" and not _is_wide(passage):
+            return False  # its row says it
+        if (
+            question.kind == "person"
+            and passage.kind == "sentence"
+            and values.names_within(passage.value, question.text)
+        ):
+            return super()._answers(passage, replace(question, kind="thing"))
+        is_free = question.asks_for_money and _FREE.search(passage.value) and passage.own & question.said
+        return bool(is_free) or super()._answers(passage, question)
+
+    def _candidates(self, question: Question) -> list[Candidate]:
+        found = super()._candidates(question)
+        if not question.asks_for_money:
+            return found
+        fares = _fares(self.language)
+        scored = (replace(one, score=one.score + FARE * bool(one.passage.own & fares)) for one in found)
+        return sorted(scored, key=lambda one: -one.score)
+
+    def _opening(self, question: Question, day: int, wants_open: bool) -> list[Candidate]:
+        """What pages say of opening on a day; of a page, or of a row, what says it most plainly counts."""
+        terms = tuple(term for term in question.terms if not opening_days.is_about_opening(term.word))
+        about = replace(question, terms=terms)
+        weights = {term: self._weight(term) for term in terms}
+        best: dict[object, tuple[tuple[float, bool, bool], Candidate]] = {}
+        for passage in self.library.passages:
+            of_hours = opening_days.is_about_opening(passage.heading)
+            is_open = opening_days.is_open(passage.statement, day, of_hours=of_hours)
+            if is_open is None or passage.kind not in _SAYING or _is_part(passage):
+                continue
+            coverage = self._coverage(passage, about, weights) if terms else 1.0
+            unit = (passage.place.source, id(passage.record) if passage.record else None)
+            rank = (round(coverage, 2), opening_days.names_day(passage.statement, day), is_open)
+            is_better = unit not in best or rank > best[unit][0]
+            if coverage >= ENOUGH and is_better and self._speaks_of(about, passage):
+                best[unit] = rank, Candidate(passage, coverage, coverage)
+        either = _YES_OR_NO.search(question.text)
+        return [one for (_, _, is_open), one in best.values() if either or is_open == wants_open][:MANY]
+
+    def _speaks_of(self, question: Question, passage: Passage) -> bool:
+        """Whether a sentence is about what is asked for, not about something else on a page about it."""
+        verb = _VERB.search(passage.value) if passage.kind in ("sentence", "line") else None
+        if verb is None:
+            return True
+        subject = self._terms(passage.value[: verb.start()])
+        around = self.library.around[passage.place].titles | passage.near
+        return subject <= around or any(term.in_(subject) for term in question.terms)
+
+
+def _of_each_page(candidates: Sequence[Candidate], spread: float) -> list[Candidate]:
+    """The best of every page whose best is close to the best of all; pages in the order in which they were found."""
+    least = candidates[0].score - spread if candidates else 0.0
+    by_page = sorted(candidates, key=lambda one: (one.passage.place.number or 0, one.passage.place.source, -one.score))
+    chosen: list[Candidate] = []
+    for _, group in groupby(by_page, key=lambda one: one.passage.place.source):
+        ranked = [one for one in group if one.score >= least]
+        best = [one for one in ranked if one.score >= ranked[0].score - MARGIN][:MOST]
+        chosen += sorted(best, key=lambda one: one.passage.order)
+    return chosen[:MANY]
+
+
+def _is_beside(passage: Passage, anchors: Sequence[Passage]) -> bool:
+    """Whether it stands on the page of one of the anchors; where that is a row of a table, in the same row."""
+    same_page = [one for one in anchors if one.place.source == passage.place.source]
+    rows = [one.record for one in same_page if one.record is not None]
+    return any(passage.record is row for row in rows) if rows else bool(same_page)
+
+
+def _is_wide(passage: Passage) -> bool:
+    return passage.record is not None and len(passage.record.filled) > WIDE
+
+
+def _is_part(passage: Passage) -> bool:
+    return passage.kind == "fact" and len(passage.label.split()) > LABEL
+
+
+@cache
+def _fares(language: str) -> frozenset[str]:
+    return frozenset(stem(word, language) for word in _FARES)

@@ -1,0 +1,115 @@
+"""Looking things up in the web: whether a request wants it, which action does it next, and in which words.
+
+A request that came with documents is answered from them, unless it names an address or asks for the web itself; one
+that goes back to what was read in an earlier round is answered from that.
+"""
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from poweron_events.fold.state import is_request_label
+from poweron_services.models.builtin.question import clauses
+from poweron_services.models.prompts import KnownPrompt, SelectionPrompt
+
+SEARCH, SCRAPE, CRAWL = "web.search", "web.scrape", "web.crawl"
+LOOKING_UP: Final = (SCRAPE, SEARCH)  # in this order: whole pages, else what the engine shows of them
+WEB: Final = (*LOOKING_UP, CRAWL)
+PAGES: Final = ("scrape", "search", "crawl")  # what the labels of their results end with
+MAX_QUERY = 400  # characters
+
+_ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`]+", re.IGNORECASE)
+_ASKS_FOR_WEB = re.compile(
+    r"\b(?:search|browse|look\w* (?:\w+ ){0,3}up)\b[^.?!]{0,60}\b(?:web|internet|online)\b"
+    r"|\b(?:on|in) the (?:web|internet)\b|\b(?:im|aus dem) (?:web|internet|netz)\b",
+    re.IGNORECASE,
+)
+_ASKS_FOR_LINKS = re.compile(
+    r"\b(?:linked|verlinkt\w*) (?:web ?|internet)?(?:pages?|sites?|seiten?)\b"
+    r"|\b(?:follow|open|read|crawl|visit)\w*\b[^.?!]{0,40}\b(?:links?|urls?|web addresses)\b"
+    r"|\b(?:folge|öffne|lies)\w*\b[^.?!]{0,40}\blinks?\b",
+    re.IGNORECASE,
+)
+_ORDERS_TEXT = re.compile(
+    r"\W*(?:please |bitte )?(?:write|give|create|generate|prepare|make|draft|return|answer|format|export|cite|name"
+    r"|schreib\w*|erstell\w*|verfass\w*|gib|antworte|nenne)\b.*"
+    r"\b(?:pages?|reports?|memos?|briefings?|summary|tables?|sentences?|words|sources?|links|json|csv|markdown"
+    r"|seiten?|berichte?|tabellen?|sätze\w*|quellen?)\b",
+    re.IGNORECASE,
+)
+_ORDER = re.compile(
+    r"^\W*(?:please |bitte )?"
+    r"(?:(?:write|give|create|generate|prepare|make|draft|schreib\w*|erstell\w*|verfass\w*)\b.{0,60}?"
+    r"\b(?:pages?|reports?|memo|briefing|summary|overview|seiten?|bericht|überblick|zusammenfassung)"
+    r"|summari[sz]e|sum up)\b(?: (?:on|about|of|over|über|zu|von))?\s+",
+    re.IGNORECASE | re.DOTALL,
+)
+_WITH_SOURCES = re.compile(
+    r",?\s+(?:with|and (?:cite|name)|mit)(?: \w+){0,2} (?:sources?|links|quotes|quellen)\b", re.IGNORECASE
+)
+_SENTENCE_END = re.compile(r"(?<=[.?!])\s+|\n+")
+_GOES_BACK = re.compile(
+    r"^\W*(?:and|und|what about|how about|was ist mit)\b|\b(?:it|its|they|them|their|ihnen|ihm|davon|dazu)\b"
+    r"|\b(?:that|this|those|these|das|dies)\b(?=\W*$|\W* (?:as|in|into|to|als)\b)",
+    re.IGNORECASE,
+)
+
+
+def wants_web(prompt: KnownPrompt, offered: Collection[str]) -> bool:
+    """Whether the request is looked up in the web; never where no action can."""
+    if not any(action in offered for action in LOOKING_UP):
+        return False
+    if names_address(prompt.user_prompt) or _ASKS_FOR_WEB.search(prompt.user_prompt):
+        return True
+    return not has_documents(prompt) and not (_goes_back(prompt.user_prompt) and _has_pages(prompt))
+
+
+def names_address(text: str) -> bool:
+    """Whether the address of a page stands in a text: that page is wanted, not another one that a search may find."""
+    return _ADDRESS.search(text) is not None
+
+
+def has_documents(prompt: KnownPrompt) -> bool:
+    """Whether documents came with a request of the workflow."""
+    return any(map(is_request_label, _labels(prompt)))
+
+
+def next_lookup(prompt: SelectionPrompt) -> str | None:
+    """The action of the web that is next; None where the request wants none, or it was done or tried in this round."""
+    offered = {line.name for line in prompt.catalog}
+    tried = {message.action for message in prompt.history}
+    if CRAWL in offered - tried and _ASKS_FOR_LINKS.search(prompt.user_prompt) and _labels(prompt):
+        return CRAWL
+    done = {message.action for message in prompt.history if message.success}
+    if done.intersection(LOOKING_UP) or not wants_web(prompt, offered):
+        return None
+    ways = LOOKING_UP[:1] if names_address(prompt.user_prompt) else LOOKING_UP
+    return next((action for action in ways if action in offered - tried), None)
+
+
+def query(request: str) -> str:
+    """What is searched for: the request without what it says about the text to be written; its addresses stay whole."""
+    sentences = [one for one in map(str.strip, _SENTENCE_END.split(request)) if one]
+    wanted = " ".join([one for one in sentences if not _ORDERS_TEXT.match(one)] or sentences)
+    asked = _ORDER.sub("", _WITH_SOURCES.sub("", wanted)) or wanted
+    if 0 < len(asked) <= MAX_QUERY:
+        return asked
+    kept: list[str] = []
+    for word in [*_ADDRESS.findall(request), *_ADDRESS.sub("", asked).split()]:
+        if len(" ".join([*kept, word])) > MAX_QUERY:
+            break
+        kept.append(word)
+    return " ".join(kept) or request[:MAX_QUERY]
+
+
+def _goes_back(request: str) -> bool:
+    """Whether the first thing that is asked cannot be understood without what was said before."""
+    return any(map(_GOES_BACK.search, clauses(request)[:1] or [request]))
+
+
+def _has_pages(prompt: KnownPrompt) -> bool:
+    return any(label.endswith(tuple(f"_{name}" for name in PAGES)) for label in _labels(prompt))
+
+
+def _labels(prompt: KnownPrompt) -> list[str]:
+    return [line.label for line in prompt.documents] + [line.label for line in prompt.lists]

@@ -1,6 +1,6 @@
-"""Writes the example documents of this folder; running it twice gives the same bytes.
+"""Writes the example documents of this folder, and the pages of `site`; running it twice gives the same bytes.
 
-What they say stands in `invented.py`.
+What they say stands in `invented.py` and `invented_site.py`.
 """
 
 import csv
@@ -17,6 +17,7 @@ import docx
 import pptx
 import xlsxwriter
 from docx.document import Document as DocxDocument
+from example_site import write_site
 from invented import (
     BUDGET,
     CONTRACT,
@@ -87,6 +88,7 @@ def main() -> None:
     for name, write in WRITERS.items():
         write(folder / name)
         print(name, (folder / name).stat().st_size, "bytes")
+    write_site(folder / "site")
 
 
 def write_estimate(path: Path) -> None:

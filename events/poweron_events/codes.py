@@ -70,6 +70,12 @@ RUN_TIME: Final[frozenset[str]] = frozenset(
         "model_unknown",
         "price_unknown",
         "result_not_stored",
+        "search_busy",
+        "search_failed",
+        "search_misconfigured",
+        "search_quota",
+        "search_timeout",
+        "search_unauthorized",
         "stage_timeout",
         "unavailable",
         "unexpected_error",
@@ -189,6 +195,7 @@ CODES: Final[dict[str, Explained]] = {
     "output_invalid": Explained(
         "What the model wrote is not in the format that was asked for.", "Use another model, or ask for another format."
     ),
+    "nothing_found": Explained("The search found no page.", "Ask in other words."),
     # --- why a document was not read
     "document_damaged": Explained("The document is damaged.", "Check it and hand it over again."),
     "document_empty": Explained("The document is empty.", "Check that it was saved and handed over completely."),
@@ -217,6 +224,17 @@ CODES: Final[dict[str, Explained]] = {
     "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
     "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
     "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
+    "page_needs_consent": Explained("The page asks for a consent before it shows its text.", "Hand over its text."),
+    "page_needs_javascript": Explained(
+        "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
+    ),
+    "page_limit": Explained(
+        "One step may not read more pages.", "Ask for less at once, or raise the limit, `POWERON_WEB_MAX_PAGES`."
+    ),
+    "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
+    "robots_disallowed": Explained(
+        "The rules of the host for robots do not allow it.", "Read the page yourself and hand over its text."
+    ),
     # --- why a request was refused
     "invalid_request": Explained(
         "The request does not have the form that it must have.", "Correct what the detail names."
@@ -228,6 +246,15 @@ CODES: Final[dict[str, Explained]] = {
         "Set its price, or ask without that budget; one of the workflow holds for all its rounds.",
     ),
     "web_unavailable": Explained("The web cannot be reached from here.", "Ask for something that needs no web."),
+    # --- why the web was not searched
+    "search_busy": Explained("The search engine is asked too often.", "Ask again later, or for less at once."),
+    "search_failed": Explained("The search engine cannot be reached, or has trouble of its own.", _AGAIN),
+    "search_misconfigured": Explained(
+        "The search engine cannot be used as it is set up.", "Correct its setting, or its key."
+    ),
+    "search_quota": Explained("The account at the search engine has used up what it may search.", "Raise its limit."),
+    "search_timeout": Explained("The search engine did not answer in time.", _AGAIN),
+    "search_unauthorized": Explained("The search engine does not let us in.", "Set a key that is valid for it."),
     "search_unavailable": Explained("There is no search engine.", "Set one, or hand over documents."),
     "document_missing": Explained(
         "A document is not in the content store.", "Bring its content back from a copy, or hand it over again."

@@ -4,6 +4,8 @@ Content is named by its commitment HMAC-SHA256(workflow key, bytes). The key is 
 once and kept beside the workflow's content: equal bytes of one workflow share a name, two workflows
 cannot be linked, and once the key is gone nothing can be guessed. Bytes are stored before the event
 that names them (E-10).
+
+What a workflow remembers of what it asked elsewhere lies below it, too, under the commitment of the question.
 """
 
 import asyncio
@@ -115,6 +117,33 @@ class ContentStore:
         with _translated(f"Workflow {workflow_id} has no content {name!r}"):
             return await self._size(_path(workflow_id, name))
 
+    async def remember(self, workflow_id: str, kind: str, question: bytes, content: bytes) -> None:
+        """Store what came of a question, in place of what came of it before; raises like `put`."""
+        path = await self._remembered(workflow_id, kind, question)
+        if self._folder is not None:
+            with _erased(workflow_id):
+                await asyncio.to_thread(_write_below, self._folder / path, content)
+            return
+        with _translated(path):
+            await self._call("put", path, content)
+
+    async def recall(self, workflow_id: str, kind: str, question: bytes) -> bytes | None:
+        """What came of a question; None where it was not asked, or nothing was stored.
+
+        Raises:
+            MissingContent: the workflow's key was erased since it was last used here.
+            Unavailable: the store cannot be reached.
+        """
+        path = await self._remembered(workflow_id, kind, question)
+        try:
+            with _translated(path):
+                return await self._read(path)
+        except MissingContent:
+            return None
+
+    async def _remembered(self, workflow_id: str, kind: str, question: bytes) -> str:
+        return f"{workflow_id}/{kind}/{commitment(await self._key(workflow_id), question)}"
+
     async def _key(self, workflow_id: str) -> bytes:
         """The workflow's key; whoever comes first makes it, and nobody who used it goes on once it was erased."""
         known = self._keys.get(workflow_id)
@@ -172,6 +201,13 @@ def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:
     for name, content in zip(names, contents, strict=True):
         _write(f"{folder}/{name}", content)
     return names
+
+
+def _write_below(path: Path, content: bytes) -> None:
+    """Write into a folder of the workflow's, which is made where there is none; the workflow's own is there."""
+    with suppress(FileExistsError):
+        path.parent.mkdir()
+    _write(str(path), content)
 
 
 def _write(path: str, content: bytes) -> None:

@@ -7,8 +7,8 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 MAX_PORT: Final = 65_535
-HOST: Final = re.compile(r"(?=.*\w)([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
-HOST_AND_PORT: Final = re.compile(rf"{HOST.pattern}(:[1-9][0-9]{{0,4}})?")
+HOST: Final = re.compile(r"([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
+HOST_AND_PORT: Final = re.compile(rf"(?=[^:]*\w|\[){HOST.pattern}(:[1-9][0-9]{{0,4}})?")
 CONTACT: Final = re.compile(r"[!-'*-~]{0,200}")  # what may stand in parentheses in a header
 
 
@@ -29,6 +29,8 @@ class WebVariables(BaseSettings):
     """Seconds that a page has to be answered, with all its redirects."""
     web_max_pages: int = Field(default=50, ge=1, le=1_000)
     """The most pages that one action fetches."""
+    web_pause: float = Field(default=0.25, ge=0, le=10)
+    """Seconds between two requests to one host, after the first four; hosts that are named as private need none."""
     web_contact: str = ""
     """A URL or an e-mail address for whoever runs a server that is asked; it stands in the User-Agent."""
 

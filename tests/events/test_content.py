@@ -145,3 +145,32 @@ def test_a_place_that_is_no_store_is_refused_in_a_sentence(tmp_path: Path) -> No
     for place in ("foo://bar", str(tmp_path / "file" / "store")):
         with pytest.raises(Refused, match=r"cannot be used: .* POWERON_CONTENT"):
             ContentStore.at(place)
+
+
+async def test_what_a_workflow_remembers_of_a_question_comes_back_and_the_last_answer_counts(
+    store: ContentStore,
+) -> None:
+    assert await store.recall("w1", "pages", b"https://a.example/") is None
+    await store.remember("w1", "pages", b"https://a.example/", b"first")
+    await store.remember("w1", "pages", b"https://a.example/", b"second")
+    assert await store.recall("w1", "pages", b"https://a.example/") == b"second"
+    assert await store.recall("w1", "searches", b"https://a.example/") is None
+    assert await store.recall("w2", "pages", b"https://a.example/") is None
+
+
+async def test_another_process_recalls_what_one_remembered_and_no_name_tells_what_was_asked(tmp_path: Path) -> None:
+    await ContentStore.at(str(tmp_path)).remember("w1", "pages", b"https://a.example/", b"page")
+    assert await ContentStore.at(str(tmp_path)).recall("w1", "pages", b"https://a.example/") == b"page"
+    (kept,) = (tmp_path / "w1" / "pages").iterdir()
+    assert kept.name == commitment((tmp_path / "w1" / "key").read_bytes(), b"https://a.example/")
+
+
+async def test_nothing_is_remembered_of_a_workflow_that_was_erased(tmp_path: Path) -> None:
+    store = ContentStore.at(str(tmp_path))
+    await store.remember("w1", "pages", b"question", b"answer")
+    shutil.rmtree(tmp_path / "w1")
+    with pytest.raises(MissingContent):
+        await store.recall("w1", "pages", b"question")
+    with pytest.raises(MissingContent):
+        await store.remember("w1", "pages", b"question", b"answer")
+    assert not (tmp_path / "w1").exists()

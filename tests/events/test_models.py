@@ -163,6 +163,7 @@ def test_a_message_has_the_names_that_dashboards_read() -> None:
         "error": "",
         "told": None,
         "findings": ["f"],
+        "links": [],
         "unread": [],
         "unreadLeftOut": 0,
         "learnings": ["l"],

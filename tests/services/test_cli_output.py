@@ -92,12 +92,13 @@ def test_the_history_shows_the_references_of_a_messages_documents() -> None:
         status="step", success=True, message="It is 42.", summary="It is 42.", review_reason=None,
         documents_label=label, documents=(document("answer.md", document_id="r1t1a1d1"),),
         references=(f"docList:{label}", "docItem:r1t1a1d1:answer.md"),
-        error="", findings=("One page.",), unread=(), unread_left_out=0, learnings=("It is short.",), time="2026-11-21T00:00:00Z",
+        error="", findings=("One page.",), links=("https://a.example/",), unread=(), unread_left_out=0, learnings=("It is short.",), time="2026-11-21T00:00:00Z",
     )  # fmt: skip
     with query_commands.stdout.capture() as captured:
         query_commands._print_entry(entry)
     assert captured.get().splitlines()[1:] == [
         "      finding: One page.",
+        "      link: https://a.example/",
         "      learning: It is short.",
         f"      documents: docList:{label}",
         "      document: docItem:r1t1a1d1:answer.md (1 kB)",

@@ -172,7 +172,7 @@ def test_a_root_that_cannot_become_nobody_gives_up_the_rest(folder: Path, lackin
 
 
 def test_rights_that_cannot_be_given_up_are_logged_once() -> None:
-    document_reader._tell_kept.cache_clear()
+    document_reader.tell_kept.cache_clear()
     with capture_logs() as lines:
         for name in ("a.txt", "b.txt"):
             with pytest.raises(UnreadableDocument):

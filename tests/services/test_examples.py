@@ -36,8 +36,10 @@ def test_the_script_writes_exactly_the_files_that_ship(make, tmp_path, monkeypat
     monkeypatch.setattr(sys, "argv", ["make.py", str(tmp_path)])
     make.main()
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
-    for name in NAMES:
+    written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    site = [path.relative_to(EXAMPLES).as_posix() for path in (EXAMPLES / "site").rglob("*") if path.is_file()]
+    assert written == sorted([*NAMES, *site])
+    for name in written:
         assert (tmp_path / name).read_bytes() == (EXAMPLES / name).read_bytes(), name
 
 

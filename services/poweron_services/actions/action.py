@@ -93,10 +93,14 @@ class Order:
     language: str | None
     idempotency_key: str
     ask: Ask
+    objective: str = ""
+    """What the step is for, in the words of whoever selected it."""
     fetch: FetchPage = _nothing_fetched
     search: Search = _nothing_searched
     known_addresses: frozenset[str] = frozenset()
     """Those that stand verbatim in a request of the workflow or in a link field of an observation (S4)."""
+    max_pages: int = 50
+    """How many pages the step may fetch."""
 
 
 @dataclass(frozen=True, slots=True)

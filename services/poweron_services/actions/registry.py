@@ -1,6 +1,6 @@
 """The registry: the actions that this release can run, one line each."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
@@ -9,6 +9,9 @@ from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.actions.document_generate_report import DocumentGenerateReport
+from poweron_services.actions.web_crawl import WebCrawl
+from poweron_services.actions.web_scrape import WebScrape
+from poweron_services.actions.web_search import WebSearch
 from poweron_services.decider.schema_check import check_description
 
 OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mapping[str, Action]]]
@@ -22,7 +25,18 @@ async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None
         AiProcess(given.read_document),
         DocumentExtract(given.read_document),
         DocumentGenerateReport(given.read_document, given.render_report),
+        *_of_the_web(given),
     )
+
+
+def _of_the_web(given: Resources) -> Iterator[Action]:
+    """Those that there is a search engine for, or a way to read pages."""
+    if given.searches:
+        yield WebSearch()
+    if given.open_pages is not None:
+        if given.searches:
+            yield WebScrape(given.open_pages)
+        yield WebCrawl(given.read_document, given.open_pages)
 
 
 def only(*known: Action) -> OpenActions:

@@ -8,6 +8,8 @@ from poweron_services.config import KEY_VARIABLES, PLACE_VARIABLES
 _WORKS: Final = "`poweron models check` says whether the model works"
 _CHECK_MODEL: Final = f"{_WORKS}; ask again once it does."
 _ENDING_WITH_V1: Final = frozenset({"openai", "openai-responses", "ollama"})  # providers whose address usually ends so
+_CHECK_SEARCH: Final = "`poweron search check` says whether the search engine works; ask again once it does."
+_ENGINES: Final = "`tavily`, `brave`, `searxng:URL` or `folder:PATH`"
 _LARGER: Final = "Ask again with a larger budget"
 
 _ADVICE: Final[dict[str, str]] = {
@@ -31,6 +33,13 @@ _ADVICE: Final[dict[str, str]] = {
     "model_misconfigured": f"See that its address and POWERON_MODEL_OUTPUT are right. {_CHECK_MODEL}",
     "prompt_too_long": "Hand over less, lower POWERON_MODEL_MAX_TOKENS, or use a model that takes more.",
     "content_store_unavailable": "See that the content store (POWERON_CONTENT) can be reached; ask again once it can.",
+    "search_busy": _CHECK_SEARCH,
+    "search_failed": _CHECK_SEARCH,
+    "search_misconfigured": _CHECK_SEARCH,
+    "search_quota": "Raise the limit of the account at the engine, or set POWERON_SEARCH to another one.",
+    "search_timeout": f"POWERON_WEB_TIMEOUT says how long it may take. {_CHECK_SEARCH}",
+    "search_unauthorized": f"Set the key of the engine to one that is valid. {_CHECK_SEARCH}",
+    "search_unavailable": f"Set POWERON_SEARCH to a search engine ({_ENGINES}), or hand over documents.",
     "stage_timeout": f"{_WORKS}; ask again once it does, or for less at once.",
 }
 
@@ -62,3 +71,24 @@ def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one ca
             return "Top it up, or set POWERON_MODEL to a model elsewhere."
     advised = _ADVICE.get(code, "")
     return "" if advised == _CHECK_MODEL else advised
+
+
+_SEARCH_ADVICE: Final[dict[str, str]] = {
+    "search_busy": "Wait a minute, or have the limits of the account raised.",
+    "search_failed": "See that it can be reached from here; its status page, or its own log, may say more.",
+    "search_misconfigured": "",
+    "search_timeout": "POWERON_WEB_TIMEOUT says how long it may take.",
+}
+_KEY_OF_ENGINE: Final = "Set {} to a key that is valid and may search."
+_LET_IN: Final[dict[str | None, str]] = {
+    "brave": _KEY_OF_ENGINE.format("BRAVE_API_KEY"),
+    "searxng": "Add `json` to the `formats` below `search` in its settings.yml.",
+    "tavily": _KEY_OF_ENGINE.format("TAVILY_API_KEY"),
+}
+
+
+def advice_for_search(code: str, engine: str | None) -> str:
+    """What can be done where this search engine was asked and did not answer; empty where the error says it."""
+    if code == "search_unauthorized" and engine in _LET_IN:
+        return _LET_IN[engine]
+    return _SEARCH_ADVICE[code] if code in _SEARCH_ADVICE else advice_for(code)

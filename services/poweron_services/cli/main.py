@@ -22,6 +22,10 @@ models = typer.Typer(
     cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models."
 )
 app.add_typer(models, name="models")
+search = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the search engine."
+)
+app.add_typer(search, name="search")
 
 AsJson = Annotated[
     bool, typer.Option("--json", is_eager=True, callback=remember_json, help="Print JSON instead of text.")
@@ -391,6 +395,18 @@ def models_check(as_json: AsJson = False) -> None:
     from poweron_services.cli import models_command
 
     models_command.check(as_json=as_json)
+
+
+@search.command("check")
+def search_check(as_json: AsJson = False) -> None:
+    """Ask the configured search engine for something tiny.
+
+    Says whether it works and how long it took, and what to do where it does not.
+    Neither Kafka nor Postgres is needed. Exit 1 if it does not work, or if none is set.
+    """
+    from poweron_services.cli import search_command
+
+    search_command.check(as_json=as_json)
 
 
 def main() -> None:

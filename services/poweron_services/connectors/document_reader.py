@@ -35,6 +35,7 @@ __all__ = [
     "affordable_readers",
     "extract",
     "partly_read",
+    "tell_kept",
 ]
 
 CHILD = "poweron_services.connectors.documents_child"
@@ -81,12 +82,13 @@ class DocumentReader:
     """Reads documents, so many at a time as it is told: each may take `Limits.memory_bytes` and a processor."""
 
     def __init__(self, at_once: int) -> None:
-        self._places = asyncio.Semaphore(at_once)
+        self.places = asyncio.Semaphore(at_once)
+        """Whoever else reads what strangers made takes one of these, too."""
 
     async def __call__(self, load: LoadBytes, size: int, name: str) -> ExtractedDocument:
         """Read a document of so many bytes, which are loaded once it is its turn; errors as in `extract`."""
         _expect_size(size, name, DEFAULT_LIMITS)
-        async with self._places:
+        async with self.places:
             return await extract(await load(), name)
 
 
@@ -179,14 +181,14 @@ def _understood(answer: bytes, name: str, limits: Limits) -> ExtractedDocument:
     except ValidationError:
         raise UnreadableDocument(name, _silent(limits), "document_damaged") from None
     if said.rights_kept:
-        _tell_kept(said.rights_kept)
+        tell_kept(said.rights_kept)
     if said.document is None:
         raise UnreadableDocument(name, said.unreadable or _silent(limits), said.code)
     return said.document
 
 
 @cache
-def _tell_kept(rights: tuple[Right, ...]) -> None:
+def tell_kept(rights: tuple[Right, ...]) -> None:
     """Once; they are the same for every document."""
     log.warning("document_rights_kept", rights=rights)
 

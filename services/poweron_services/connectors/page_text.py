@@ -42,7 +42,9 @@ class PageText:
 class ReadPage(Protocol):
     """How the text of a fetched page is had; PDF and office files are read by the readers of documents.
 
-    Raises `Refused` with a code and a sentence where nothing of it can be read.
+    Where something stands before the text, that is told as `obstacle`, with what little text there is, or none.
+    Raises `UnreadablePage`, which is `Refused`, with a code where nothing of it can be read; `Unavailable` only where
+    this machine can start no process now.
     """
 
     async def __call__(

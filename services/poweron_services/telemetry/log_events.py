@@ -34,6 +34,11 @@ _REPORT: Final = "Report it, with the line: its `exception` shows where."
 
 LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "action_error": LogEvent("error", "An action met an unexpected error; the step goes on without a result.", _REPORT),
+    "answer_rejected": LogEvent(
+        "info",
+        "What a model answered could not be used, or broke a rule; `code` is one of the codes of the events.",
+        "Nothing where it is rare. `address_unknown`: a model named an address that nobody gave it; see what it read.",
+    ),
     "append_retried": LogEvent("warning", "Kafka did not take an event; it is appended again.", _MENDED),
     "background_task_error": LogEvent("error", "Work beside the main work ended with an unexpected error.", _REPORT),
     "cancellation_postponed": LogEvent(
@@ -98,6 +103,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "error", "An action ended, but its result could not be stored.", "See that the content store can be reached."
     ),
     "round_ended": LogEvent("info", "A round of a workflow ended; `ending` says how.", _NOTHING),
+    "search_page_unreadable": LogEvent(
+        "warning",
+        "A document in the folder of pages that is searched cannot be read; it is found by its name only.",
+        "Check the document that `name` names.",
+    ),
     "server_unavailable": LogEvent(
         "warning", "A process starts and waits for Kafka or Postgres.", "See that the server in `error` can be reached."
     ),

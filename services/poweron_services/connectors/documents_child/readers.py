@@ -116,9 +116,9 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
         if isinstance(part, Note):
             notes.append(part)
             continue
-        text = _clean(part.text)
+        text = clean(part.text)
         if text:
-            sections.append(Section(" ".join(_clean(part.locator).split()), text[:left]))
+            sections.append(Section(" ".join(clean(part.locator).split()), text[:left]))
         left -= len(text)
         if len(sections) >= limits.sections:
             notes.append(Note(f"Only the first {limits.sections:,} parts were read.", truncated=True))
@@ -134,7 +134,7 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
         mime_type="",
         sections=tuple(sections),
         truncated=any(note.truncated for note in notes),
-        notes=tuple(dict.fromkeys(" ".join(_clean(note.sentence).split()) for note in notes)),
+        notes=tuple(dict.fromkeys(" ".join(clean(note.sentence).split()) for note in notes)),
     )
 
 
@@ -154,6 +154,7 @@ def _mismatch(kind: str, name: str) -> list[str]:
     return [f"The name {name!r} does not fit the content, which is {WORDS_FOR[kind]} and was read as such."]
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Without what is no text, with one way to end a line, and at most one line empty."""
     plain = _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     return _BLANK_LINES.sub("\n\n", plain).strip()

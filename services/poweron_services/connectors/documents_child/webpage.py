@@ -19,6 +19,7 @@ from poweron_services.connectors.documents_child.readers import Note, Part
 MAIN_SHARE = 0.5  # of the page's text: a main part with less is not all that the page is about
 NAME_WORDS = 3  # a link text with more words is rarely a menu entry
 MENU_ENTRIES = 4
+NESTED_TOO_DEEPLY = "The page is nested too deeply; what lies deeper than 256 levels could not be read."
 BREAK = "\v"  # stands for <br> until the white space was tidied
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -41,10 +42,15 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     text, notes = _text(data, limits)
     parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     root = lxml.html.document_fromstring(text.encode(), parser=parser)
-    yield from sections(_titled(root, list(_blocks(_main(root)))))
+    yield from sections(_titled(root, main_blocks(root)))
     yield from notes
     if any("depth" in entry.message for entry in parser.error_log):
-        yield Note("The page is nested too deeply; what lies deeper than 256 levels could not be read.", truncated=True)
+        yield Note(NESTED_TOO_DEEPLY, truncated=True)
+
+
+def main_blocks(root: Any) -> list[Block]:
+    """The headings, paragraphs, lists and tables of what a parsed page is about."""
+    return list(_blocks(_main(root)))
 
 
 def _text(data: bytes, limits: Limits) -> tuple[str, list[Note]]:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from ipaddress import ip_address
 from typing import Any, Final
 
 import httpcore2
@@ -89,12 +90,22 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         await self._network.sleep(seconds)
 
     async def _addresses(self, host: str, port: int) -> list[IPAddress]:
+        if _is_ip(host):
+            return self._rules.check_ip(host, port, [host])
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
             detail = f"Looking up {host} failed: {error}."
             raise Refused(f"There is no host named {host}.", code="page_unavailable", detail=detail) from error
         return self._rules.check_ip(host, port, found)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class _BoundedStream(httpcore2.AsyncNetworkStream):

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -30,6 +30,7 @@ IDLE_CONNECTIONS: Final = 20
 IDLE: Final = 5.0  # seconds after which a connection that nobody uses is closed
 ACCEPT: Final = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
 BESIDE: Final = 500_000  # bytes that may be sent beside a body, such as headers and what stands between its chunks
+SHORT: Final = 64_000  # bytes
 FOR_EVERYBODY: Final = frozenset({"accept", "accept-language"})
 """Headers that also a host is sent that was not asked, but redirected to."""
 
@@ -190,9 +191,19 @@ async def _response(address: WebAddress, answer: httpcore2.Response, limit: int)
     headers = _readable(answer.headers)
     response = WebResponse(address.url, answer.status, headers, b"")
     if _redirect(response) is not None:
+        await _skip(answer.aiter_stream())
         return response
     body = await read_body(answer.aiter_stream(), headers, host=address.host, limit=limit)
     return WebResponse(address.url, answer.status, headers, body.content, body.truncated)
+
+
+async def _skip(chunks: AsyncIterable[bytes]) -> None:
+    """Read what stands beside a redirect where it is short, so that the connection can be used again."""
+    left = SHORT
+    async for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            return
 
 
 def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -11,6 +11,7 @@ USUAL_PORTS = frozenset({80, 443})
 MAX_BYTES = 10_000_000
 TIMEOUT = 30.0  # seconds
 MAX_PAGES = 50
+PAUSE = 0.25  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class WebSettings:
     """Seconds that a page has, with all its redirects."""
     max_pages: int = MAX_PAGES
     """That one action fetches."""
+    pause: float = PAUSE
+    """Seconds between two requests to one host, after the first few."""
     contact: str = ""
     """Where whoever runs a server reaches whoever runs this one."""
 
@@ -43,6 +46,7 @@ class WebSettings:
             max_bytes=settings.web_max_bytes,
             timeout=settings.web_timeout,
             max_pages=settings.web_max_pages,
+            pause=settings.web_pause,
             contact=settings.web_contact,
         )
 

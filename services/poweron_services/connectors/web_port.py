@@ -1,18 +1,10 @@
 """The web as workflows reach it: pages and searches, each kept with its workflow so that nothing is fetched twice."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
+from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.connectors.web.page import FetchedPage
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """On whose behalf the web is reached: a workflow, and the step by its idempotency key, which may be tried again."""
-
-    workflow_id: str
-    step: str
 
 
 class Web(Protocol):
@@ -21,6 +13,10 @@ class Web(Protocol):
     Both raise `Refused` with a code and a sentence where there is nothing to be had, and `Unavailable` where this
     machine or the content store is in trouble. What was refused to a step is refused to it again, without asking.
     """
+
+    @property
+    def max_pages(self) -> int:
+        """How many pages one step may fetch."""
 
     async def fetch(self, reader: Reader, url: str, /) -> FetchedPage: ...
 

@@ -1,0 +1,52 @@
+"""The addresses of the web that stand in documents, and which of them may be read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from poweron_events.event import UnreadDocument
+from poweron_services.actions.action import InputDocument, Order, ReadDocument
+from poweron_services.actions.page_addresses import addresses_in, addresses_linked, divided
+from poweron_services.actions.page_documents import without_head
+from poweron_services.actions.texts import read_texts
+
+HTML: Final = ("text/html", "application/xhtml+xml")
+PLAIN: Final = ("text/markdown", "text/plain")
+MAX_MARKUP: Final = 10_000_000  # characters of a page that are looked at
+
+
+@dataclass(slots=True)
+class FoundAddresses:
+    """What documents name."""
+
+    pages: list[str] = field(default_factory=list)
+    """Pages whose text a document is: they were read already, what they link to was not."""
+    addresses: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """Those that only a model wrote, who may have made them up (S4)."""
+    unread: Sequence[UnreadDocument] = ()
+    notes: Sequence[str] = ()
+
+
+async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
+    """The addresses of all documents of an order, in their order, each once."""
+    reading = await read_texts(order.documents, read, as_written=PLAIN)
+    texts = {text.reference: text.text for text in reading.texts}
+    found = FoundAddresses(unread=reading.unread, notes=reading.notes)
+    made_up: list[str] = []
+    for given in order.documents:
+        named = await _addresses(given, texts.get(given.reference, ""))
+        (made_up if given.written_by_model else found.addresses).extend(named)
+        found.pages += [given.page.url] if given.page else []
+    known, unknown = divided(made_up, {*order.known_addresses, *found.addresses, *found.pages})
+    found.addresses = [each for each in dict.fromkeys([*found.addresses, *known]) if each not in found.pages]
+    found.unknown = [*dict.fromkeys(unknown)]
+    return found
+
+
+async def _addresses(given: InputDocument, text: str) -> Sequence[str]:
+    named = addresses_in(without_head(text) if given.page else text)
+    if given.mime_type not in HTML:
+        return named
+    markup = (await given.load())[:MAX_MARKUP].decode("utf-8", errors="replace")
+    return [*named, *addresses_linked(markup)]

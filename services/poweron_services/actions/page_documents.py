@@ -1,0 +1,117 @@
+"""Pages as documents of a result: a head that says where the text is from, then the text.
+
+The head ends with a line of three dashes; what pages say of themselves cannot bring such a line into it.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from poweron_events.catalog import PageFormat
+from poweron_events.execution import ActionDocument
+from poweron_services.actions.action import document
+from poweron_services.actions.page_addresses import host_of
+from poweron_services.actions.page_gathering import GatheredPage
+from poweron_services.connectors.search.search_provider import SearchHit
+
+MIME_TYPES: Final[dict[PageFormat, str]] = {"markdown": "text/markdown", "text": "text/plain"}
+ENDINGS: Final[dict[PageFormat, str]] = {"markdown": "md", "text": "txt"}
+HEAD_END: Final = "\n\n---\n\n"
+_HEAD: Final = re.compile(r"(?:# )?[^\n]*\n\n- URL: \S+\n(?:- [^\n]*\n)*\n---\n\n")
+MAX_NAME: Final = 80  # characters of a title, and of a host
+
+_UNSAFE: Final = re.compile(r"[/\\:*?\"<>|\[\]`#]+")
+
+
+def merged(pages: Sequence[GatheredPage]) -> list[GatheredPage]:
+    """Each text once, with all places where it stands; the first place is the one that counts."""
+    known: dict[str, GatheredPage] = {}
+    for page in pages:
+        digest = _digest(page.text.text)
+        first = known.setdefault(digest, page)
+        if first is not page and page.page.url != first.page.url and page.page.url not in first.also_at:
+            known[digest] = replace(first, also_at=(*first.also_at, page.page.url))
+    return [*known.values()]
+
+
+def page_document(page: GatheredPage, name: str, text_format: PageFormat) -> ActionDocument:
+    """The text of a page behind its head."""
+    told = page.text
+    head = {
+        "URL": [page.page.url],
+        "Fetched at": [page.page.fetched_at],
+        "SHA-256": [page.page.sha256],
+        "The same text is at": page.also_at,
+        "Author": [told.author],
+        "Published": [told.published or ""],
+        "Language": [told.language or ""],
+        "Note": told.notes,
+    }
+    return _document(name, page.page.title or host_of(page.page.url), head, told.text, text_format)
+
+
+def hit_document(hit: SearchHit, name: str, provider: str) -> ActionDocument:
+    """What a search engine shows of a page, which nobody has fetched."""
+    head = {
+        "URL": [hit.url],
+        "Fetched at": [f"not fetched; this is what the search engine {provider} shows of it"],
+        "Published": [hit.published or ""],
+        "Language": [hit.language or ""],
+    }
+    text = "\n\n".join(part.strip() for part in (hit.snippet, hit.raw_content) if part.strip())
+    return _document(name, hit.title or host_of(hit.url), head, text, "markdown")
+
+
+def without_head(text: str) -> str:
+    """The text of a page without the head that stands above it; any other text as it is."""
+    found = _HEAD.match(text)
+    return text[found.end() :] if found else text
+
+
+def names(titled: Iterable[tuple[str, str]], text_format: PageFormat) -> list[str]:
+    """Names for the documents of pages, each once: of their titles and addresses."""
+    found: dict[str, None] = {}
+    for title, address in titled:
+        plain, ending = _plain(title, address), ENDINGS[text_format]
+        numbered = (f"{plain}{number}.{ending}" for number in _numbers())
+        found[next(name for name in numbered if name not in found)] = None
+    return [*found]
+
+
+def _numbers() -> Iterator[str]:
+    yield ""
+    yield from (f" ({number})" for number in range(2, 1_000))
+
+
+def _plain(title: str, address: str) -> str:
+    host = host_of(address).partition(":")[0][:MAX_NAME]
+    words = " ".join(_UNSAFE.sub(" ", _printable(title)).split())
+    if len(words) > MAX_NAME:
+        words = words[:MAX_NAME].rpartition(" ")[0] or words[:MAX_NAME]
+    return f"{words} - {host}" if words.strip(". ") else host
+
+
+def _document(
+    name: str, title: str, head: Mapping[str, Sequence[str]], text: str, text_format: PageFormat
+) -> ActionDocument:
+    mark = "# " if text_format == "markdown" else ""
+    lines = [f"- {label}: {_line(value)}" for label, values in head.items() for value in values if value]
+    body = f"{mark}{_line(title)}\n\n" + "\n".join(lines) + HEAD_END + text.strip() + "\n"
+    return document(name, body, MIME_TYPES[text_format])
+
+
+def _line(text: str) -> str:
+    return " ".join(_printable(text).split())
+
+
+def _printable(text: str) -> str:
+    """Without control characters and those that turn the direction of writing."""
+    categories = ((character, unicodedata.category(character)) for character in text)
+    return "".join("" if kind == "Cf" else " " if kind[0] == "C" else character for character, kind in categories)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(" ".join(text.split()).casefold().encode("utf-8", errors="replace")).hexdigest()

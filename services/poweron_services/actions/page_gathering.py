@@ -1,0 +1,173 @@
+"""Pages are fetched and read side by side, within limits; what cannot be read is told, not fatal to the others."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from poweron_events.catalog import ExtractDepth, PageFormat
+from poweron_events.codes import Code
+from poweron_events.errors import Refused
+from poweron_events.event import WebPage
+from poweron_services.actions.page_addresses import comparable
+from poweron_services.connectors.page_reader import UnreadablePage
+from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
+from poweron_services.connectors.web.page import FetchedPage, FetchPage
+
+AT_ONCE: Final = 16  # pages that are waited for side by side; each host has limits of its own
+LEAST_BEHIND_OBSTACLE: Final = 200  # characters: less is what stands in the way, not what stands behind it
+UNKNOWN: Final = "Its address stands neither in the request nor among the links of an earlier result."
+MAX_TITLE: Final = 300  # characters
+
+_OBSTACLES: Final[dict[Obstacle, tuple[Code, str]]] = {
+    "javascript": ("page_needs_javascript", "It shows its text only in a browser that runs its scripts."),
+    "login": ("page_needs_login", "It shows its text only to those who have signed in."),
+    "consent": ("page_needs_consent", "It asks for a consent before it shows its text."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GatheringLimits:
+    """How much one step reads of the web."""
+
+    pages: int
+    seconds: float
+    bytes: int = 100_000_000
+    """Of all pages together, decompressed."""
+
+    def within(self, pages: int) -> "GatheringLimits":
+        """These, but no more pages than so many."""
+        return replace(self, pages=min(self.pages, pages))
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredPage:
+    """A page that was fetched and read."""
+
+    page: WebPage
+    text: PageText
+    requested: str
+    also_at: tuple[str, ...] = ()
+    """Where the same text stands, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadPage:
+    """A page of which nothing was read."""
+
+    address: str
+    code: Code
+    why: str
+    """A sentence."""
+
+
+@dataclass(slots=True)
+class Gathering:
+    """Reads pages until one of the limits is reached."""
+
+    fetch: FetchPage
+    read: ReadPage
+    depth: ExtractDepth
+    text_format: PageFormat
+    limits: GatheringLimits
+    unread: list[UnreadPage] = field(default_factory=list)
+    without_text: list[GatheredPage] = field(default_factory=list)
+    """Those of the unread that only link to others."""
+    tried: set[str] = field(default_factory=set)
+    left_out: int = 0
+    """How many addresses were not even tried, for the limits."""
+    _bytes: int = 0
+    _until: float = field(init=False)
+    _places: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._until = asyncio.get_running_loop().time() + self.limits.seconds
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a limit is reached, so that no more is read."""
+        return self._room < 1 or self._bytes >= self.limits.bytes or asyncio.get_running_loop().time() >= self._until
+
+    @property
+    def _room(self) -> int:
+        return self.limits.pages - len(self.tried)
+
+    async def gather(self, addresses: Sequence[str]) -> list[GatheredPage]:
+        """The pages that can be read, in the order of their addresses; one that was tried before is not tried again.
+
+        Raises `Unavailable` where this machine or the content store is in trouble.
+        """
+        wanted = [address for address in dict.fromkeys(map(_as_compared, addresses)) if address not in self.tried]
+        chosen = wanted[: self._room]
+        self.left_out += len(wanted) - len(chosen)
+        self.tried.update(chosen)
+        tasks = [asyncio.ensure_future(self._page(address)) for address in chosen]
+        try:
+            came = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self.unread += [each for each in came if isinstance(each, UnreadPage)]
+        return [each for each in came if isinstance(each, GatheredPage)]
+
+    async def _page(self, address: str) -> GatheredPage | UnreadPage:
+        try:
+            async with asyncio.timeout_at(self._until), self._places:
+                return await self._read(address)
+        except TimeoutError:
+            return UnreadPage(address, "page_timeout", "It was not there before the time of the step was over.")
+        except UnreadablePage as error:
+            return UnreadPage(address, error.code, f"It {error.why}")
+        except Refused as error:
+            return UnreadPage(address, error.code, str(error))
+
+    async def _read(self, address: str) -> GatheredPage | UnreadPage:
+        if self._bytes >= self.limits.bytes:
+            most = self.limits.bytes // 1_000_000
+            return UnreadPage(address, "page_too_large", f"One step reads at most {most} MB.")
+        fetched = await self.fetch(address)
+        self._bytes += len(fetched.body)
+        read = await self.read(fetched, depth=self.depth, text_format=self.text_format)
+        text = _as_far_as_fetched(read, fetched)
+        if text.obstacle and len(text.text.strip()) < LEAST_BEHIND_OBSTACLE:
+            return UnreadPage(address, *_OBSTACLES[text.obstacle])
+        page = GatheredPage(_page_of(fetched, text), _with_obstacle(text), address)
+        if text.text.strip():
+            return page
+        self.without_text.append(page)
+        return UnreadPage(address, "document_without_text", "It holds no text.")
+
+    def refuse_unknown(self, addresses: Iterable[str]) -> None:
+        """Leave addresses unread that a model may have made up."""
+        self.unread += [UnreadPage(address, "address_unknown", UNKNOWN) for address in addresses]
+
+
+def _as_compared(address: str) -> str:
+    return comparable(address) or address
+
+
+def _page_of(fetched: FetchedPage, text: PageText) -> WebPage:
+    return WebPage(
+        url=comparable(fetched.url) or fetched.url,
+        title=" ".join(text.title.split())[:MAX_TITLE],
+        fetched_at=fetched.fetched_at,
+        sha256=fetched.sha256,
+        content=fetched.content,
+    )
+
+
+def _as_far_as_fetched(text: PageText, fetched: FetchedPage) -> PageText:
+    if not fetched.truncated:
+        return text
+    note = f"Only its first {len(fetched.body):,} bytes were fetched."
+    return replace(text, truncated=True, notes=(*text.notes, note))
+
+
+def _with_obstacle(text: PageText) -> PageText:
+    """What is there is used; that there may be more is said."""
+    if text.obstacle is None:
+        return text
+    _, why = _OBSTACLES[text.obstacle]
+    return replace(text, notes=(*text.notes, f"{why} What was read may be only a part of it."))

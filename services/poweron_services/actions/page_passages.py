@@ -1,0 +1,85 @@
+"""What a page says, cut into sentences with their places, and sentences that stand together as passages."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+MAX_TEXT: Final = 200_000  # characters of a page that are looked at
+MAX_SENTENCES: Final = 2_000  # of a page
+MAX_SENTENCE: Final = 1_000  # characters
+PASSAGE: Final = 700  # characters that are enough for a passage
+MAX_PLACE: Final = 80  # characters
+
+_BLANK: Final = re.compile(r"\n[ \t]*\n")
+_HEADING: Final = re.compile(r"#{1,6}[ \t]+(?P<title>\S.*)")
+_ITEM: Final = re.compile(r"[ \t]*(?:[-*+\u2022]|\d{1,3}[.)]|\|)[ \t]+")
+_RULE: Final = re.compile(r"[\s|:=-]+")
+_LINK: Final = re.compile(r"!?\[([^\]\n]{0,300})\]\([^)\s]{0,2048}\)")
+_MARKS: Final = re.compile(r"\*\*|__|`+")
+
+
+@dataclass(frozen=True, slots=True)
+class PageSentence:
+    """A sentence, an entry of a list or a row of a table."""
+
+    text: str
+    place: str
+    """The heading it stands under, else the number of its paragraph."""
+
+
+def sentences(text: str, language: str) -> tuple[PageSentence, ...]:
+    """The sentences of a page in reading order, as many as are looked at."""
+    found: list[PageSentence] = []
+    for sentence in _sentences(text[:MAX_TEXT], language):
+        found.append(sentence)
+        if len(found) == MAX_SENTENCES:
+            break
+    return tuple(found)
+
+
+def passages(read: tuple[PageSentence, ...]) -> Iterator[str]:
+    """Sentences that stand together under one heading, with the heading before them."""
+    place, together, size = "", list[str](), 0
+    for sentence in read:
+        if together and (sentence.place != place or size >= PASSAGE):
+            yield " ".join([place, *together])
+            together, size = [], 0
+        place = sentence.place
+        together.append(sentence.text)
+        size += len(sentence.text)
+    if together:
+        yield " ".join([place, *together])
+
+
+def _sentences(text: str, language: str) -> Iterator[PageSentence]:
+    heading, paragraph = "", 0
+    for block in _BLANK.split(text):
+        lines = [line.strip() for line in block.splitlines() if line.strip()]
+        while lines and (found := _HEADING.fullmatch(lines[0])):
+            heading = _plain(found["title"])[:MAX_PLACE]
+            lines.pop(0)
+        if lines:
+            paragraph += 1
+            place = heading or f"paragraph {paragraph}"
+            yield from (PageSentence(one[:MAX_SENTENCE], place) for one in _of_block(lines, language))
+
+
+def _of_block(lines: list[str], language: str) -> Iterator[str]:
+    """A table or a list says something in every line, a paragraph in every sentence."""
+    import sentencex  # noqa: PLC0415 - the command line never needs it
+
+    if any(map(_ITEM.match, lines)):
+        units = [_cells(_ITEM.sub("", line, count=1)) for line in lines if not _RULE.fullmatch(line)]
+    else:
+        units = sentencex.segment(language, " ".join(lines))
+    yield from filter(None, (_plain(unit) for unit in units))
+
+
+def _cells(row: str) -> str:
+    return "; ".join(cell.strip() for cell in row.split("|") if cell.strip())
+
+
+def _plain(text: str) -> str:
+    """Without the marks of markdown."""
+    return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text)).split())

@@ -1,0 +1,73 @@
+"""How well texts fit a question: BM25 over all of them together, in stems without small words."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS
+
+MEMORY: Final = 15_000_000  # bytes, the least that the index takes for writing
+MAX_WORDS: Final = 100  # of a question
+
+_FIELD, _NUMBER, _ANALYZER = "text", "number", "words"
+
+
+class Relevance:
+    """An index of texts in memory, asked once for each question."""
+
+    def __init__(self, texts: Iterable[str], language: str) -> None:
+        import tantivy  # noqa: PLC0415 - the command line never needs it
+
+        builder = tantivy.SchemaBuilder()
+        builder.add_text_field(_FIELD, tokenizer_name=_ANALYZER, index_option="freq")
+        builder.add_unsigned_field(_NUMBER, stored=True)
+        self._schema = builder.build()
+        self._index = tantivy.Index(self._schema)
+        self._analyzer = _analyzer(language)
+        self._index.register_tokenizer(_ANALYZER, self._analyzer)
+        self._count = 0
+        writer = self._index.writer(heap_size=MEMORY, num_threads=1)
+        for text in texts:
+            writer.add_document(tantivy.Document(**{_FIELD: text, _NUMBER: self._count}))
+            self._count += 1
+        writer.commit()
+        writer.wait_merging_threads()
+        self._index.reload()
+
+    def scores(self, question: str) -> list[float]:
+        """The score of each text, in their order; 0 for one that shares no word with the question."""
+        import tantivy  # noqa: PLC0415 - the command line never needs it
+
+        found = [0.0] * self._count
+        words = self.words(question)
+        if not words or not self._count:
+            return found
+        terms = [tantivy.Query.term_query(self._schema, _FIELD, word, "freq") for word in words]
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+        searcher = self._index.searcher()
+        for score, address in searcher.search(query, limit=self._count, count=False).hits:
+            found[searcher.doc(address)[_NUMBER][0]] = score
+        return found
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text as they are compared, each once."""
+        return list(dict.fromkeys(self._analyzer.analyze(text)))[:MAX_WORDS]
+
+    def share(self, question: str, text: str) -> float:
+        """Which share of the words of the question the text holds."""
+        asked = self.words(question)
+        return len({*asked} & {*self._analyzer.analyze(text)}) / len(asked) if asked else 0.0
+
+
+def _analyzer(language: str) -> Any:
+    import tantivy  # noqa: PLC0415 - the command line never needs it
+
+    small = sorted(STOP_WORDS["en"] | STOP_WORDS.get(language, frozenset()))
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    for part in (
+        tantivy.Filter.remove_long(40),
+        tantivy.Filter.lowercase(),
+        tantivy.Filter.custom_stopword(small),
+        tantivy.Filter.stemmer(STEMMERS.get(language, "english")),
+    ):
+        builder = builder.filter(part)
+    return builder.build()

@@ -1,0 +1,131 @@
+"""The result of reading pages: one document for each, best first, with what was found in them and what comes next."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from poweron_events.catalog import PageFormat
+from poweron_events.codec import writable
+from poweron_events.event import UnreadDocument
+from poweron_events.execution import ActionResult, PageFindings
+from poweron_services.actions.action import Done, Failed, Origin
+from poweron_services.actions.page_addresses import shown
+from poweron_services.actions.page_documents import merged, names, page_document
+from poweron_services.actions.page_findings import Said, ranked
+from poweron_services.actions.page_gathering import GatheredPage, Gathering, UnreadPage
+from poweron_services.actions.page_links import MAX_LINKS, promising
+
+MAX_FAILURES: Final = 5  # pages that a note tells of one by one
+MAX_REASON: Final = 1_000  # characters
+PARTLY: Final = "partly_read"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the pages are read for."""
+
+    question: str
+    language: str | None
+    text_format: PageFormat
+
+
+async def gathered_result(
+    gathering: Gathering,
+    pages: Sequence[GatheredPage],
+    asked: Asked,
+    *,
+    named: Collection[str] = (),
+    notes: Sequence[str] = (),
+    unread: Sequence[UnreadDocument] = (),
+) -> Done:
+    """The pages as documents.
+
+    `named` are the addresses that somebody asked for: each that is unread is told by itself, after those documents
+    that are `unread` anyway.
+
+    Raises:
+        Failed: there are none; the reason of the first one is that of the step.
+    """
+    failed = gathering.unread
+    untold = [_unread_document(page) for page in failed if page.address in named]
+    unread = [*unread, *untold]
+    if not pages:
+        raise _none_gathered(failed, notes, unread)
+    result = await _page_result(merged(pages), gathering, asked)
+    others = [page for page in failed if page.address not in named]
+    told = (*notes, *result.notes, *_failures(others), *_left_out(gathering))
+    return replace(result, notes=told, unread=(*unread, *result.unread))
+
+
+async def next_links(pages: Sequence[GatheredPage], asked: Asked, without: Collection[str]) -> list[str]:
+    """The addresses that pages link to, but for some, the most promising first."""
+    return await asyncio.to_thread(promising, pages, asked.question, asked.language, without)
+
+
+async def _page_result(pages: Sequence[GatheredPage], gathering: Gathering, asked: Asked) -> Done:
+    found = await asyncio.to_thread(_ranked, pages, asked)
+    best = [pages[number] for number, _ in found]
+    titles = names([(page.page.title, page.page.url) for page in best], asked.text_format)
+    documents = [page_document(page, name, asked.text_format) for page, name in zip(best, titles, strict=True)]
+    links = await next_links([*best, *gathering.without_text], asked, {*gathering.tried, *_places(best)})
+    return Done(
+        ActionResult(success=True, documents=tuple(documents)),
+        tuple(_same_texts(best)),
+        tuple(_partly(best)),
+        origins=tuple(Origin(page=page.page, findings=said) for page, (_, said) in zip(best, found, strict=True)),
+        links=tuple(links[:MAX_LINKS]),
+    )
+
+
+def _unread_document(page: UnreadPage) -> UnreadDocument:
+    name = shown(page.address)
+    reason = writable(f"{name!r} was not read. {page.why}")[:MAX_REASON]
+    return UnreadDocument(document_name=name, code=page.code, reason=reason)
+
+
+def _none_gathered(failed: Sequence[UnreadPage], notes: Sequence[str], unread: Sequence[UnreadDocument]) -> Failed:
+    several = f"None of the {len(failed)} pages was read. " if len(failed) > 1 else ""
+    first = failed[0]
+    why = f"{several}The page {shown(first.address)!r} was not read. {first.why}"
+    return Failed(why, *notes, *_failures(failed[1:]), code=first.code, unread=unread)
+
+
+def _failures(failed: Sequence[UnreadPage]) -> list[str]:
+    notes = [f"The page {shown(page.address)!r} was not read. {page.why}" for page in failed[:MAX_FAILURES]]
+    more = len(failed) - len(notes)
+    return [*notes, f"{more} more pages were not read."] if more else notes
+
+
+def _left_out(gathering: Gathering) -> list[str]:
+    if not gathering.left_out:
+        return []
+    return [
+        f"{gathering.left_out} more addresses were not read: one step reads at most {gathering.limits.pages} pages."
+    ]
+
+
+def _ranked(pages: Sequence[GatheredPage], asked: Asked) -> list[tuple[int, PageFindings]]:
+    said = [Said(page.page.title, page.text.text) for page in pages]
+    return ranked(said, asked.question, asked.language)
+
+
+def _places(pages: Sequence[GatheredPage]) -> set[str]:
+    return {place for page in pages for place in (page.page.url, page.requested, *page.also_at)}
+
+
+def _same_texts(pages: Sequence[GatheredPage]) -> list[str]:
+    return [
+        f"{shown(page.page.url)!r} and {shown(other)!r} hold the same text; it stands here once."
+        for page in pages
+        for other in page.also_at
+    ]
+
+
+def _partly(pages: Sequence[GatheredPage]) -> list[UnreadDocument]:
+    return [_partly_read(shown(page.page.url), page.text.notes) for page in pages if page.text.truncated]
+
+
+def _partly_read(name: str, notes: Sequence[str]) -> UnreadDocument:
+    reason = writable(f"{name!r} was not read as a whole. {' '.join(notes)}".strip())[:MAX_REASON]
+    return UnreadDocument(document_name=name, code=PARTLY, reason=reason)

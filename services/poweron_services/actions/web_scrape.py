@@ -1,0 +1,48 @@
+"""`web.scrape`: searches, fetches what was found and reads its main text; addresses in the query are read directly."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_events.catalog import CATALOG, ActionSpec, WebScrapeParameters
+from poweron_services.actions.action import Done, Order
+from poweron_services.actions.page_addresses import addresses_in, divided, without_addresses
+from poweron_services.actions.page_gathering import Gathering, GatheringLimits
+from poweron_services.actions.page_links import is_file
+from poweron_services.actions.page_results import Asked, gathered_result, next_links
+from poweron_services.actions.search_hits import search
+from poweron_services.connectors.page_text import OpenPages
+
+LIMITS: Final = GatheringLimits(pages=1_000, seconds=150.0)
+MAX_FILES: Final = 10  # that are read behind the links of pages
+DIRECT: Final = "The query names addresses: these were read, and no search engine was asked."
+
+
+@dataclass(frozen=True, slots=True)
+class WebScrape:
+    """Reads pages side by side; with `extractDepth` `advanced` also the PDF and office files that they link to."""
+
+    open_pages: OpenPages
+    limits: GatheringLimits = LIMITS
+    spec: ActionSpec = CATALOG["web.scrape"]
+
+    async def __call__(self, order: Order) -> Done:
+        parameters = WebScrapeParameters.model_validate(order.parameters)
+        question = without_addresses(parameters.query) or order.objective
+        asked = Asked(question, parameters.language or order.language, parameters.format)
+        named = addresses_in(parameters.query)
+        async with self.open_pages() as read:
+            gathering = Gathering(
+                order.fetch, read, parameters.extract_depth, parameters.format, self.limits.within(order.max_pages)
+            )
+            if named:
+                known, unknown = divided(named, order.known_addresses)
+                gathering.refuse_unknown(unknown)
+                addresses, notes = known, [DIRECT]
+            else:
+                found = await search(order, parameters)
+                addresses, notes = [hit.url for hit in found.hits], [*found.notes]
+            pages = await gathering.gather(addresses)
+            if parameters.extract_depth == "advanced":
+                files = [link for link in await next_links(pages, asked, gathering.tried) if is_file(link)]
+                pages += await gathering.gather(files[:MAX_FILES])
+        return await gathered_result(gathering, pages, asked, named=named, notes=notes)

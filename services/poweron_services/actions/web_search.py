@@ -1,0 +1,52 @@
+"""`web.search`: pages that a search engine finds, as it shows them; none of them is fetched."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_events.catalog import CATALOG, ActionSpec, WebSearchParameters
+from poweron_events.execution import ActionDocument, ActionResult, PageFindings
+from poweron_services.actions.action import Done, Order, Origin, document
+from poweron_services.actions.page_documents import hit_document, names
+from poweron_services.actions.page_findings import Said, ranked
+from poweron_services.actions.page_links import MAX_LINKS
+from poweron_services.actions.search_hits import search
+from poweron_services.connectors.search.search_provider import SearchHit, SearchResults
+
+ANSWER: Final = "search engine's answer.md"
+
+
+@dataclass(frozen=True, slots=True)
+class WebSearch:
+    """Asks the search engine; each hit becomes a document that says where the page is and what is shown of it."""
+
+    spec: ActionSpec = CATALOG["web.search"]
+
+    async def __call__(self, order: Order) -> Done:
+        parameters = WebSearchParameters.model_validate(order.parameters)
+        found = await search(order, parameters)
+        told = await asyncio.to_thread(_findings, found.hits, parameters.query, parameters.language or order.language)
+        titles = names([(hit.title, hit.url) for hit in found.hits], "markdown")
+        documents = [hit_document(hit, name, found.provider) for hit, name in zip(found.hits, titles, strict=True)]
+        return Done(
+            ActionResult(success=True, documents=(*documents, *_answer(found))),
+            found.notes,
+            origins=tuple(Origin(findings=each) for each in told),
+            links=tuple(hit.url for hit in found.hits)[:MAX_LINKS],
+        )
+
+
+def _findings(hits: Sequence[SearchHit], question: str, language: str | None) -> list[PageFindings]:
+    """What was found in each hit; the order is that of the engine, which knows more of the pages than it shows."""
+    said = [Said(hit.title, hit.raw_content or hit.snippet) for hit in hits]
+    told = ranked(said, question, language, as_given=True)
+    return [found.model_copy(update={"url": hits[number].url}) for number, found in told]
+
+
+def _answer(found: SearchResults) -> Sequence[ActionDocument]:
+    """The engine's own answer, last: it is no page, and nobody can check it."""
+    if not found.answer.strip():
+        return ()
+    said = f"# Answer of the search engine {found.provider}\n\nIt names no source.\n\n---\n\n{found.answer.strip()}\n"
+    return (document(ANSWER, said, "text/markdown"),)

@@ -1,0 +1,154 @@
+"""Pages of the web become their main text: HTML in child processes that live on, all else as documents are read.
+
+The children of one step read the pages of that step only: whatever a page does to the one that reads it, it sees
+nothing of another workflow. A child that a page was too much for is ended, and another one reads the next page.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from email.message import Message
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from poweron_events.catalog import ExtractDepth, PageFormat
+from poweron_events.codes import Code
+from poweron_events.errors import Refused
+from poweron_events.redaction import redacted
+from poweron_services.connectors.document_reader import DocumentReader, ExtractedDocument, UnreadableDocument
+from poweron_services.connectors.documents_child import media_types
+from poweron_services.connectors.documents_child.media_types import BY_EXTENSION, named_kind, sniff
+from poweron_services.connectors.documents_child.readers import TEXTS
+from poweron_services.connectors.page_child import LIMITS, PageChild, PageUnread
+from poweron_services.connectors.page_text import PageText, ReadPage
+from poweron_services.connectors.pages_child.page import Question
+from poweron_services.connectors.web.page import FetchedPage
+
+IDLE = 8  # children that wait for the next page of their steps; they take some 50 MB each
+HEAD = 4096  # bytes that tell what a page is
+UNNAMED = "page"
+HTML: Final = {"text/html", "application/xhtml+xml"}
+WHY: Final[Mapping[Code, str]] = {
+    "document_damaged": "is damaged, or was too much for the process that read it",
+    "document_empty": "is empty",
+    "document_format_unknown": "is no kind of page or document that can be read",
+    "document_protected": "is protected with a password",
+    "document_timeout": "could not be read in time",
+    "document_too_large": "is larger than what can be read",
+    "document_unsafe": "is built in a way that is not safe to open",
+    "document_without_text": "holds no text",
+}
+
+
+class UnreadablePage(Refused):
+    """The page holds nothing that can be read; `why` says what happened, as what a sentence says of its name."""
+
+    def __init__(self, page: FetchedPage, code: Code) -> None:
+        self.why = f"{WHY.get(code, WHY['document_damaged'])}."
+        super().__init__(f"The page {redacted(page.url)} {self.why}", code=code)
+
+
+class PageReader:
+    """Reads pages, as many at a time as there are places for documents: each may take as much memory and time."""
+
+    def __init__(self, read_document: DocumentReader) -> None:
+        self._read_document = read_document
+        self._steps: set[object] = set()
+        self._idle: dict[PageChild, object] = {}  # of which step they are; the longest idle first
+
+    @asynccontextmanager
+    async def __call__(self) -> AsyncGenerator[ReadPage, None]:
+        """Its first child begins at once to load what it needs, while the first page is still fetched."""
+        step = object()
+
+        async def read(page: FetchedPage, *, depth: ExtractDepth, text_format: PageFormat) -> PageText:
+            if _is_html(page):
+                return await self._read_html(page, Question(page.url, _charset(page), depth, text_format), step)
+            return await self._read_other(page, text_format)
+
+        self._steps.add(step)
+        try:
+            await self._put_aside(await PageChild.started(), step)
+            yield read
+        finally:
+            self._steps.remove(step)
+            for child in [child for child, of in self._idle.items() if of is step]:
+                await self._end(child)
+
+    async def _read_html(self, page: FetchedPage, question: Question, step: object) -> PageText:
+        async with self._read_document.places:
+            child = self._taken(step) or await PageChild.started()
+            try:
+                text = await child.read(question, page.body)
+            except PageUnread as error:
+                await child.end()
+                raise UnreadablePage(page, error.code) from None
+            except BaseException:
+                await child.end()
+                raise
+            await self._put_aside(child, step)
+            return text
+
+    async def _read_other(self, page: FetchedPage, text_format: PageFormat) -> PageText:
+        async def load() -> bytes:
+            return page.body
+
+        name = _name(page)
+        try:
+            return _text_of(await self._read_document(load, len(page.body), name), name, text_format)
+        except UnreadableDocument as error:
+            raise UnreadablePage(page, error.document.code) from None
+
+    def _taken(self, step: object) -> PageChild | None:
+        child = next((child for child, of in self._idle.items() if of is step), None)
+        if child is not None:
+            del self._idle[child]
+        return child
+
+    async def _put_aside(self, child: PageChild, step: object) -> None:
+        """For the next page of the step; there are never more than so many, whatever steps there are."""
+        self._idle[child] = step
+        if step not in self._steps or not child.can_go_on:
+            await self._end(child)
+        elif len(self._idle) > IDLE:
+            await self._end(next(iter(self._idle)))
+
+    async def _end(self, child: PageChild) -> None:
+        self._idle.pop(child, None)
+        await child.end()
+
+
+def _is_html(page: FetchedPage) -> bool:
+    """By its first bytes; what the server says of it counts where they do not tell."""
+    kind = sniff(page.body[:HEAD], UNNAMED)
+    return kind == media_types.HTML or (page.media_type in HTML and kind in {*TEXTS, media_types.UNKNOWN})
+
+
+def _charset(page: FetchedPage) -> str:
+    header = Message()
+    header["content-type"] = page.headers.get("content-type", "")
+    return header.get_content_charset() or ""
+
+
+def _name(page: FetchedPage) -> str:
+    """As the file was called where it was, with an ending that says what it is."""
+    name = unquote(urlsplit(page.url).path.rpartition("/")[2]) or UNNAMED
+    ending = next((ending for ending, kind in BY_EXTENSION.items() if kind == page.media_type), "")
+    return name if named_kind(name) else name + ending
+
+
+def _text_of(document: ExtractedDocument, name: str, text_format: PageFormat) -> PageText:
+    mark = "## " if text_format == "markdown" else ""
+    parts = [
+        f"{mark}{section.locator}\n\n{section.text}" if section.locator else section.text
+        for section in document.sections
+    ]
+    text = "\n\n".join(parts)
+    notes = document.notes
+    if len(text) > LIMITS.characters:
+        notes = (*notes, f"The text was cut off after {LIMITS.characters:,} characters.")
+    return PageText(
+        text[: LIMITS.characters],
+        title=name,
+        truncated=document.truncated or len(text) > LIMITS.characters,
+        notes=notes,
+    )

@@ -1,0 +1,68 @@
+"""The process that reads pages one after the other until it is ended: a question and a page in, an answer out.
+
+Each of them is so many bytes behind a number of four bytes that says how many. All that reading can take is loaded
+first; then the process gives up its rights for ever and says so, and only then it takes the first page.
+"""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any, BinaryIO
+
+from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.limits import Limits, confine
+from poweron_services.connectors.documents_child.rights import give_up_rights
+from poweron_services.connectors.pages_child.page import Question
+
+LENGTH = 4  # bytes of the number before each part
+NICE = 5  # steps behind the process that serves: it goes on while pages are read
+
+
+def main(limits: Limits) -> None:
+    answers = _keep_stdout_for_the_answers()
+    confine(limits)
+    os.nice(NICE)
+    from poweron_services.connectors.pages_child import preload  # noqa: PLC0415 - within the limits
+
+    preload.load()
+    _say(answers, {"rights_kept": give_up_rights()})
+    while asked := _part(sys.stdin.buffer):
+        _say(answers, _answer(Question(**json.loads(asked)), _part(sys.stdin.buffer), limits))
+
+
+def _answer(question: Question, data: bytes, limits: Limits) -> dict[str, Any]:
+    """The page, or the code for why there is none; what goes wrong with one page must not cost the next."""
+    from poweron_services.connectors.pages_child.reading import read  # noqa: PLC0415 - it is loaded
+
+    try:
+        return {"page": asdict(read(data, question, limits))}
+    except Unreadable as error:
+        return {"unreadable": error.code}
+    except MemoryError:
+        return {"unreadable": "document_too_large"}
+    except RecursionError:
+        return {"unreadable": "document_unsafe"}
+    except Exception:  # noqa: BLE001 - of libraries that read what strangers wrote
+        return {"unreadable": "document_damaged"}
+
+
+def _part(stream: BinaryIO) -> bytes:
+    return stream.read(int.from_bytes(stream.read(LENGTH)))
+
+
+def _say(answers: BinaryIO, answer: dict[str, Any]) -> None:
+    said = json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+    answers.write(len(said).to_bytes(LENGTH) + said)
+    answers.flush()
+
+
+def _keep_stdout_for_the_answers() -> BinaryIO:
+    """A library that prints must not garble them."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
+
+
+if __name__ == "__main__":
+    main(Limits(**json.loads(sys.argv[1])))

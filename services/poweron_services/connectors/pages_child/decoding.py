@@ -1,0 +1,56 @@
+"""The text of a page's bytes: as its mark says, as the server says, as the page says, or as it looks like."""
+
+import codecs
+from collections.abc import Iterator
+
+from poweron_services.connectors.documents_child import text_encodings
+from poweron_services.connectors.documents_child.limits import Limits
+
+WRONG = 1_000  # one character in so many may be wrong: pages hold pieces of other pages
+BYTES_PER_CHARACTER = 10  # of a page, at most, for each character of its text that is kept
+
+AS_BROWSERS_DO = {  # these are sent under the name of a smaller one
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "utf-8": "utf-8-sig",
+    "utf-16-le": "utf-16",
+    "utf-16-be": "utf-16",
+}
+
+
+def decoded(data: bytes, charset: str, limits: Limits) -> tuple[str, list[str]]:
+    """The text, and a note where not all of the bytes were looked at."""
+    head = data[: limits.characters * BYTES_PER_CHARACTER]
+    notes = []
+    if len(head) < len(data):
+        notes.append(f"Only the first {len(head):,} of {len(data):,} bytes of the page were read.")
+    for encoding in _named(head, charset):
+        text = head.decode(encoding, "replace")
+        if text.count("\ufffd") * WRONG <= len(text):
+            return text, notes
+    return head.decode(text_encodings.found(head), "replace"), notes
+
+
+def _named(data: bytes, charset: str) -> Iterator[str]:
+    """The encodings that somebody says it has."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF8)):
+        yield text_encodings.found(data)
+    for name in (charset, text_encodings.named(data)):
+        encoding = _known(name or "")
+        if encoding:
+            yield encoding
+
+
+def _known(name: str) -> str:
+    try:
+        b" ".decode(name, "replace")  # some encodings are none of text
+    except (LookupError, ValueError):  # ValueError of a name with a null character
+        return ""
+    known = codecs.lookup(name).name
+    return AS_BROWSERS_DO.get(known, known)

@@ -1,0 +1,100 @@
+"""The main text of a page without its menus, footers and comments, and what the page tells of itself.
+
+trafilatura weighs text against text, so it is right about articles and wrong about pages of a few lines. Those are
+read as a document is, and so are pages of which it left out tables or lists where these are wanted.
+"""
+
+import re
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import lxml.etree  # type: ignore[import-untyped] # it has no stubs
+import trafilatura
+
+from poweron_services.connectors.documents_child.outline import Block
+from poweron_services.connectors.documents_child.webpage import main_blocks
+from poweron_services.connectors.pages_child.page import Question, TextFormat
+
+FEW = 500  # characters of a page of a few lines
+NOT_SURELY_MORE = 3_000  # characters that may be more than the main text: of a short page, the menus come along
+EMPHASIS = ("b", "strong", "i", "em", "u")  # its marks would stand between the words that somebody quotes
+AROUND = {"header", "nav", "aside", "footer"}
+HEADINGS = ("h1", "h2", "h3")
+
+_LIST_OR_TABLE = re.compile(r"(?:\| |- |1\. )")
+_WORD = re.compile(r"\w+")
+_ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class MainText:
+    text: str = ""
+    title: str = ""
+    author: str = ""
+    published: str | None = None
+
+
+def main_text(root: Any, question: Question) -> MainText:
+    """Of a parsed page, which is left as it is."""
+    page = copy(root)
+    lxml.etree.strip_tags(page, *EMPHASIS)
+    _mark_main_part(page)
+    found = _found(page, question)
+    if question.depth == "basic" and len(found.text) >= NOT_SURELY_MORE:
+        return found
+    blocks = main_blocks(_without_frame(page))
+    is_short = sum(len(block.text) for block in blocks) < FEW
+    if is_short or not found.text or (question.depth == "advanced" and _lacks(found.text, blocks)):
+        return replace(found, text=_written(blocks, question.text_format))
+    return found
+
+
+def _found(page: Any, question: Question) -> MainText:
+    found = trafilatura.bare_extraction(
+        page,
+        url=question.url,
+        fast=True,
+        favor_recall=question.depth == "advanced",
+        include_comments=False,
+        include_tables=True,
+        include_formatting=question.text_format == "markdown",
+        with_metadata=True,
+        date_extraction_params={"original_date": True, "extensive_search": False},
+    )
+    if found is None or isinstance(found, dict):
+        return MainText()
+    return MainText(_ENDS.sub("", found.text or ""), found.title or "", found.author or "", found.date)
+
+
+def _mark_main_part(page: Any) -> None:
+    """Where paragraphs stand in the page itself: without any part around them, they would count as stray."""
+    body = page.find("body")
+    if body is None or body.find("p") is None or any(page.find(f".//{tag}") is not None for tag in ("main", "article")):
+        return
+    main = lxml.etree.SubElement(body, "main")
+    main.text, body.text = body.text, None
+    main.extend(part for part in list(body) if part is not main and part.tag not in AROUND)
+
+
+def _without_frame(page: Any) -> Any:
+    """Without what stands around its main part; a header with a heading is no menu."""
+    lxml.etree.strip_elements(page, "nav", "aside", "footer", with_tail=False)
+    for header in [header for header in page.iter("header") if next(header.iter(*HEADINGS), None) is None]:
+        header.drop_tree()
+    return page
+
+
+def _lacks(text: str, blocks: list[Block]) -> bool:
+    """Whether there are lists or tables that do not stand in the text."""
+    words = _words(text)
+    return any(_words(block.text) not in words for block in blocks if _LIST_OR_TABLE.match(block.text))
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text))} "
+
+
+def _written(blocks: list[Block], text_format: TextFormat) -> str:
+    marks = text_format == "markdown"
+    return "\n\n".join(f"{'#' * block.level} {block.text}" if marks and block.level else block.text for block in blocks)

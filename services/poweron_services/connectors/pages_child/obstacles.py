@@ -1,0 +1,48 @@
+"""What stands between a page's text and whoever reads it without a browser: told by little text and by its markup."""
+
+import re
+from typing import Any
+
+from poweron_services.connectors.pages_child.page import Obstacle
+
+LITTLE = 600  # characters: a page that says more says something
+NEXT_TO_NOTHING = 80
+
+_SCRIPT_WANTED = re.compile(
+    r"(?:enable|requires?|needs?|turn on|activate|without|allow|aktivier\w*|activez|activer|active|habilit\w*)"
+    r"[^.!?]{0,60}\bjava ?script|\bjava ?script\b[^.!?]{0,60}"
+    r"(?:enabled?|required|disabled|turned on|necessary|aktivier\w*|deaktiviert|activé\w*|désactivé\w*|habilitad\w*)"
+    r"|checking your browser|verify(?:ing)? (?:that )?you are (?:a )?human",
+    re.IGNORECASE,
+)
+_CONSENT = re.compile(
+    r"\b(?:accept|agree|consent|reject|allow|zustimm\w*|akzeptier\w*|ablehnen|accepter|accepte|refuser|aceptar|rechazar"
+    r"|accetta\w*|rifiuta\w*)\b",
+    re.IGNORECASE,
+)
+_COOKIES = re.compile(r"\bcookies?\b", re.IGNORECASE)
+_BUTTONS = ".//button | .//input[@type='submit' or @type='button'] | .//a[@role='button']"
+_UNSEEN = "self::script or self::style or self::noscript or self::template or self::head"
+
+
+def obstacle_of(root: Any, text: str) -> Obstacle | None:
+    """`text` is the main text that was found."""
+    if len(text) >= LITTLE:
+        return None
+    seen = " ".join(" ".join(root.xpath(f".//text()[not(ancestor::*[{_UNSEEN}])]")).split())
+    if root.xpath(".//input[@type='password']"):
+        return "login"
+    if _COOKIES.search(seen) and any(map(_CONSENT.search, map(_label, root.xpath(_BUTTONS)))):
+        return "consent"
+    return "javascript" if _needs_script(root, seen) else None
+
+
+def _needs_script(root: Any, seen: str) -> bool:
+    if root.find(".//script") is None:
+        return False
+    without = " ".join(part.text_content() for part in root.iter("noscript"))
+    return len(seen) < NEXT_TO_NOTHING or bool(_SCRIPT_WANTED.search(f"{without} {seen}"))
+
+
+def _label(button: Any) -> str:
+    return f"{button.text_content()} {button.get('value', '')} {button.get('aria-label', '')}"

@@ -1,0 +1,69 @@
+"""What the markup of a page says beside its text: its language, the address it gives itself, where it links to."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import ada_url
+
+from poweron_services.connectors.documents_child.readers import clean
+from poweron_services.connectors.pages_child.page import Link
+
+LINKS = 1_000  # of a page
+LINK_TEXT = 200  # characters
+ADDRESS = 2_000  # characters
+
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
+_LANGUAGES = ("./@lang", "./@xml:lang", ".//meta[@http-equiv='content-language']/@content")
+_LOCALE = ".//meta[@property='og:locale']/@content"
+_CANONICAL = (".//link[@rel='canonical']/@href", ".//meta[@property='og:url']/@content")
+_AROUND = {"nav", "header", "footer", "aside"}
+
+
+def language(root: Any) -> str | None:
+    """As `en`; what the page declares, which need not be true."""
+    for path in (*_LANGUAGES[:1], *_LANGUAGES[2:], _LOCALE):
+        for said in root.xpath(path):
+            found = _LANGUAGE.match(said.strip().lower())
+            if found:
+                return found[0]
+    return None
+
+
+def canonical_url(root: Any, url: str) -> str | None:
+    for path in _CANONICAL:
+        for said in root.xpath(path):
+            address = _address(said, url)
+            if address:
+                return address
+    return None
+
+
+def links(root: Any, url: str) -> list[Link]:
+    """Each address once, without the place in the page; those of the page's own text before those of its menus."""
+    base = next((_address(said, url) for said in root.xpath(".//base/@href")), None) or url
+    found: dict[str, Link] = {}
+    for element in _linking(root):
+        address = _address(element.get("href"), base).partition("#")[0]
+        if address and address not in found:
+            text = " ".join(clean(element.text_content()).split())
+            found[address] = Link(address, text[:LINK_TEXT])
+            if len(found) == LINKS:
+                break
+    return list(found.values())
+
+
+def _linking(root: Any) -> Iterator[Any]:
+    around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
+    everywhere = [element for element in root.iter("a", "area") if element.get("href")]
+    yield from (element for element in everywhere if element not in around)
+    yield from (element for element in everywhere if element in around)
+
+
+def _address(said: str, base: str) -> str:
+    """The address in full; empty for what is no address of the web, or far too long."""
+    try:
+        address = str(ada_url.URL(said, base=base).href)
+    except ValueError:
+        return ""
+    return address if address.startswith(("https://", "http://")) and len(address) <= ADDRESS else ""

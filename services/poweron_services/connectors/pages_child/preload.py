@@ -1,0 +1,30 @@
+"""Whatever reading a page may open later: once the rights are given up, nothing can be opened any more.
+
+The libraries load some of it when they first need it (the list of public suffixes, tables of dates), so a page that
+needs all of it is read.
+"""
+
+from poweron_services.connectors.documents_child import text_encodings
+from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
+from poweron_services.connectors.pages_child.page import Question
+from poweron_services.connectors.pages_child.reading import read
+
+SAMPLE = b"""<!doctype html><html lang="en"><head><title>A page - of a museum.example</title>
+<link rel="canonical" href="/opening-hours"><meta name="author" content="Jo Doe">
+<meta name="date" content="Tuesday, 3 March 2026 10:00 EST">
+<script type="application/ld+json">{"@type": "Article", "author": {"name": "Jo Doe"}}</script></head><body><main>
+<h1>Opening hours</h1><p>Posted on 3 March 2026. <time datetime="2026-03-03T10:00:00+01:00">Today</time></p>
+<p>The museum of clocks is open from Tuesday to Sunday, and on Mondays only if <a href="//www.museum.co.uk/days">that
+Monday</a> is a holiday. Of its 312 clocks some 40 are wound up every morning, long before the first visitors come.</p>
+<ul><li>Adults: 9 euros</li><li>Children: free</li></ul><table><tr><th>Day</th><td>Hours</td></tr></table></main>
+<p>&copy; 2026</p></body></html>"""
+
+
+def load() -> None:
+    """All encodings, and what reading a page in every way takes."""
+    text_encodings.load(b"\xff")
+    for question in (
+        Question("https://museum.example.co.uk/", "", "basic", "markdown"),
+        Question("https://museum.example/", "windows-1252", "advanced", "text"),
+    ):
+        read(SAMPLE, question, DEFAULT_LIMITS)

@@ -1,0 +1,63 @@
+"""A page of HTML becomes its main text and what it tells of itself.
+
+libxml2 stops at 256 nested elements and says so only in its error log; a page cut there is marked as truncated.
+"""
+
+from typing import Any
+
+import lxml.html  # type: ignore[import-untyped] # it has no stubs
+
+from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.readers import clean
+from poweron_services.connectors.documents_child.webpage import NESTED_TOO_DEEPLY
+from poweron_services.connectors.pages_child.decoding import decoded
+from poweron_services.connectors.pages_child.main_text import main_text
+from poweron_services.connectors.pages_child.obstacles import obstacle_of
+from poweron_services.connectors.pages_child.page import Page, Question
+from poweron_services.connectors.pages_child.page_facts import canonical_url, language, links
+
+
+def read(data: bytes, question: Question, limits: Limits) -> Page:
+    """Raises `Unreadable` where there is neither text nor anything that stands before it, nor any link."""
+    html, notes = decoded(data, question.charset, limits)
+    root, parser = _parsed(html)
+    main = main_text(root, question)
+    text = clean(main.text)
+    obstacle = obstacle_of(root, text)
+    linked = links(root, question.url)
+    if not text and obstacle is None and not linked:
+        raise Unreadable("holds no text.", "document_without_text")
+    if len(text) > limits.characters:
+        notes.append(f"The text was cut off after {limits.characters:,} characters.")
+    if any("depth" in entry.message for entry in parser.error_log):
+        notes.append(NESTED_TOO_DEEPLY)
+    return Page(
+        text=text[: limits.characters],
+        title=_line(main.title or root.findtext(".//title") or ""),
+        author=_line(main.author),
+        published=main.published,
+        language=language(root),
+        canonical_url=canonical_url(root, question.url),
+        links=tuple(linked),
+        truncated=bool(notes),
+        notes=tuple(notes),
+        obstacle=obstacle,
+    )
+
+
+def _parsed(html: str) -> tuple[Any, Any]:
+    parser = lxml.html.HTMLParser(
+        encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False, default_doctype=False
+    )
+    try:
+        return lxml.html.document_fromstring(html.encode("utf-8", "replace"), parser=parser), parser
+    except lxml.etree.ParserError:  # there is nothing but white space
+        raise Unreadable("holds no text.", "document_without_text") from None
+
+
+def _line(text: str) -> str:
+    return " ".join(clean(text).split())[:LINE]
+
+
+LINE = 300  # characters of a title or of an author

@@ -1,0 +1,127 @@
+"""Brave: a search engine with an index of its own, over its API."""
+
+from typing import Final
+
+from pydantic import BaseModel, SecretStr
+
+from poweron_services.connectors.search.engine_http import (
+    EngineApi,
+    EngineFailed,
+    day,
+    inside,
+    readable,
+    within_domains,
+)
+from poweron_services.connectors.search.results import tidied
+from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.connectors.web.web_client import WebClient
+
+AT_ONCE = 20  # pages that it finds at once
+LONGEST = 400  # characters of a question
+MOST_WORDS = 50
+
+CODES: Final = {
+    "SUBSCRIPTION_TOKEN_INVALID": "search_unauthorized",
+    "SUBSCRIPTION_NOT_FOUND": "search_unauthorized",
+    "OPTION_NOT_IN_PLAN": "search_unauthorized",
+    "RESOURCE_NOT_ALLOWED": "search_unauthorized",
+    "QUOTA_LIMITED": "search_quota",
+    "USAGE_LIMIT_EXCEEDED": "search_quota",
+    "RATE_LIMITED": "search_busy",
+}
+_FRESHNESS: Final = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
+_LANGUAGES: Final = {
+    *("ar", "bg", "bn", "ca", "cs", "da", "de", "en", "en-gb", "es", "et", "eu", "fi", "fr", "gl", "gu", "he", "hi"),
+    *("hr", "hu", "is", "it", "jp", "kn", "ko", "lt", "lv", "ml", "mr", "ms", "nb", "nl", "pa", "pl", "pt-br", "pt-pt"),
+    *("ro", "ru", "sk", "sl", "sr", "sv", "ta", "te", "th", "tr", "uk", "vi", "zh-hans", "zh-hant"),
+}
+_OTHERWISE: Final = {
+    "ja": "jp",
+    "nn": "nb",
+    "no": "nb",
+    "pt": "pt-pt",
+    "zh": "zh-hans",
+    "zh-cn": "zh-hans",
+    "zh-hk": "zh-hant",
+    "zh-tw": "zh-hant",
+}
+
+
+class _Result(BaseModel):
+    url: str
+    title: str | None = None
+    description: str | None = None
+    language: str | None = None
+    page_age: str | None = None
+
+
+class Brave:
+    """Searches with Brave; what fails is raised as `EngineFailed`."""
+
+    def __init__(self, place: str, key: SecretStr, client: WebClient) -> None:
+        self._api = EngineApi("Brave", place, client, key, {"x-subscription-token": key.get_secret_value()}, CODES)
+
+    async def search(self, query: SearchQuery) -> SearchResults:
+        hits, notes = await self._pages(query)
+        if query.include_answer:
+            notes.append("The search engine gives no answer of its own.")
+        if query.include_raw_content:
+            notes.append("The search engine gives no text of the pages.")
+        return tidied(SearchResults("brave", tuple(hits), notes=tuple(notes)), query)
+
+    async def _pages(self, query: SearchQuery) -> tuple[list[SearchHit], list[str]]:
+        """Page after page until there are enough hits; a later one that fails leaves those that are there."""
+        hits: list[SearchHit] = []
+        for page in range(-(-query.max_results // AT_ONCE)):
+            try:
+                found = await self._page(query, page)
+            except EngineFailed:
+                if not hits:
+                    raise
+                return hits, ["The search engine gave a part of its results only."]
+            hits += found
+            if len(found) < AT_ONCE:
+                break
+        return hits, []
+
+    async def _page(self, query: SearchQuery, page: int) -> list[SearchHit]:
+        news = query.topic == "news"
+        said = await self._api.get(f"/res/v1/{'news' if news else 'web'}/search", _asked(query, page))
+        told = inside(said, "results") if news else inside(said, "web", "results")
+        return [_hit(one) for one in readable(_Result, told)]
+
+
+def _asked(query: SearchQuery, page: int) -> dict[str, str | int]:
+    question = " ".join(query.query.split()[:MOST_WORDS])
+    asked: dict[str, str | int] = {
+        "q": within_domains(question, query.include_domains, longest=LONGEST),
+        "count": AT_ONCE if query.max_results > AT_ONCE else max(query.max_results, 1),
+        "offset": page,
+        "text_decorations": "false",
+    }
+    if query.topic != "news":
+        asked["result_filter"] = "web"
+    if query.time_range is not None:
+        asked["freshness"] = _FRESHNESS[query.time_range]
+    if (language := _language(query.language)) is not None:
+        asked["search_lang"] = language
+    return asked
+
+
+def _language(tag: str | None) -> str | None:
+    """The language as Brave names it; None where it knows none such."""
+    if tag is None:
+        return None
+    whole = tag.lower()
+    names = [_OTHERWISE.get(name, name) for name in (whole, whole.partition("-")[0])]
+    return next((name for name in names if name in _LANGUAGES), None)
+
+
+def _hit(result: _Result) -> SearchHit:
+    return SearchHit(
+        url=result.url,
+        title=result.title or "",
+        snippet=result.description or "",
+        published=day(result.page_age),
+        language=result.language,
+    )

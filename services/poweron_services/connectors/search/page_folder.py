@@ -1,0 +1,183 @@
+"""A folder of pages that is searched in place of the web and answers for its pages: for work without a network.
+
+What changes in the folder is seen by the next search.
+"""
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import structlog
+
+from poweron_events.errors import Refused
+from poweron_services.connectors.document_reader import UnreadableDocument, extract
+from poweron_services.connectors.search.folder_files import FolderFile, folder_files, page_key
+from poweron_services.connectors.search.folder_page import FolderPage, read_page, told_page
+from poweron_services.connectors.search.passage_index import Found, PassageIndex
+from poweron_services.connectors.search.results import tidied
+from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+
+DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
+READ_HERE: Final = frozenset({"text/html", "application/xhtml+xml", "text/markdown", "text/plain"})
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class FolderAnswer:
+    """What a folder answers to who asks for an address: as a server would."""
+
+    url: str
+    """The address of the page, which may be another one than was asked for."""
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Library:
+    """What the folder held when it was looked at."""
+
+    files: tuple[FolderFile, ...]
+    pages: tuple[FolderPage, ...]
+    addresses: tuple[str, ...]
+    """Of the pages: what each says of itself, or where it lies."""
+    lying: Mapping[str, int]
+    """The page of every address by its key, where it lies."""
+    saying: Mapping[str, int]
+    """The same as the pages say themselves."""
+    index: PassageIndex
+    hosts: frozenset[str]
+
+
+@dataclass(slots=True)
+class PageFolder:
+    """Searches a folder and answers for its pages; nothing of it goes over a network."""
+
+    folder: Path
+    today: Callable[[], dt.date] = dt.date.today
+    _library: _Library | None = None
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def search(self, query: SearchQuery) -> SearchResults:
+        """The pages that say most of what is asked, best first.
+
+        Raises `Refused` where there is no such folder any more.
+        """
+        library = await self._opened()
+        found = await asyncio.to_thread(library.index.best, query.query)
+        hits, notes = self._of_time([_hit(library, one) for one in _each_once(library, found)], query)
+        if query.include_answer:
+            notes.append("A search in a folder gives no answer of its own.")
+        return tidied(SearchResults("folder", tuple(hits), notes=tuple(notes)), query)
+
+    async def page(self, url: str) -> FolderAnswer | None:
+        """The page of this address; None where its host is none of the folder's, so that the web is to be asked."""
+        library = await self._opened()
+        host, found = _place(library, url)
+        if found is not None:
+            number, address = found
+            file = library.files[number]
+            body = await asyncio.to_thread(file.path.read_bytes)
+            return FolderAnswer(address, 200, {"content-type": file.media_type}, body)
+        if host in library.hosts:
+            return FolderAnswer(url, 404, {}, b"")
+        return None
+
+    async def _opened(self) -> _Library:
+        async with self._opening:
+            files = await asyncio.to_thread(_files, self.folder)
+            if self._library is None or self._library.files != files:
+                pages = [await _page(file) for file in files]
+                self._library = await asyncio.to_thread(_library, files, tuple(pages))
+            return self._library
+
+    def _of_time(self, hits: Iterable[SearchHit], query: SearchQuery) -> tuple[list[SearchHit], list[str]]:
+        """Those of the time that was asked for; a page without a date may be of any time."""
+        hits = list(hits)
+        if query.time_range is None:
+            return hits, []
+        first = (self.today() - dt.timedelta(days=DAYS[query.time_range])).isoformat()
+        kept = [hit for hit in hits if hit.published is None or hit.published >= first]
+        undated = sum(hit.published is None for hit in kept)
+        return kept, ["Pages that say no date are among the results."] if undated else []
+
+
+def _files(folder: Path) -> tuple[FolderFile, ...]:
+    if not folder.is_dir():
+        raise Refused(f"There is no folder {str(folder)!r} to search in.", code="search_unavailable")
+    return folder_files(folder)
+
+
+async def _page(file: FolderFile) -> FolderPage:
+    """The words of a page; those of documents are read as documents are, and one that cannot be read has none."""
+    data = await asyncio.to_thread(file.path.read_bytes)
+    if file.media_type in READ_HERE:
+        return await asyncio.to_thread(read_page, data, file.media_type)
+    try:
+        document = await extract(data, file.path.name)
+    except UnreadableDocument as error:
+        log.warning("search_page_unreadable", name=file.path.name, error=str(error))
+        return FolderPage(title=file.path.name)
+    return told_page([section.text for section in document.sections])
+
+
+def _library(files: tuple[FolderFile, ...], pages: tuple[FolderPage, ...]) -> _Library:
+    lying = {page_key(file.url): number for number, file in enumerate(files)}
+    addresses = tuple(_own_address(file, page) for file, page in zip(files, pages, strict=True))
+    saying: dict[str, int] = {}
+    for number, address in enumerate(addresses):
+        saying.setdefault(page_key(address), number)
+    hosts = frozenset(urlsplit(file.url).hostname or "" for file in files)
+    return _Library(files, pages, addresses, lying, saying, PassageIndex(pages), hosts)
+
+
+def _own_address(file: FolderFile, page: FolderPage) -> str:
+    if page.canonical is None:
+        return file.url
+    try:
+        url = urljoin(file.url, page.canonical.strip())
+        parts = urlsplit(url)
+    except ValueError:
+        return file.url
+    return url if parts.scheme in {"http", "https"} and parts.hostname else file.url
+
+
+def _place(library: _Library, url: str) -> tuple[str, tuple[int, str] | None]:
+    """The host of an address, and its page with the address that answers; the `/` at its end may be missing."""
+    try:
+        host, key = urlsplit(url).hostname or "", page_key(url)
+    except ValueError:
+        return "", None
+    for each in (key, f"{key}/"):
+        if each in library.lying:
+            number = library.lying[each]
+            return host, (number, library.files[number].url)
+    number = library.saying.get(key, -1)
+    return host, None if number < 0 else (number, library.addresses[number])
+
+
+def _each_once(library: _Library, found: Iterable[Found]) -> Iterable[Found]:
+    """Those that are the page of the address that they give themselves, or the best of its copies."""
+    seen: set[str] = set()
+    for one in found:
+        key = page_key(library.addresses[one.page])
+        if key not in seen:
+            seen.add(key)
+            yield one
+
+
+def _hit(library: _Library, found: Found) -> SearchHit:
+    page = library.pages[found.page]
+    return SearchHit(
+        url=library.addresses[found.page],
+        title=page.title or library.files[found.page].path.name,
+        snippet=found.passage,
+        published=page.published,
+        language=page.language,
+        raw_content=page.text,
+    )

@@ -1,0 +1,133 @@
+"""Pages ranked by the passages that say most of what is asked: BM25, with the words of each language by their stems."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from poweron_services.connectors.search.folder_page import FolderPage
+from poweron_services.decider.language_detection import detect
+
+PASSAGE = 600  # characters, at which a passage is long enough
+TITLE = 1.5  # what a word counts that stands in the title as well
+FURTHER = (1.0, 0.3, 0.1)  # what the best passages of a page count, in their order
+MOST_PASSAGES = 2_000  # that are looked at for one question
+LEAST = 0.15  # of the best page's score that a page needs to be shown
+MEMORY = 15_000_000  # bytes of the writer, the least that it takes
+
+_LANGUAGES: Final = {
+    "da": "danish",
+    "de": "german",
+    "en": "english",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "hu": "hungarian",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ru": "russian",
+    "sv": "swedish",
+}
+_OTHER: Final = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page that says some of what was asked: its number, and the passage that says most."""
+
+    page: int
+    score: float
+    passage: str
+
+
+class PassageIndex:
+    """An index in memory of the passages of some pages; the pages are known by their numbers."""
+
+    def __init__(self, pages: Sequence[FolderPage]) -> None:
+        import tantivy  # noqa: PLC0415 - other search engines never need it
+
+        self._tantivy = tantivy
+        languages = [_language(page) for page in pages]
+        self._analyzers = {language: self._analyzer(language) for language in sorted(set(languages))}
+        self._index, self._schema = self._opened()
+        self._passages: list[tuple[int, str]] = []
+        self._write(pages, languages)
+
+    def best(self, question: str) -> list[Found]:
+        """The pages that say some of it, best first."""
+        searcher = self._index.searcher()
+        by_page: dict[int, list[tuple[float, str]]] = {}
+        for score, address in searcher.search(self._query(question), limit=MOST_PASSAGES).hits:
+            page, passage = self._passages[searcher.doc(address)["number"][0]]
+            by_page.setdefault(page, []).append((score, passage))
+        found = [_of_page(page, scored) for page, scored in by_page.items()]
+        found.sort(key=lambda one: (-one.score, one.page))
+        return [one for one in found if one.score >= found[0].score * LEAST]
+
+    def _analyzer(self, language: str) -> Any:
+        simple = self._tantivy.TextAnalyzerBuilder(self._tantivy.Tokenizer.simple())
+        filters = self._tantivy.Filter
+        builder = simple.filter(filters.remove_long(60)).filter(filters.lowercase())
+        if language != _OTHER:
+            name = _LANGUAGES[language]
+            builder = builder.filter(filters.stopword(name)).filter(filters.stemmer(name))
+        return builder.filter(filters.ascii_fold()).build()
+
+    def _opened(self) -> tuple[Any, Any]:
+        builder = self._tantivy.SchemaBuilder()
+        builder.add_integer_field("number", stored=True)
+        for language in self._analyzers:
+            for part in ("title", "text"):
+                builder.add_text_field(f"{part}_{language}", tokenizer_name=language, index_option="freq")
+        schema = builder.build()
+        index = self._tantivy.Index(schema)
+        for language, analyzer in self._analyzers.items():
+            index.register_tokenizer(language, analyzer)
+        return index, schema
+
+    def _write(self, pages: Sequence[FolderPage], languages: Sequence[str]) -> None:
+        writer = self._index.writer(heap_size=MEMORY, num_threads=1)
+        for number, (page, language) in enumerate(zip(pages, languages, strict=True)):
+            for passage in passages(page.blocks):
+                document = self._tantivy.Document(number=len(self._passages))
+                document.add_text(f"title_{language}", page.title)
+                document.add_text(f"text_{language}", passage)
+                writer.add_document(document)
+                self._passages.append((number, passage))
+        writer.commit()
+        writer.wait_merging_threads()
+        self._index.reload()
+
+    def _query(self, question: str) -> Any:
+        query, should = self._tantivy.Query, self._tantivy.Occur.Should
+        asked = []
+        for language, analyzer in self._analyzers.items():
+            for word in dict.fromkeys(analyzer.analyze(question)):
+                title = query.term_query(self._schema, f"title_{language}", word, "freq")
+                asked.append((should, query.boost_query(title, TITLE)))
+                asked.append((should, query.term_query(self._schema, f"text_{language}", word, "freq")))
+        return query.boolean_query(asked)
+
+
+def passages(blocks: Sequence[str]) -> Iterator[str]:
+    """The text in passages of some sentences each, cut where a block ends; a page without words is one passage too."""
+    gathered: list[str] = []
+    for block in blocks:
+        gathered.append(block)
+        if sum(map(len, gathered)) >= PASSAGE:
+            yield "\n".join(gathered)
+            gathered.clear()
+    if gathered or not blocks:
+        yield "\n".join(gathered)
+
+
+def _of_page(page: int, scored: Sequence[tuple[float, str]]) -> Found:
+    ordered = sorted(scored, key=lambda one: -one[0])
+    score = sum(weight * each for weight, (each, _) in zip(FURTHER, ordered, strict=False))
+    return Found(page, score, ordered[0][1])
+
+
+def _language(page: FolderPage) -> str:
+    language = (page.language or detect(page.text) or _OTHER).lower().partition("-")[0]
+    return language if language in _LANGUAGES else _OTHER

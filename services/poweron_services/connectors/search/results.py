@@ -1,0 +1,137 @@
+"""What every engine's hits go through before anybody sees them: domains, language, one hit for a page, bounds."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from poweron_events.codec import writable
+from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.decider.language_detection import detect
+
+LONGEST_URL = 2_000  # characters, of a hit that is kept
+LONGEST_TITLE, LONGEST_SNIPPET = 300, 1_000  # characters
+LONGEST_ANSWER, LONGEST_RAW = 10_000, 200_000  # characters
+
+_TRACKING: Final = re.compile(r"utm_\w+|gclid|dclid|fbclid|msclkid|yclid|igshid|mc_[ce]id|_ga|ref_src|srsltid")
+_INDEX: Final = re.compile(r"/(?:index\.(?:html?|php))?$")
+_TAG: Final = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+
+
+def tidied(results: SearchResults, query: SearchQuery) -> SearchResults:
+    """The hits that were asked for: of these domains, in this language, each page once, not more than were asked for.
+
+    Where every hit is in another language than the one that was asked for, they are kept, and a note says so: what was
+    asked in one language is often written in another only.
+    """
+    usable = [_bounded(hit) for hit in results.hits if _is_address(hit.url)]
+    within = [hit for hit in usable if _is_within(host_of(hit.url), query)]
+    spoken, notes = _in_language(_once(within), query.language)
+    hits = [replace(hit, title=hit.title or host_of(hit.url)) for hit in spoken[: query.max_results]]
+    return replace(
+        results,
+        hits=tuple(hits if query.include_raw_content else (replace(hit, raw_content="") for hit in hits)),
+        answer=_plain(results.answer, LONGEST_ANSWER) if query.include_answer else "",
+        notes=(*results.notes, *notes),
+    )
+
+
+def host_of(url: str) -> str:
+    """The name of the host of an address, in lower case."""
+    return (urlsplit(url).hostname or "").rstrip(".")
+
+
+def canonical(url: str) -> str:
+    """What two addresses of the same page have in common: no `www.`, no fragment, no words that only count visits."""
+    parts = urlsplit(url)
+    asked = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if not _TRACKING.fullmatch(name.lower())
+    ]
+    path = _INDEX.sub("", unquote(parts.path))
+    port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
+    return f"{host_of(url).removeprefix('www.')}{port}{path}?{urlencode(sorted(asked))}"
+
+
+def _is_address(url: str) -> bool:
+    """Whether it can be the address of a page: what may be fetched is decided by who fetches."""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in {"http", "https"}
+            and bool(parts.hostname)
+            and parts.port != 0
+            and url.isprintable()
+            and " " not in url
+            and len(url) <= LONGEST_URL
+        )
+    except ValueError:
+        return False
+
+
+def _is_within(host: str, query: SearchQuery) -> bool:
+    included = not query.include_domains or _is_under(host, query.include_domains)
+    return included and not _is_under(host, query.exclude_domains)
+
+
+def _is_under(host: str, domains: Iterable[str]) -> bool:
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
+
+
+def _once(hits: Iterable[SearchHit]) -> list[SearchHit]:
+    """Each page once, where its best hit stands; what that one does not say is taken from the others."""
+    kept: dict[str, SearchHit] = {}
+    for hit in hits:
+        key = canonical(hit.url)
+        kept[key] = _merged(kept[key], hit) if key in kept else hit
+    return list(kept.values())
+
+
+def _merged(best: SearchHit, other: SearchHit) -> SearchHit:
+    return replace(
+        best,
+        title=best.title or other.title,
+        snippet=best.snippet or other.snippet,
+        published=best.published or other.published,
+        language=best.language or other.language,
+        raw_content=best.raw_content or other.raw_content,
+    )
+
+
+def _in_language(hits: Sequence[SearchHit], language: str | None) -> tuple[Sequence[SearchHit], tuple[str, ...]]:
+    if language is None or not hits:
+        return hits, ()
+    wanted = _primary(language)
+    kept = [hit for hit in hits if _language_of(hit) in {wanted, None}]
+    left_out = len(hits) - len(kept)
+    if not left_out:
+        return hits, ()
+    if not kept:
+        return hits, (f"No page in the language {language!r} was found; these are in other languages.",)
+    pages = "1 page in another language was" if left_out == 1 else f"{left_out} pages in other languages were"
+    return kept, (f"{pages} left out.",)
+
+
+def _language_of(hit: SearchHit) -> str | None:
+    """What the engine says, or what the words say without doubt."""
+    return _primary(hit.language) if hit.language else detect(f"{hit.title}\n{hit.snippet}")
+
+
+def _primary(language: str) -> str:
+    return re.split("[-_]", language.lower(), maxsplit=1)[0]
+
+
+def _bounded(hit: SearchHit) -> SearchHit:
+    return replace(
+        hit,
+        title=_plain(hit.title, LONGEST_TITLE),
+        snippet=_plain(hit.snippet, LONGEST_SNIPPET),
+        raw_content=writable(hit.raw_content)[:LONGEST_RAW],
+    )
+
+
+def _plain(text: str, longest: int) -> str:
+    """Words on one line: engines mark what was found by tags."""
+    return " ".join(writable(_TAG.sub("", text)).split())[:longest]

@@ -1,0 +1,94 @@
+"""The search engine that the settings name, opened for as long as somebody searches.
+
+What asks an engine is a client of its own: it may ask that engine wherever it is, and follows no page.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from poweron_events.errors import Refused
+from poweron_services.config import Settings
+from poweron_services.connectors.search.page_folder import FolderAnswer, PageFolder
+from poweron_services.connectors.search.search_provider import Search
+from poweron_services.search_variables import SearchKeys
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEngine:
+    """How the web is searched."""
+
+    name: str
+    """Such as `tavily`."""
+    search: Search
+    folder_page: Callable[[str], Awaitable[FolderAnswer | None]] | None = None
+    """Answers for the pages that the engine has itself: whoever fetches asks it first, and the web where it is None."""
+
+
+@asynccontextmanager
+async def open_search(settings: Settings, keys: SearchKeys) -> AsyncGenerator[SearchEngine | None, None]:
+    """The search engine of POWERON_SEARCH; None where none is set.
+
+    Raises:
+        Refused: what is set cannot be used; the sentence says what to set.
+    """
+    engine, _, place = (settings.search or "").partition(":")
+    if not engine:
+        yield None
+    elif engine == "folder":
+        yield _folder(Path(place))
+    else:
+        async with _asked(engine, *_access(engine, place, keys), settings) as search:
+            yield SearchEngine(engine, search)
+
+
+def _folder(path: Path) -> SearchEngine:
+    folder = path.expanduser()
+    if not folder.is_dir():
+        raise Refused(
+            f"POWERON_SEARCH names the folder {str(folder)!r}, and there is none: set it to `folder:` and a folder of "
+            "pages.",
+            code="search_misconfigured",
+        )
+    pages = PageFolder(folder)
+    return SearchEngine("folder", pages.search, pages.page)
+
+
+def _access(engine: str, place: str, keys: SearchKeys) -> tuple[str, SecretStr | None]:
+    """Where an engine is, and what shows it who we are."""
+    match engine:
+        case "tavily":
+            return keys.tavily_base_url, _key(keys.tavily_api_key, "Tavily", "TAVILY_API_KEY")
+        case "brave":
+            return keys.brave_base_url, _key(keys.brave_api_key, "Brave", "BRAVE_API_KEY")
+        case _:
+            return place, None
+
+
+def _key(key: SecretStr | None, name: str, variable: str) -> SecretStr:
+    if key is None:
+        said = f"POWERON_SEARCH names {name}: set {variable} to your key."
+        raise Refused(said, code="search_misconfigured")
+    return key
+
+
+@asynccontextmanager
+async def _asked(engine: str, place: str, key: SecretStr | None, settings: Settings) -> AsyncGenerator[Search, None]:
+    """How an engine with an API is asked; what it is asked with takes time to import."""
+    from poweron_services.connectors.search.brave import Brave  # noqa: PLC0415
+    from poweron_services.connectors.search.searxng import SearXNG  # noqa: PLC0415
+    from poweron_services.connectors.search.tavily import Tavily  # noqa: PLC0415
+    from poweron_services.connectors.web.web_client import open_web_client  # noqa: PLC0415
+    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
+
+    async with open_web_client(WebSettings.of(settings), engine=place) as client:
+        match engine, key:
+            case "tavily", SecretStr():
+                yield Tavily(place, key, client).search
+            case "brave", SecretStr():
+                yield Brave(place, key, client).search
+            case _:
+                yield SearXNG(place, client).search

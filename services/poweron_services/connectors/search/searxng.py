@@ -1,0 +1,86 @@
+"""SearXNG: a search engine of one's own that asks others, over its API; its settings must allow answers in JSON."""
+
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from poweron_services.connectors.search.engine_http import EngineApi, EngineFailed, day, readable, within_domains
+from poweron_services.connectors.search.results import tidied
+from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.connectors.web.web_client import WebClient
+
+MOST_PAGES = 5  # of its results, that are asked for
+LONGEST = 1_000  # characters of a question
+
+_CATEGORIES: Final = {"general": "general", "news": "news", "finance": "general"}
+
+
+class _Result(BaseModel):
+    url: str
+    title: str | None = None
+    content: str | None = None
+    publishedDate: str | None = None  # noqa: N815 - its name on the wire
+
+
+class SearXNG:
+    """Searches with a SearXNG; what fails is raised as `EngineFailed`."""
+
+    def __init__(self, place: str, client: WebClient) -> None:
+        self._api = EngineApi("SearXNG", place, client)
+
+    async def search(self, query: SearchQuery) -> SearchResults:
+        said, hits, notes = await self._pages(query)
+        if unanswered := said.get("unresponsive_engines"):
+            self._expect_some(hits, unanswered)
+            notes.append("Some of those that the search engine asks did not answer.")
+        if query.include_raw_content:
+            notes.append("The search engine gives no text of the pages.")
+        answer = " ".join(_answers(said.get("answers")))
+        return tidied(SearchResults("searxng", tuple(hits), answer, tuple(notes)), query)
+
+    async def _pages(self, query: SearchQuery) -> tuple[dict[str, Any], list[SearchHit], list[str]]:
+        """The first answer, and hits page after page until there are enough, or no new ones."""
+        first = await self._api.get("/search", _asked(query, 1))
+        hits = _hits(first)
+        for page in range(2, MOST_PAGES + 1):
+            before = {hit.url for hit in hits}
+            if not hits or len(before) >= query.max_results:
+                break
+            try:
+                hits += _hits(await self._api.get("/search", _asked(query, page)))
+            except EngineFailed:
+                return first, hits, ["The search engine gave a part of its results only."]
+            if {hit.url for hit in hits} == before:
+                break
+        return first, hits, []
+
+    def _expect_some(self, hits: list[SearchHit], unanswered: object) -> None:
+        if not hits:
+            self._api.fail("search_failed", f"None of its engines answered: {unanswered}")
+
+
+def _asked(query: SearchQuery, page: int) -> dict[str, str | int]:
+    asked: dict[str, str | int] = {
+        "q": within_domains(query.query, query.include_domains, longest=LONGEST),
+        "format": "json",
+        "categories": _CATEGORIES[query.topic],
+        "pageno": page,
+    }
+    if query.language is not None:
+        asked["language"] = query.language
+    if query.time_range is not None:
+        asked["time_range"] = query.time_range
+    return asked
+
+
+def _hits(said: dict[str, Any]) -> list[SearchHit]:
+    return [
+        SearchHit(one.url, one.title or "", one.content or "", day(one.publishedDate))
+        for one in readable(_Result, said.get("results"))
+    ]
+
+
+def _answers(told: object) -> list[str]:
+    """Older releases give texts, newer ones objects that hold a text."""
+    found = [one.get("answer") if isinstance(one, dict) else one for one in (told if isinstance(told, list) else [])]
+    return [one for one in found if isinstance(one, str)]

@@ -1,0 +1,109 @@
+"""What was asked of the web for a workflow and what came of it: asked once, and remembered with the workflow.
+
+A step that is tried again, after its process died or in a replay, is given what came of it the first time, be it an
+answer or a refusal. Another step is given an answer that is not too old, and asks again where there was a refusal.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from poweron_events.codes import Code
+from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
+
+FRESH: Final = 3_600.0  # seconds that an answer serves the other steps of its workflow, too
+
+Answer = dict[str, Any]
+"""An answer as JSON."""
+Ask = Callable[[Answer | None], Awaitable[Answer]]
+"""Asks the web; it is given the answer of an earlier step, which may still hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """On whose behalf the web is reached: a workflow, and the step by its idempotency key, which may be tried again."""
+
+    workflow_id: str
+    step: str
+
+
+class Refusal(BaseModel):
+    """Why there was no answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sentence: str
+    code: Code
+    detail: str
+
+
+class _Kept(BaseModel):
+    """What came of a question."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: str
+    at: float
+    """Seconds since 1970."""
+    answer: Answer | None = None
+    refusal: Refusal | None = None
+
+    def given(self) -> Answer:
+        if self.refusal is not None:
+            raise Refused(self.refusal.sentence, code=self.refusal.code, detail=self.refusal.detail)
+        return self.answer or {}
+
+
+class KeptAnswers:
+    """The answers of one kind, such as `pages`; two who ask the same at once wait for one answer."""
+
+    def __init__(self, content: ContentStore, kind: str, now: Callable[[], float] = time.time) -> None:
+        self._content = content
+        self._kind = kind
+        self._now = now
+        self._asking = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
+
+    async def answer(self, reader: Reader, question: str, ask: Ask) -> Answer:
+        """The answer that is kept, else what `ask` brings.
+
+        Raises:
+            Refused: there is none, for the reason that `ask` gave, now or when the step was tried before.
+            Unavailable: the content store cannot be reached.
+        """
+        async with self._asking.setdefault((reader.workflow_id, question), asyncio.Lock()):
+            before = await self._before(reader, question)
+            if before is not None and self._still_holds(before, reader):
+                return before.given()
+            return await self._asked(reader, question, ask, before.answer if before else None)
+
+    async def _asked(self, reader: Reader, question: str, ask: Ask, before: Answer | None) -> Answer:
+        try:
+            answer = await ask(before)
+        except Refused as error:
+            refusal = Refusal(sentence=str(error), code=error.code, detail=error.detail)
+            await self._keep(reader, question, _Kept(step=reader.step, at=self._now(), refusal=refusal))
+            raise
+        await self._keep(reader, question, _Kept(step=reader.step, at=self._now(), answer=answer))
+        return answer
+
+    def _still_holds(self, before: _Kept, reader: Reader) -> bool:
+        fresh = before.answer is not None and 0 <= self._now() - before.at < FRESH
+        return fresh or before.step == reader.step
+
+    async def _before(self, reader: Reader, question: str) -> _Kept | None:
+        stored = await self._content.recall(reader.workflow_id, self._kind, question.encode())
+        try:
+            return None if stored is None else _Kept.model_validate_json(stored)
+        except ValidationError:  # of another release
+            return None
+
+    async def _keep(self, reader: Reader, question: str, kept: _Kept) -> None:
+        written = orjson.dumps(kept.model_dump(mode="json"))
+        await self._content.remember(reader.workflow_id, self._kind, question.encode(), written)

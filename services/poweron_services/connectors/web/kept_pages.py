@@ -1,0 +1,179 @@
+"""Pages of the web, fetched politely and once for a workflow: the body is content of it, beside what else was said."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Protocol
+
+from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
+from poweron_services.connectors.web.host_turns import LONGEST_WAIT, HostTurns
+from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Reader
+from poweron_services.connectors.web.page import FetchedPage
+from poweron_services.connectors.web.robots import MAX_BYTES, PLACE, RobotRules, check_rules, rules_of
+from poweron_services.connectors.web.web_address import WebAddress
+from poweron_services.connectors.web.web_client import BeforeHop, WebClient, WebResponse
+
+KEPT_HEADERS: Final = ("content-type", "content-language", "content-disposition", "etag", "last-modified")
+NOT_MODIFIED: Final = 304
+LOGIN: Final = frozenset({401, 407})
+BUSY: Final = frozenset({429, 503})
+MAX_HEADER: Final = 1_000  # characters
+MAX_RULES: Final = 1_000  # hosts' rules that are remembered
+
+
+class LocalAnswer(Protocol):
+    """What somebody on this machine answers for an address, as a server would."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+LocalPages = Callable[[str], Awaitable[LocalAnswer | None]]
+"""Is asked first for every address; None where it is not its own, so that the web is asked."""
+
+
+async def no_local_pages(_: str) -> LocalAnswer | None:
+    return None
+
+
+class KeptPages:
+    """Fetches pages for workflows."""
+
+    def __init__(
+        self,
+        client: WebClient,
+        content: ContentStore,
+        turns: HostTurns,
+        *,
+        local_pages: LocalPages = no_local_pages,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._client = client
+        self._content = content
+        self._turns = turns
+        self._local = local_pages
+        self._now = now
+        self._answers = KeptAnswers(content, "pages", now)
+        self._rules: dict[tuple[Reader, str], RobotRules] = {}
+
+    async def fetch(self, reader: Reader, url: str) -> FetchedPage:
+        """The page as it was fetched for this workflow, else as it is now.
+
+        Raises:
+            Refused: it may not be fetched, or there is nothing to be had; the code says which.
+            Unavailable: the content store cannot be reached.
+        """
+        address = WebAddress.of(url)
+
+        async def ask(before: Answer | None) -> Answer:
+            response = await self._response(reader, address, _validators(before))
+            if response.status == NOT_MODIFIED and before is not None:
+                return before
+            _check_status(response)
+            return await self._kept(reader, response)
+
+        page = await self._answers.answer(reader, address.url, ask)
+        body = await self._content.get(reader.workflow_id, page["content"])
+        return FetchedPage(requested=url, body=body, **page)
+
+    async def _response(self, reader: Reader, address: WebAddress, headers: Mapping[str, str]) -> WebResponse:
+        local = await self._local(address.url)
+        if local is not None:
+            return WebResponse(local.url, local.status, local.headers, local.body)
+        return await self._patiently(reader, address, headers, rules=address.target != PLACE)
+
+    async def _patiently(
+        self, reader: Reader, address: WebAddress, headers: Mapping[str, str], *, rules: bool
+    ) -> WebResponse:
+        """What the host answers, also where it wants to be asked a little later."""
+        for last in (False, True):
+            async with self._polite(reader, rules=rules) as before_hop:
+                size = None if rules else MAX_BYTES
+                response = await self._client.get(address.url, headers=headers, max_bytes=size, before_hop=before_hop)
+            wait = self._retry_after(response)
+            if wait is not None:
+                self._turns.ask_later(WebAddress.of(response.url), wait)
+            if last or wait is None or wait > LONGEST_WAIT:
+                break
+        return response
+
+    def _retry_after(self, response: WebResponse) -> float | None:
+        said = response.headers.get("retry-after")
+        if response.status not in BUSY or said is None:
+            return None
+        if said.isdecimal():
+            return float(said[:9])
+        try:
+            return max(0.0, parsedate_to_datetime(said).timestamp() - self._now())
+        except ValueError:
+            return None
+
+    @asynccontextmanager
+    async def _polite(self, reader: Reader, *, rules: bool) -> AsyncGenerator[BeforeHop, None]:
+        """What is done before each request of a fetch: the rules of the host are kept, and its turn is waited for."""
+        async with AsyncExitStack() as held:
+
+            async def before_hop(address: WebAddress) -> None:
+                await held.aclose()
+                if rules and address.target != PLACE:
+                    robots = await self._robots(reader, address)
+                    robots.check(address)
+                    robots.slow_down(address, self._turns)
+                await held.enter_async_context(self._turns.turn(address))
+
+            yield before_hop
+
+    async def _robots(self, reader: Reader, address: WebAddress) -> RobotRules:
+        place = WebAddress.of(rules_of(address))
+        if (known := self._rules.get((reader, place.url))) is not None:
+            return known
+
+        async def ask(_: Answer | None) -> Answer:
+            response = await self._patiently(reader, place, {}, rules=False)
+            check_rules(address, response.status)
+            return await self._kept(reader, response)
+
+        said = await self._answers.answer(reader, place.url, ask)
+        body = await self._content.get(reader.workflow_id, said["content"])
+        if len(self._rules) >= MAX_RULES:
+            self._rules.clear()
+        self._rules[reader, place.url] = await RobotRules.of(said["status"], body)
+        return self._rules[reader, place.url]
+
+    async def _kept(self, reader: Reader, response: WebResponse) -> Answer:
+        moment = datetime.fromtimestamp(self._now(), UTC)
+        return {
+            "url": response.url,
+            "status": response.status,
+            "headers": {name: response.headers[name][:MAX_HEADER] for name in KEPT_HEADERS if name in response.headers},
+            "fetched_at": f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+            "sha256": (await asyncio.to_thread(hashlib.sha256, response.body)).hexdigest(),
+            "content": await self._content.put(reader.workflow_id, response.body),
+            "truncated": response.truncated,
+        }
+
+
+def _validators(before: Answer | None) -> dict[str, str]:
+    """What lets a server say that nothing has changed."""
+    headers: Mapping[str, Any] = before["headers"] if before else {}
+    asked = {"if-none-match": headers.get("etag"), "if-modified-since": headers.get("last-modified")}
+    return {name: value for name, value in asked.items() if value}
+
+
+def _check_status(response: WebResponse) -> None:
+    host = WebAddress.of(response.url).host
+    if response.status in LOGIN:
+        raise Refused(f"{host} wants to know who asks.", code="page_needs_login")
+    if not 200 <= response.status < 300:
+        raise Refused(f"{host} answered with status {response.status}.", code="page_unavailable")

@@ -7,7 +7,7 @@ from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.state import Workflow, request_label
 from poweron_events.request import RoundRequested, WorkflowRequested
-from poweron_projections.table_spec import Table, Uuid, text
+from poweron_projections.table_spec import Json, Table, Uuid, json, text
 
 
 class DocumentRow(NamedTuple):
@@ -23,6 +23,8 @@ class DocumentRow(NamedTuple):
     mime_type: str
     size: int
     content: str
+    page: Json | None
+    sources: Json
 
 
 DOCUMENTS = Table("documents", DocumentRow, key=("workflow_id", "seq", "position"))
@@ -52,6 +54,8 @@ def _rows(after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> li
             mime_type=text(document.mime_type),
             size=document.size,
             content=document.content,
+            page=json(document.page) if document.page else None,
+            sources=json(document.sources),
         )
         for position, document in enumerate(documents)
     ]

@@ -24,7 +24,7 @@ from builders import (
 )
 from poweron_events import topics
 from poweron_events.errors import Unavailable
-from poweron_events.event import Model
+from poweron_events.event import CitedSource, Model, WebPage
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage
 from poweron_events.log.memory import MemoryLog
@@ -202,6 +202,26 @@ async def test_documents_come_in_the_order_of_their_making(log: MemoryLog, pool:
     found = [wire(document) for document in await reader.documents(pool, name)]
     assert [document["label"] for document in found] == ["round1_request", "round1_task1_action1_extract"]
     assert {"documentId", "documentName", "mimeType", "size", "content"} <= set(found[0])
+
+
+async def test_a_document_has_the_page_that_it_is_and_the_sources_that_it_cites(log: MemoryLog, pool: Pool) -> None:
+    page = WebPage(
+        url="https://clocks.example/visit",
+        title="Clocks \0 & more",
+        fetched_at="2026-11-23T10:00:00Z",
+        sha256="a" * 64,
+        content="b" * 64,
+    )
+    source = CitedSource(n=1, page=page, text="c" * 64)
+    read, answer = document("clocks.md", page=page), document("answer.md", sources=(source,))
+    told = Told().tell(requested(), planned(), *step()[:3], At().done(documents=(read, answer)))
+    found = await reader.documents(pool, await given(log, pool, told))
+    shown = page.model_copy(update={"title": "Clocks \ufffd & more"})
+    assert [(each.page, each.sources) for each in found[-2:]] == [
+        (shown, ()),
+        (None, (source.model_copy(update={"page": shown}),)),
+    ]
+    assert (found[0].page, found[0].sources) == (None, ())
 
 
 @pytest.mark.req("X-03")

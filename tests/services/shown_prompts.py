@@ -94,24 +94,8 @@ def tried_again() -> Told:
     return told.tell(rejected.model_copy(update={"reason": reason}))
 
 
-def prompts() -> Iterator[tuple[str, Prompt]]:
-    """Every stage's prompt, by the name of its file."""
-    told = asked()
-    yield "plan", generate_planning_prompt(told.workflow, CATALOG)
-    yield "plan_actions", generate_actions_prompt(asked("Actionplan").workflow, CATALOG)
-    yield "select_first", generate_react_plan_selection_prompt(told.workflow, CATALOG)
-    yield "select_again", generate_react_plan_selection_prompt(tried_again().workflow, CATALOG)
-    schema = {"fields": [{"name": "aiPrompt", "required": True, "description": "What is asked, in one sentence."}]}
-    context = "Of the estimate the grand total, of the letter its date; each with its page."
-    told.tell(At().selected(action="ai.process", parameters_context=context, parameters_schema=schema))
-    selection = told.workflow.step.selection
-    assert selection is not None
-    fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
-    yield "parameters", generate_react_parameters_prompt(told.workflow, selection, fields)
-    told.tell(At().parameters(), At().started(), At().done(), At().observed(observation=SEEN))
-    yield "refine", create_refinement_prompt(told.workflow, SEEN)
-    told.tell(At().refined(reason="The letter bears no date.").model_copy(update={"criteria_progress": PARTLY}))
-    yield "review", create_review_prompt(told.workflow)
+def processing() -> Iterator[tuple[str, Prompt]]:
+    """What actions ask: from documents alone, and where pages of the web are among them."""
     yield (
         "process",
         ProcessPrompt(
@@ -141,6 +125,27 @@ def prompts() -> Iterator[tuple[str, Prompt]]:
             ),
         ),
     )
+
+
+def prompts() -> Iterator[tuple[str, Prompt]]:
+    """Every stage's prompt, by the name of its file."""
+    told = asked()
+    yield "plan", generate_planning_prompt(told.workflow, CATALOG)
+    yield "plan_actions", generate_actions_prompt(asked("Actionplan").workflow, CATALOG)
+    yield "select_first", generate_react_plan_selection_prompt(told.workflow, CATALOG)
+    yield "select_again", generate_react_plan_selection_prompt(tried_again().workflow, CATALOG)
+    schema = {"fields": [{"name": "aiPrompt", "required": True, "description": "What is asked, in one sentence."}]}
+    context = "Of the estimate the grand total, of the letter its date; each with its page."
+    told.tell(At().selected(action="ai.process", parameters_context=context, parameters_schema=schema))
+    selection = told.workflow.step.selection
+    assert selection is not None
+    fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
+    yield "parameters", generate_react_parameters_prompt(told.workflow, selection, fields)
+    told.tell(At().parameters(), At().started(), At().done(), At().observed(observation=SEEN))
+    yield "refine", create_refinement_prompt(told.workflow, SEEN)
+    told.tell(At().refined(reason="The letter bears no date.").model_copy(update={"criteria_progress": PARTLY}))
+    yield "review", create_review_prompt(told.workflow)
+    yield from processing()
     yield (
         "message",
         MessagePrompt(

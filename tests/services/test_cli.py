@@ -80,6 +80,7 @@ WRONG = {
     "a file as folder": (["ask", "?", "--document", "/dev/null/x"], "cannot be read: Not a directory."),
     "101 documents": (["ask", "?", *["--document", os.devnull] * 101], "101 documents are too many"),
     "an endless file": (["ask", "?", "--document", "/dev/zero"], "is no file but a device"),
+    "a file as output folder": (["ask", "?", "--output", __file__], "is a file. Choose a folder with --output."),
     "no output folder": (["ask", "?", "--output", "/dev/null/x"], "Nothing can be written to '/dev/null/x'"),
     "a name that would act": (["ask", "?", "--document", "a\x1b[2J\u202e\n"], r"'a\x1b[2J\u202e\n'"),
     "no workflow's id": (["history", "nope"], "'nope' is not a workflow's id."),

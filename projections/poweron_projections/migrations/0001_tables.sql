@@ -169,6 +169,8 @@ CREATE TABLE documents (
     mime_type     text    NOT NULL,
     size          bigint  NOT NULL,
     content       text    NOT NULL,
+    page          jsonb,
+    sources       jsonb   NOT NULL,
     PRIMARY KEY (workflow_id, seq, position)
 );
 

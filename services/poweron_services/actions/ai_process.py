@@ -10,7 +10,8 @@ import orjson
 
 from poweron_events.catalog import CATALOG, ActionSpec, AiProcessParameters
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done, Failed, Order, ReadDocument, document, none_read
+from poweron_services.actions.action import Done, Failed, Order, Origin, ReadDocument, document, none_read
+from poweron_services.actions.cited_sources import cited_answer
 from poweron_services.actions.texts import process_prompt, read_texts
 from poweron_services.models.prompts import OutputFormat
 
@@ -40,16 +41,22 @@ class AiProcess:
         prompt = process_prompt(
             order,
             parameters.ai_prompt,
-            [replace(text, name=text.name.removesuffix(".md")) for text in found.texts],
+            [replace(text, name=text.name.removesuffix(".md")) for text in found.listed(order.language)],
             output_format=output_format,
             custom_instructions=parameters.custom_instructions,
         )
         called = await order.ask(prompt)
         text = without_fence(called.text, output_format)
         check_format(text, output_format)
-        written = document(f"answer.{ENDINGS[output_format]}", text, MIME_TYPES[output_format])
+        answer = cited_answer(text, found.sources, output_format, order.language)
+        written = document(f"answer.{ENDINGS[output_format]}", answer.text, MIME_TYPES[output_format])
         notes = found.notes if text == called.text else (*found.notes, FENCE_TAKEN_OFF)
-        return Done(ActionResult(success=True, documents=(written,)), tuple(notes), tuple(found.unread))
+        return Done(
+            ActionResult(success=True, documents=(written,)),
+            (*notes, *answer.notes),
+            tuple(found.unread),
+            origins=(Origin(sources=answer.sources),) if answer.sources else (),
+        )
 
 
 def without_fence(text: str, output_format: OutputFormat) -> str:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
 from poweron_events.execution import ActionResult
-from poweron_services.actions.action import Done, Order, ReadDocument, document, none_read
+from poweron_services.actions.action import Done, Order, Origin, ReadDocument, document, none_read
+from poweron_services.actions.cited_sources import cited_answer
 from poweron_services.actions.texts import MARKDOWN, process_prompt, read_texts
 
 
@@ -20,8 +21,19 @@ class DocumentExtract:
         found = await read_texts(order.documents, self.read, as_written=())
         if not found.texts:
             raise none_read(found.unread, "There is no document to extract text from.")
-        documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in found.texts]
+        texts = found.listed(order.language)
+        documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in texts]
+        origins = [Origin(page=text.page, sources=found.cited_by(text)) for text in texts]
+        notes = [*found.notes]
         if parameters.ai_prompt:
-            called = await order.ask(process_prompt(order, parameters.ai_prompt, found.texts))
-            documents.append(document("extract.md", called.text, MARKDOWN))
-        return Done(ActionResult(success=True, documents=tuple(documents)), tuple(found.notes), tuple(found.unread))
+            called = await order.ask(process_prompt(order, parameters.ai_prompt, texts))
+            answer = cited_answer(called.text, found.sources, "markdown", order.language)
+            documents.append(document("extract.md", answer.text, MARKDOWN))
+            origins.append(Origin(sources=answer.sources))
+            notes += answer.notes
+        return Done(
+            ActionResult(success=True, documents=tuple(documents)),
+            tuple(notes),
+            tuple(found.unread),
+            origins=tuple(origins) if found.sources else (),
+        )

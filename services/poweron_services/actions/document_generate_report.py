@@ -7,12 +7,16 @@ from poweron_events.execution import ActionResult
 from poweron_services.actions.action import (
     Done,
     Order,
+    Origin,
     ReadDocument,
     RenderReport,
     document,
     none_read,
 )
+from poweron_services.actions.cited_sources import with_short_titles
 from poweron_services.actions.texts import MARKDOWN, read_texts
+from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
+from poweron_services.decider.source_list import with_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +32,17 @@ class DocumentGenerateReport:
         found = await read_texts(order.documents, self.read)
         if not found.texts:
             raise none_read(found.unread, "There is no document to make a report from.")
-        markdown = f"# {parameters.title}\n\n" + "\n\n".join(_demoted(text.text) for text in found.texts) + "\n"
+        joined = "\n\n".join(map(_demoted, found.marked()))
+        sources = with_short_titles(found.sources)
+        markdown = with_list(f"# {parameters.title}\n\n{joined}\n", sources, order.language)
         html = self.render(markdown, title=parameters.title, language=order.language or "en")
         documents = (document("report.md", markdown, MARKDOWN), document("report.html", html, "text/html"))
-        return Done(ActionResult(success=True, documents=documents), tuple(found.notes), tuple(found.unread))
+        return Done(
+            ActionResult(success=True, documents=documents),
+            tuple(found.notes),
+            tuple(found.unread),
+            origins=(Origin(sources=fitting(sources, SOURCES_BUDGET)), Origin()) if sources else (),
+        )
 
 
 def _demoted(markdown: str) -> str:

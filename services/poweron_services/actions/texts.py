@@ -1,11 +1,14 @@
 """The texts of input documents, as actions show them to a model."""
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from poweron_events.event import UnreadDocument
+from poweron_events.event import CitedSource, UnreadDocument
 from poweron_services.actions.action import InputDocument, Order, ReadDocument
+from poweron_services.actions.cited_sources import numbered
 from poweron_services.connectors.document_reader import UnreadableDocument, partly_read
+from poweron_services.decider.citations import renumbered
+from poweron_services.decider.source_list import with_list
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
 
 MARKDOWN = "text/markdown"
@@ -22,6 +25,29 @@ class Reading:
     unread: Sequence[UnreadDocument]
     """Those of which nothing was read, then those of which a part was not."""
     notes: Sequence[str]
+    sources: Sequence[CitedSource] = ()
+    """The pages that are among the texts or cited in them, by their numbers; none where there are no pages."""
+
+    def listed(self, language: str | None) -> list[SourceText]:
+        """The texts, below each that cites pages the list of these."""
+        return [replace(text, text=with_list(text.text, self.cited_by(text), language)) for text in self.texts]
+
+    def marked(self) -> list[str]:
+        """The texts as a report joins them: each page with its number, and no other `[n]` that looks like one."""
+        return [self._marked(text) if self.sources else text.text for text in self.texts]
+
+    def _marked(self, text: SourceText) -> str:
+        if text.cites:
+            return text.text
+        own = renumbered(text.text, {})
+        if text.number is None:
+            return own
+        first, _, rest = own.partition("\n")
+        return f"{first} [{text.number}]\n{rest}" if first.startswith("#") else f"[{text.number}]\n\n{own}"
+
+    def cited_by(self, text: SourceText) -> tuple[CitedSource, ...]:
+        """The sources that a text cites, under the numbers that it cites them by."""
+        return tuple(self.sources[number - 1] for number in text.cites)
 
 
 async def read_texts(
@@ -30,16 +56,17 @@ async def read_texts(
     """Each document that can be read as markdown; one that cannot be read is noted, not fatal to the others.
 
     What an earlier step of the round could not read is not opened again: that takes up to a minute, and ends alike.
-    `as_written` are the media types whose text is taken as it stands: an earlier action wrote it.
+    `as_written` are the media types whose text is taken as it stands: an earlier action wrote it. So it did that of
+    every page, whose text is kept as the bytes that its quotes are looked for in.
     """
-    texts: list[SourceText] = []
+    texts: list[tuple[InputDocument, SourceText]] = []
     unread: list[UnreadDocument] = []
     partly: list[UnreadDocument] = []
     notes: list[str] = []
     for given in documents:
-        if given.mime_type in as_written:
+        if given.mime_type in as_written or given.page is not None:
             written = (await given.load()).decode("utf-8", errors="replace")
-            texts.append(SourceText(given.reference, given.name, written))
+            texts.append((given, SourceText(given.reference, given.name, written)))
             continue
         if given.unread is not None:
             unread.append(given.unread)
@@ -49,12 +76,13 @@ async def read_texts(
         except UnreadableDocument as error:
             unread.append(_of(given, error.document))
             continue
-        texts.append(SourceText(given.reference, given.name, found.markdown()))
+        texts.append((given, SourceText(given.reference, given.name, found.markdown())))
         if found.truncated:
             partly.append(_of(given, partly_read(given.name, found.notes)))
         else:
             notes += found.notes
-    return Reading(texts, [*unread, *partly], notes)
+    shown, sources = numbered(texts)
+    return Reading(shown, [*unread, *partly], notes, sources)
 
 
 def _of(given: InputDocument, said: UnreadDocument) -> UnreadDocument:

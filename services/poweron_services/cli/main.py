@@ -233,6 +233,18 @@ def documents(workflow: WorkflowId, output: Output = None, as_json: AsJson = Fal
 
 
 @app.command()
+def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
+    """Show the pages of the web that a workflow's answers cite.
+
+    Each with its address, title, when it was fetched and the SHA-256 of its bytes, the statements that cite it, and
+    for each whether the words that it quotes stand in the page: found, not found, or not quoted.
+    """
+    from poweron_services.cli import sources_command
+
+    sources_command.sources(workflow, as_json=as_json)
+
+
+@app.command()
 def deadletters(limit: Limit = 50, as_json: AsJson = False) -> None:
     """Show records that nobody can read, and why.
 

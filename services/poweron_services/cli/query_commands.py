@@ -40,7 +40,7 @@ EVENT = {"seq", "type", "verdict", "partition", "offset", "time", "id", "causati
 Result = TypeVar("Result")
 
 
-def _with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
+def with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
     """Do something with the rows, once they hold everything that the log holds now."""
 
     async def caught_up() -> Result:
@@ -79,7 +79,7 @@ NOTHING_HAPPENS = (
 @sentences()
 def workflows(limit: int, *, as_json: bool) -> None:
     """List workflows, newest first."""
-    found = _with_rows(lambda connections: reader.workflows(connections.pool, limit=limit))
+    found = with_rows(lambda connections: reader.workflows(connections.pool, limit=limit))
     if as_json:
         for each in found:
             print_json(each.model_dump(mode="json", by_alias=True))
@@ -110,7 +110,7 @@ def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> 
         await _expect_known(connections, workflow, entries)
         return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
 
-    entries, asked = _with_rows(read)
+    entries, asked = with_rows(read)
     if not entries and before is None:
         tell(
             f"It was never opened, so it has no history; `poweron events {workflow}` shows what became of its request."
@@ -173,7 +173,7 @@ def events(workflow: str, *, as_json: bool) -> None:
             shown, last = shown + len(page), page[-1].seq
         return shown
 
-    _expect(_with_rows(show) > 0, workflow)
+    _expect(with_rows(show) > 0, workflow)
 
 
 def _print_event(event: EventEntry, *, as_json: bool) -> None:
@@ -200,7 +200,7 @@ def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
             return await files.write(connections, workflow, entries, output)
         return [files.shown_document(entry) | {"label": entry.label} for entry in entries]
 
-    found = _with_rows(collect)
+    found = with_rows(collect)
     for document in found:
         if as_json:
             print_json(document)
@@ -216,7 +216,7 @@ def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
 @sentences()
 def dead_letters(limit: int, *, as_json: bool) -> None:
     """Show records that could not be read."""
-    letters = _with_rows(lambda connections: reader.dead_letters(connections.pool, limit=limit))
+    letters = with_rows(lambda connections: reader.dead_letters(connections.pool, limit=limit))
     for letter in letters:
         if as_json:
             print_json(_dead_letter(letter))

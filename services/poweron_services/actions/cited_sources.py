@@ -1,0 +1,107 @@
+"""Sources: the pages of the web that texts are from, under the numbers that an answer cites them by.
+
+Whatever takes texts together gives each page one number, whatever it had in them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from poweron_events.event import MAX_SOURCES, CitedSource, WebPage
+from poweron_services.actions.action import InputDocument
+from poweron_services.decider.citations import cited_numbers, renumbered
+from poweron_services.decider.cited_statements import strings_in
+from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
+from poweron_services.decider.source_list import with_list, without_list
+from poweron_services.models.prompts import OutputFormat, SourceText
+
+SHORT_TITLE: Final = 60  # characters, where whole ones would take too much
+MAX_UNKNOWN: Final = 10  # numbers named in a note
+
+
+@dataclass(slots=True)
+class SourceNumbers:
+    """The pages that texts are from or cite: each has one number, whatever it had before."""
+
+    sources: list[CitedSource] = field(default_factory=list)
+    """In the order of their numbers, which begin at 1."""
+
+    def number(self, page: WebPage, text: str) -> int:
+        """The number of a page; `text` is the commitment of its text."""
+        same = (one.n for one in self.sources if (one.page.url, one.page.sha256) == (page.url, page.sha256))
+        if (known := next(same, None)) is not None:
+            return known
+        self.sources.append(CitedSource(n=len(self.sources) + 1, page=page, text=text))
+        return len(self.sources)
+
+    def taken_over(self, text: str, sources: Sequence[CitedSource]) -> str:
+        """A text that cites these sources, without its list of them and with the numbers that they have here."""
+        numbers = {source.n: self.number(source.page, source.text) for source in sources}
+        return renumbered(without_list(text, sources), numbers)
+
+
+def numbered(read: Iterable[tuple[InputDocument, SourceText]]) -> tuple[list[SourceText], tuple[CitedSource, ...]]:
+    """The texts of documents with the numbers of their sources, pages first; and what the numbers mean."""
+    numbers, read = SourceNumbers(), list(read)
+    for given, _ in read:
+        if given.page is not None:
+            numbers.number(given.page, given.content)
+    return [_numbered(given, text, numbers) for given, text in read], tuple(numbers.sources)
+
+
+def _numbered(given: InputDocument, text: SourceText, numbers: SourceNumbers) -> SourceText:
+    if given.page is not None:
+        return replace(text, number=numbers.number(given.page, given.content), page=given.page)
+    if not given.sources:
+        return text
+    own = numbers.taken_over(text.text, given.sources)
+    cites = (numbers.number(source.page, source.text) for source in given.sources)
+    return replace(text, text=own, cites=tuple(dict.fromkeys(cites)))
+
+
+class CitedAnswer(NamedTuple):
+    """What a model wrote, with the list of the sources that it cites."""
+
+    text: str
+    sources: tuple[CitedSource, ...]
+    notes: tuple[str, ...]
+
+
+def cited_answer(
+    written: str, sources: Sequence[CitedSource], output_format: OutputFormat, language: str | None
+) -> CitedAnswer:
+    """What a model wrote from pages; only markdown takes a list, and numbers from 1 on in the order of the text."""
+    if not sources:
+        return CitedAnswer(written, (), ())
+    numbers = cited_numbers("\n\n".join(strings_in(written)) if output_format == "json" else written)
+    cited = [source for number in numbers for source in sources if source.n == number]
+    notes = _remarks(numbers, cited, sources)
+    if output_format == "markdown":
+        written = renumbered(written, {source.n: place for place, source in enumerate(cited, start=1)})
+        cited = [source.model_copy(update={"n": place}) for place, source in enumerate(cited, start=1)]
+    told = with_short_titles(cited)
+    kept = fitting(told[:MAX_SOURCES], SOURCES_BUDGET)
+    if len(kept) < len(told):
+        notes.append(f"Only the first {len(kept)} of {len(told)} sources can be checked; there is no room for more.")
+    return CitedAnswer(
+        with_list(written, told, language) if output_format == "markdown" else written, kept, tuple(notes)
+    )
+
+
+def _remarks(numbers: Sequence[int], cited: Sequence[CitedSource], sources: Sequence[CitedSource]) -> list[str]:
+    unknown = [number for number in numbers if number not in {source.n for source in sources}]
+    notes: list[str] = []
+    if not cited:
+        notes.append(f"The answer cites none of the {len(sources)} pages that it could be from.")
+    if unknown:
+        named = ", ".join(f"[{number}]" for number in unknown[:MAX_UNKNOWN])
+        notes.append(f"The answer cites {named}, which none of its sources is.")
+    return notes
+
+
+def with_short_titles(sources: Sequence[CitedSource]) -> Sequence[CitedSource]:
+    """The sources as an event has room for them, with shorter titles where that lets more of them in."""
+    if len(fitting(sources, SOURCES_BUDGET)) == len(sources):
+        return sources
+    pages = (source.page.model_copy(update={"title": source.page.title[:SHORT_TITLE]}) for source in sources)
+    return [source.model_copy(update={"page": page}) for source, page in zip(sources, pages, strict=True)]

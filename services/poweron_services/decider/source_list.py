@@ -1,0 +1,52 @@
+"""The list of sources below an answer: title, address and day of every page that it cites.
+
+It is a part of the answer's text, and is taken off before the text is shown to a model or joined to others, so that
+each text names the sources that it has then.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from poweron_events.event import CitedSource, WebPage
+from poweron_services.decider.language_detection import detect
+
+_WORDS: Final = {
+    "en": ("Sources", "fetched"),
+    "de": ("Quellen", "abgerufen am"),
+    "fr": ("Sources", "consulté le"),
+    "it": ("Fonti", "consultato il"),
+    "es": ("Fuentes", "consultado el"),
+    "pt": ("Fontes", "consultado em"),
+    "nl": ("Bronnen", "opgehaald op"),
+}
+_SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~&!])")
+
+
+def with_list(text: str, sources: Sequence[CitedSource], language: str | None) -> str:
+    """The text and below it the list of its sources, in the language of the user or, if nobody knows it, its own."""
+    if not sources:
+        return text
+    return f"{text.rstrip()}{_list(sources, (language or detect(text) or 'en')[:2])}"
+
+
+def without_list(text: str, sources: Sequence[CitedSource]) -> str:
+    """The text without the list that `with_list` has put below it, in whichever language and of however many more."""
+    for language in _WORDS if sources else ():
+        before, found, more = text.rpartition(_list(sources, language))
+        if found and all(line.startswith("- [") for line in more.splitlines()):
+            return before
+    return text
+
+
+def _list(sources: Sequence[CitedSource], language: str) -> str:
+    heading, fetched = _WORDS.get(language, _WORDS["en"])
+    lines = (f"- [{source.n}] {_told(source.page, fetched)}" for source in sources)
+    return f"\n\n## {heading}\n\n" + "\n".join(lines) + "\n"
+
+
+def _told(page: WebPage, fetched: str) -> str:
+    """Title, address and day; what the title says is text, whatever it looks like."""
+    title = _SIGNS.sub(r"\\\1", " ".join(page.title.split()))
+    address = page.url.replace("<", "%3C").replace(">", "%3E")
+    return f"{title + ', ' if title else ''}<{address}>, {fetched} {page.fetched_at[:10]}"

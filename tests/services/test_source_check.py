@@ -1,0 +1,125 @@
+"""What `poweron sources` tells: every page that an answer cites, and whether the quoted words stand in it."""
+
+import pytest
+from pages import BOATS, CLOCKS, page
+
+from poweron_events.content import ContentStore
+from poweron_events.event import CitedSource, DocumentRef, WebPage
+from poweron_events.request import workflow_id
+from poweron_services.client.source_check import CheckedQuote, Source, check_answers
+from poweron_services.decider.source_list import with_list
+
+ID = workflow_id("/tests", "1")
+PRICES = page("clocks", "Museum of Clocks")
+HOURS = page("boats", "Museum of Boats")
+
+
+class Kept:
+    """A workflow's content, and its answers as documents."""
+
+    def __init__(self) -> None:
+        self.content = ContentStore.at("memory:///")
+        self.answers: list[DocumentRef] = []
+
+    async def source(self, n: int, of: WebPage, text: str) -> CitedSource:
+        return CitedSource(n=n, page=of, text=await self.content.put(ID, text.encode()))
+
+    async def answer(self, name: str, text: str, *sources: CitedSource, mime_type: str = "text/markdown") -> None:
+        text = with_list(text, sources, "en") if mime_type == "text/markdown" else text
+        content = await self.content.put(ID, text.encode())
+        self.answers.append(
+            DocumentRef(
+                document_id=name, document_name=name, mime_type=mime_type, size=9, content=content, sources=sources
+            )
+        )
+
+    async def sources(self) -> tuple[Source, ...]:
+        found = await check_answers(self.answers, self.content, ID)
+        assert found.missing == ()
+        return found.sources
+
+
+def results(source: Source) -> list[tuple[str | None, str]]:
+    return [(each.quote, each.result) for each in source.quotes]
+
+
+async def test_every_source_is_told_with_its_statements_and_whether_their_words_stand_in_it() -> None:
+    kept = Kept()
+    clocks, boats = await kept.source(1, PRICES, CLOCKS), await kept.source(2, HOURS, BOATS)
+    says = "Clocks is closed: “on Mondays it is closed” [1]. Boats is “always open” [2]. A ticket is 9.50 € [1]."
+    await kept.answer("answer.md", says, clocks, boats)
+    first, second = await kept.sources()
+    assert first == Source(
+        n=1,
+        url="https://clocks.example/visit",
+        title="Museum of Clocks",
+        fetched_at="2026-11-23T10:00:00Z",
+        sha256=PRICES.sha256,
+        statements=("Clocks is closed: “on Mondays it is closed”.", "A ticket is 9.50 €."),
+        quotes=(
+            CheckedQuote(
+                quote="on Mondays it is closed",
+                result="found",
+                statement="Clocks is closed: “on Mondays it is closed”.",
+                documents=("answer.md",),
+            ),
+            CheckedQuote(quote=None, result="not quoted", statement="A ticket is 9.50 €.", documents=("answer.md",)),
+        ),
+    )
+    assert (second.n, second.statements, results(second)) == (
+        2,
+        ("Boats is “always open”.",),
+        [("always open", "not found")],
+    )
+
+
+async def test_a_statement_that_a_report_repeats_is_told_once_with_both_documents() -> None:
+    kept = Kept()
+    clocks, boats = await kept.source(1, PRICES, CLOCKS), await kept.source(1, HOURS, BOATS)
+    await kept.answer("a.md", "It is closed [1].", clocks)
+    await kept.answer("b.md", "It is open [1].", boats)
+    both = (clocks, boats.model_copy(update={"n": 2}))
+    await kept.answer("report.md", "# Hours\n\nIt is closed [1].\n\nIt is open [2].", *both)
+    told = [(each.n, each.title, each.statements, each.quotes[0].documents) for each in await kept.sources()]
+    assert told == [
+        (1, "Museum of Clocks", ("It is closed.",), ("a.md", "report.md")),
+        (2, "Museum of Boats", ("It is open.",), ("b.md", "report.md")),
+    ]
+
+
+async def test_words_of_one_of_two_sources_are_not_held_against_the_other() -> None:
+    kept = Kept()
+    clocks, boats = await kept.source(1, PRICES, CLOCKS), await kept.source(2, HOURS, BOATS)
+    await kept.answer("answer.md", "“Open daily”, it says [1][2]. “Closed always” [1][2].", clocks, boats)
+    first, second = await kept.sources()
+    assert results(first) == [(None, "not quoted"), ("Closed always", "not found")]
+    assert results(second) == [("Open daily", "found"), ("Closed always", "not found")]
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "text"),
+    [
+        ("application/json", '{"n": [1], "said": "“Open daily” [1]"}'),
+        ("text/csv", 'museum,said\nBoats,"“Open daily” [1]"\n'),
+    ],
+)
+async def test_answers_in_json_and_csv_are_looked_into_too(mime_type: str, text: str) -> None:
+    kept = Kept()
+    await kept.answer("answer", text, await kept.source(1, HOURS, "We are OPEN\n**daily**."), mime_type=mime_type)
+    (only,) = await kept.sources()
+    assert results(only) == [("Open daily", "found")]
+
+
+async def test_what_was_erased_is_named_and_nothing_is_found_in_it() -> None:
+    kept = Kept()
+    gone = CitedSource(n=1, page=HOURS, text="0" * 64)
+    await kept.answer("answer.md", "“Open daily” [1].", gone)
+    found = await check_answers(kept.answers, kept.content, ID)
+    assert found.missing == ("https://boats.example/visit",)
+    assert results(found.sources[0]) == [("Open daily", "not found")]
+
+
+async def test_documents_without_sources_are_not_looked_into() -> None:
+    kept = Kept()
+    await kept.answer("note.md", "By bus [1].")
+    assert await kept.sources() == ()

@@ -1,7 +1,7 @@
 """The main text of a page without its menus, footers and comments, and what the page tells of itself.
 
 trafilatura weighs text against text, so it is right about articles and wrong about pages of a few lines. Those are
-read as a document is, and so are pages of which it left out tables or lists where these are wanted.
+read as a document is, and so are huge ones, and pages of which it left out tables or lists that are wanted.
 """
 
 import re
@@ -18,6 +18,7 @@ from poweron_services.connectors.pages_child.page import Question, TextFormat
 
 FEW = 500  # characters of a page of a few lines
 NOT_SURELY_MORE = 3_000  # characters that may be more than the main text: of a short page, the menus come along
+MANY = 50_000  # elements: trafilatura takes 50 to 100 seconds for a million of them
 EMPHASIS = ("b", "strong", "i", "em", "u")  # its marks would stand between the words that somebody quotes
 AROUND = {"header", "nav", "aside", "footer"}
 HEADINGS = ("h1", "h2", "h3")
@@ -25,6 +26,7 @@ HEADINGS = ("h1", "h2", "h3")
 _LIST_OR_TABLE = re.compile(r"(?:\| |- |1\. )")
 _WORD = re.compile(r"\w+")
 _ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
+_ESCAPED = re.compile(r"\\([*_`~\[\]<>+.)-])")  # within the words that somebody quotes, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,10 @@ class MainText:
 
 
 def main_text(root: Any, question: Question) -> MainText:
-    """Of a parsed page, which is left as it is."""
+    """Of a parsed page, which is left as it is unless it is far too large."""
+    if root.xpath("count(//*)") > MANY:
+        blocks = main_blocks(_without_frame(root))
+        return MainText(_written(blocks, question.text_format), root.findtext(".//title") or "")
     page = copy(root)
     lxml.etree.strip_tags(page, *EMPHASIS)
     _mark_main_part(page)
@@ -64,7 +69,9 @@ def _found(page: Any, question: Question) -> MainText:
     )
     if found is None or isinstance(found, dict):
         return MainText()
-    return MainText(_ENDS.sub("", found.text or ""), found.title or "", found.author or "", found.date)
+    text = _ENDS.sub("", found.text or "")
+    plain = _ESCAPED.sub(r"\1", text) if question.text_format == "markdown" else text
+    return MainText(plain, found.title or "", found.author or "", found.date)
 
 
 def _mark_main_part(page: Any) -> None:

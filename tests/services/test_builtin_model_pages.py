@@ -154,6 +154,17 @@ async def test_a_report_holds_the_words_of_each_page_that_has_to_do_with_it():
     assert "tourist office" not in said
 
 
+@pytest.mark.parametrize("request_text", ["What does https://town.example/4 say?", "Summarise https://town.example/4"])
+async def test_a_page_that_is_named_and_asked_nothing_is_quoted_from_its_beginning(request_text):
+    said = await answer(request_text, page(1, "Museum of Glass", GLASS))
+    assert "- “It is open from Tuesday to Saturday, 10 a.m. to 4 p.m.” [1]\n- “Tickets cost $8.” [1]" in said
+
+
+async def test_an_address_says_where_to_look_and_not_for_what():
+    said = await answer("What does https://town.example/4/director say about tickets?", page(1, "Glass", GLASS))
+    assert said == "Glass: “Tickets cost $8.” [1]"
+
+
 async def test_a_report_on_what_no_page_tells_of_is_refused():
     said = await answer("Write a report on volcanoes")
     assert said.startswith('The pages that were read do not say: "Write a report on volcanoes"')

@@ -76,6 +76,17 @@ def names_address(text: str) -> bool:
     return _ADDRESS.search(text) is not None
 
 
+def without_addresses(text: str) -> str:
+    """A text without the addresses in it, which say where to look, not for what."""
+    return _ADDRESS.sub("", text)
+
+
+def asks_for_all(request: str, language: str) -> bool:
+    """Whether a request names nothing that is looked for on the pages that it names."""
+    terms = understand(without_addresses(request), language).terms
+    return names_address(request) and not any(term.weight == 1 for term in terms)
+
+
 def has_documents(prompt: KnownPrompt) -> bool:
     """Whether documents came with a request of the workflow."""
     return any(map(is_request_label, _labels(prompt)))
@@ -102,7 +113,7 @@ def query(request: str) -> str:
     if 0 < len(asked) <= MAX_QUERY:
         return asked
     kept: list[str] = []
-    for word in [*_ADDRESS.findall(request), *_ADDRESS.sub("", asked).split()]:
+    for word in [*_ADDRESS.findall(request), *without_addresses(asked).split()]:
         if len(" ".join([*kept, word])) > MAX_QUERY:
             break
         kept.append(word)

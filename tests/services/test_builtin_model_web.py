@@ -112,11 +112,20 @@ async def test_an_address_of_a_long_request_stays_whole_in_the_query():
     assert len(query) <= 400
 
 
+async def test_a_report_on_pages_is_named_by_what_was_looked_for():
+    answered = DocumentLine("docItem:d4:answer.md", "round1_task1_action2_process", "answer.md", "text/markdown", 50)
+    asked = {"user_prompt": "Write a report on the Harbor Museum with sources", "task_type": "report", "steps_left": 1}
+    selection = await choose(answered, PAGE, history=(step("ai.process"), step("web.scrape")), **asked)
+    assert selection.action == "document.generateReport"
+    assert await parameters_of(selection) == {"title": "Report on the Harbor Museum"}
+
+
 # --- later rounds
 
 
-async def test_a_new_question_of_a_later_round_is_looked_up_again():
-    selection = await choose(PAGE, user_prompt="Which parks have a playground?", lists=(ListLine(PAGE.label, 1),))
+@pytest.mark.parametrize("request_text", ["Which parks have a playground?", "And which of them have a lift?"])
+async def test_a_new_question_of_a_later_round_is_looked_up_again(request_text):
+    selection = await choose(PAGE, user_prompt=request_text, lists=(ListLine(PAGE.label, 1),))
     assert selection.action == "web.scrape"
 
 

@@ -118,7 +118,8 @@ def _process(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionA
 def _report(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
     names = [line.name for line in prompt.documents if _is_of(line.label, None)]
     language = known_language(prompt.language, prompt.user_prompt)
-    title = say("report_on", language, names=", ".join(names[:3]))[:MAX_TITLE] if names else "Report"
+    about = ", ".join(names[:3]) or (query(prompt.user_prompt) if _lists(prompt, *PAGES) else "")
+    title = say("report_on", language, names=about)[:MAX_TITLE] if about else "Report"
     return _step(prompt, REPORT, "Write the report from what was found.", references, title=title)
 
 

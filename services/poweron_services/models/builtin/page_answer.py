@@ -13,7 +13,7 @@ from poweron_services.models.builtin.passages import Library, Passage
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.search import Finding, Statement
 from poweron_services.models.builtin.sources import Place
-from poweron_services.models.builtin.web_choice import query
+from poweron_services.models.builtin.web_choice import query, without_addresses
 
 LONGEST = 400  # characters of a quote
 MOST_QUOTES = 6  # of a page in a report
@@ -37,7 +37,7 @@ def digest(held: Library, spoken: str, request: str, language: str) -> str:
     """What the pages say that has to do with a request, page by page; "" where nothing has."""
     search, about = PageSearch(held, spoken), query(request)
     pages: dict[str, list[Passage]] = {}
-    for passage in search.telling(about):
+    for passage in search.telling(without_addresses(about)):
         pages.setdefault(passage.place.source, []).append(passage)
     written = [
         "\n\n".join([f"## {_escaped(told[0].place.document)}", "\n".join(f"- {_passage(one)}" for one in _best(told))])

@@ -16,6 +16,7 @@ from poweron_services.models.builtin.passages import Passage
 from poweron_services.models.builtin.question import Question, clauses
 from poweron_services.models.builtin.search import COMPARED, ENOUGH, MARGIN, Candidate, Finding, Search, merged
 from poweron_services.models.builtin.vocabulary import stem, words_in
+from poweron_services.models.builtin.web_choice import without_addresses
 
 SPREAD = 0.2  # where several may answer, a page counts whose best passage is this close to the best of all
 MANY = 12  # answers at most
@@ -43,12 +44,13 @@ class PageSearch(Search):
     """Answers questions from pages of the web, whose titles say what all of the page is about."""
 
     title = 0.9
+    closest_of_each = 1
 
     def findings(self, request: str) -> list[Finding]:
         """What the pages say to each question of a request."""
         found: list[Finding] = []
         anchors: list[Passage] = []
-        for clause in clauses(request):
+        for clause in clauses(without_addresses(request)):
             goes_on = bool(found) and _ABOUT_IT.search(clause) is not None
             chosen = self._chosen(clause, anchors if goes_on else None)
             finding = Finding(clause, merged(chosen, self.language), goes_on=goes_on)
@@ -60,8 +62,10 @@ class PageSearch(Search):
         return found
 
     def telling(self, about: str) -> list[Passage]:
-        """The passages that have most to do with something, page by page and there the best first."""
+        """The passages that have most to do with something, page by page and there the best first; else the first."""
         question = self._understood(about)
+        if not any(term.weight == 1 for term in question.terms):
+            return [one for one in self.library.passages if one.is_whole and not _is_part(one)]
         told = [one for one in self._covered(question) if one[0].is_whole and self._shares(question, one[0])]
         least = TELLING * max((coverage for _, coverage in told), default=0.0)
         kept = [one for one in told if one[1] >= least]

@@ -15,6 +15,7 @@ from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
 from poweron_services.models.builtin.task_plan import wants_conversion, wants_summary
 from poweron_services.models.builtin.vocabulary import known_language, language_of
+from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.prompts import ProcessPrompt
 
 MAX_NOTES = 5  # of a document
@@ -42,8 +43,10 @@ def process(prompt: ProcessPrompt) -> str:
         return converted(held, prompt.output_format)
     if wants_summary(prompt.ai_prompt) and not held.has_pages:
         return _with_remarks(summary(held, language), remarks)
-    if wants_summary(prompt.ai_prompt) and (digest := page_answer.digest(held, spoken, prompt.ai_prompt, language)):
-        return _with_remarks(digest, remarks)
+    if wants_summary(prompt.ai_prompt) or (held.has_pages and asks_for_all(prompt.ai_prompt, spoken)):
+        digest = page_answer.digest(held, spoken, prompt.ai_prompt, language)
+        if digest and prompt.output_format == "markdown":
+            return _with_remarks(digest, remarks)
     search = PageSearch(held, spoken) if held.has_pages else Search(held, spoken)
     findings = search.findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
     answer = page_answer.answer if held.has_pages else _answer

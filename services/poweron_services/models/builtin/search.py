@@ -87,6 +87,8 @@ class Search:
 
     title = TITLE
     """What a word counts that stands in the title of a passage's document."""
+    closest_of_each = CLOSEST
+    """How many passages of one document are quoted where nothing answers."""
 
     def __init__(self, library: Library, language: str) -> None:
         self.library, self.language = library, language
@@ -177,11 +179,14 @@ class Search:
         question = self._understood(text)
         asked = {term.stem for term in question.terms}
         quotes: dict[str, Statement] = {}
+        taken = Counter[str]()
         for one, _ in sorted(self._covered(question), key=lambda each: -each[1]):
             says_more = any(term.weight == 1 and term.in_(one.own) for term in question.terms) and one.own - asked
-            if says_more and one.is_whole and len(quotes) < CLOSEST:
+            has_room = len(quotes) < CLOSEST and taken[one.place.source] < self.closest_of_each
+            if says_more and one.is_whole and has_room:
                 quote = shorten(one.statement, LONGEST, placeholder=" …")
                 quotes.setdefault(quote, Statement("", quote, (one.place,), one.words))
+                taken[one.place.source] += 1
         return tuple(quotes.values())
 
 

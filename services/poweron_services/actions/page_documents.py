@@ -66,8 +66,15 @@ def hit_document(hit: SearchHit, name: str, provider: str) -> ActionDocument:
 
 def without_head(text: str) -> str:
     """The text of a page without the head that stands above it."""
-    head, end, rest = text.partition(HEAD_END)
-    return rest if end and "\nURL: " in head.replace("- ", "") else text
+    head = head_of(text)
+    return text[len(head) + len(HEAD_END) :] if head else text
+
+
+def head_of(text: str) -> str:
+    """What stands above the text of a page: where it is from. Empty where the text is of no page."""
+    head, end, _ = text.partition(HEAD_END)
+    plain = head.replace("\n- ", "\n")
+    return head if end and "\nURL: " in plain and "\nFetched at: " in plain else ""
 
 
 def names(titled: Iterable[tuple[str, str]], text_format: PageFormat) -> list[str]:

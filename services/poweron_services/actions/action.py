@@ -99,6 +99,8 @@ class Order:
     search: Search = _nothing_searched
     known_addresses: frozenset[str] = frozenset()
     """Those that stand verbatim in a request of the workflow or in a link field of an observation (S4)."""
+    max_pages: int = 50
+    """How many pages the step may fetch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,19 @@ class Said:
     text: str
 
 
-def ranked(pages: Sequence[Said], question: str, language: str | None) -> list[tuple[int, PageFindings]]:
-    """The numbers of the pages, best first, with what was found in each; of equals, the first comes first."""
+def ranked(
+    pages: Sequence[Said], question: str, language: str | None, *, as_given: bool = False
+) -> list[tuple[int, PageFindings]]:
+    """The numbers of the pages, best first or as they were given, with what was found in each.
+
+    Of equals, the first comes first.
+    """
     if not pages:
         return []
     spoken = known_language(language, question or pages[0].text)
     read = [sentences(page.text, spoken) for page in pages]
     scores = _relevance(pages, read, question, spoken)
-    order = sorted(range(len(pages)), key=lambda number: (-scores[number], number))
+    order = sorted(range(len(pages)), key=lambda number: (0 if as_given else -scores[number], number))
     best = order[:BEST]
     points = _key_points([read[number] for number in best], question, spoken)
     told = {

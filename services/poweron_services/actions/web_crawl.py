@@ -14,7 +14,7 @@ from poweron_services.connectors.page_text import OpenPages
 
 LIMITS: Final[dict[ExtractDepth, GatheringLimits]] = {
     "basic": GatheringLimits(pages=20, seconds=240.0),
-    "advanced": GatheringLimits(pages=50, seconds=240.0),
+    "advanced": GatheringLimits(pages=1_000, seconds=240.0),
 }
 MAX_DEPTH: Final = 2  # links that are followed from an address of a document
 
@@ -33,7 +33,9 @@ class WebCrawl:
         asked, depth = Asked(order.objective, order.language, parameters.format), parameters.extract_depth
         async with self.open_pages() as read:
             found = await addresses_of(order, self.read_document)
-            gathering = Gathering(order.fetch, read, depth, parameters.format, self.limits[depth])
+            gathering = Gathering(
+                order.fetch, read, depth, parameters.format, self.limits[depth].within(order.max_pages)
+            )
             gathering.refuse_unknown(found.unknown)
             listed = [*await gathering.gather(found.pages), *gathering.without_text]
             named = [*found.addresses, *await next_links(listed, asked, {*found.addresses, *gathering.tried})]

@@ -12,7 +12,7 @@ from poweron_services.actions.page_results import Asked, gathered_result, next_l
 from poweron_services.actions.search_hits import search
 from poweron_services.connectors.page_text import OpenPages
 
-LIMITS: Final = GatheringLimits(pages=60, seconds=150.0)
+LIMITS: Final = GatheringLimits(pages=1_000, seconds=150.0)
 MAX_FILES: Final = 10  # that are read behind the links of pages
 DIRECT: Final = "The query names addresses: these were read, and no search engine was asked."
 
@@ -31,7 +31,9 @@ class WebScrape:
         asked = Asked(question, parameters.language or order.language, parameters.format)
         named = addresses_in(parameters.query)
         async with self.open_pages() as read:
-            gathering = Gathering(order.fetch, read, parameters.extract_depth, parameters.format, self.limits)
+            gathering = Gathering(
+                order.fetch, read, parameters.extract_depth, parameters.format, self.limits.within(order.max_pages)
+            )
             if named:
                 known, unknown = divided(named, order.known_addresses)
                 gathering.refuse_unknown(unknown)

@@ -184,7 +184,8 @@ class Execution:
         if self.web is None:
             return replace(order, known_addresses=known)
         access = WebAccess(self.web, Reader(workflow.id, order.idempotency_key), known, order.documents)
-        return replace(order, known_addresses=known, fetch=access.fetch, search=access.search)
+        most = self.web.max_pages
+        return replace(order, known_addresses=known, fetch=access.fetch, search=access.search, max_pages=most)
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
         """What the action reads."""

@@ -33,7 +33,8 @@ from poweron_services.actions.action import Action, Done, Order, ReadDocument, R
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import markdown_to_html
-from poweron_services.connectors.web.web_port import Web
+from poweron_services.connectors.web_port import Web
+from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
@@ -312,14 +313,12 @@ class World:
         actions: Iterable[Action] = (),
         lines: Mapping[type, list[Any]] | None = None,
         model: ChatModel | None = None,
-        web: Web | None = None,
     ) -> None:
         self.log = MemoryLog()
         self.postgres = FoldedPostgres(self.log)
         self.content = ContentStore.at("memory:///")
         self.actions = {action.spec.name: action for action in actions}
         self.model: Any = model or ScriptedModel(lines or script(next(iter(self.actions), "test.pure")))
-        self.web = web
         self.processes: list[Process] = []
         self._folds: dict[str, tuple[Workflow, list[tuple[Recorded, Verdict]], int]] = {}
 
@@ -333,6 +332,8 @@ class World:
         stage_functions: Mapping[Role, StageFunction] | None = None,
         spans: Sink | None = None,
         approval: Approval = NEVER,
+        web: Web | None = None,
+        lists: ActionLists = EVERYTHING,
     ) -> Process:
         """A process begins to play roles."""
         clock, log = clock or Clock(), ProcessLog(self.log, mishap)
@@ -347,7 +348,8 @@ class World:
             concurrency=concurrency,
             now_ms=clock,
             approval=approval,
-            web=self.web,
+            web=web,
+            lists=lists,
         )
         known = {**self.stage_functions(caller), **(stage_functions or {})}
         worker = Worker(

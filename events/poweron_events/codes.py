@@ -228,9 +228,6 @@ CODES: Final[dict[str, Explained]] = {
     "page_needs_javascript": Explained(
         "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
     ),
-    "page_limit": Explained(
-        "One step may not read more pages.", "Ask for less at once, or raise the limit, `POWERON_WEB_MAX_PAGES`."
-    ),
     "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
     "robots_disallowed": Explained(
         "The rules of the host for robots do not allow it.", "Read the page yourself and hand over its text."

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import ActionPattern
+from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
 from poweron_services.web_variables import WebVariables
 
@@ -78,7 +79,7 @@ class ProviderSettings(BaseSettings):
     ollama_base_url: SecretStr | None = None
 
 
-class Settings(SearchVariables, WebVariables):
+class Settings(ActionVariables, SearchVariables, WebVariables):
     """Everything that can be set, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(

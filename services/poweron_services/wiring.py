@@ -6,10 +6,10 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import structlog
 
@@ -28,6 +28,8 @@ from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.web_port import Web
+from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
@@ -44,6 +46,9 @@ from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.selector import Selector
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from poweron_services.connectors.search.search_engine import SearchEngine
 
 log = structlog.get_logger()
 
@@ -128,10 +133,10 @@ async def serve(
     resource = {"service.instance.id": instance, "poweron.roles": ",".join(sorted(roles))}
     async with (
         telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,
-        _opened(open_actions, connections.settings, roles) as known,
+        _opened(open_actions, connections, roles) as work,
     ):
         process = _Process(connections, instance, spans)
-        await _until_lost(connections.log, _services(process, frozenset(roles), model, known))
+        await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
 
 
 async def keep_serving(connections: Connections, roles: Collection[str], model: ChatModel) -> None:
@@ -199,20 +204,55 @@ async def _loss(guarded: GuardedLog) -> LogLost:
 
 @asynccontextmanager
 async def _opened(
-    open_actions: OpenActions, settings: Settings, roles: Collection[str]
-) -> AsyncGenerator[Mapping[str, Action], None]:
-    """The actions, with what they need handed in; a process that only projects has none."""
+    open_actions: OpenActions, connections: Connections, roles: Collection[str]
+) -> AsyncGenerator["_Work", None]:
+    """The actions, with what they need handed in, and the web; a process that only projects has none."""
+    settings = connections.settings
     if {*roles} <= {"projector"}:
-        yield {}
+        yield _Work({}, None)
         return
     read_document = DocumentReader(settings.document_readers or affordable_readers())
-    resources = Resources(
-        read_document=read_document, render_report=markdown_to_html, open_pages=PageReader(read_document)
+    async with AsyncExitStack() as opened:
+        engine = await opened.enter_async_context(_search_engine(settings))
+        resources = Resources(
+            read_document=read_document,
+            render_report=markdown_to_html,
+            open_pages=PageReader(read_document),
+            searches=engine is not None,
+        )
+        known = await opened.enter_async_context(open_actions(resources))
+        _check_patterns(settings, _names(known))
+        web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
+        yield _Work(known, web)
+
+
+def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
+    from poweron_services.connectors.search.search_engine import open_search  # noqa: PLC0415 - takes time to import
+    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415
+
+    return open_search(settings, SearchKeys())
+
+
+def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsyncContextManager[Web]:
+    from poweron_services.connectors.kept_web import no_search, open_web  # noqa: PLC0415
+    from poweron_services.connectors.web.kept_pages import no_local_pages  # noqa: PLC0415 - likewise
+    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
+
+    return open_web(
+        WebSettings.of(connections.settings),
+        connections.content,
+        search=engine.search if engine else no_search,
+        local_pages=(engine.folder_page if engine else None) or no_local_pages,
     )
-    async with open_actions(resources) as known:
-        for wrong in filter(None, (meaningless(each, _names(known)) for each in settings.approve_patterns)):
-            raise Refused(f"POWERON_APPROVE: {wrong}.")
-        yield known
+
+
+def _check_patterns(settings: Settings, names: Collection[str]) -> None:
+    """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run."""
+    lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
+    allowed = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
+    for setting, patterns in {**lists, **allowed}.items():
+        for wrong in filter(None, (meaningless(each, names) for each in patterns)):
+            raise Refused(f"{setting}: {wrong}.")
 
 
 def _names(known: Iterable[str]) -> frozenset[str]:
@@ -229,17 +269,25 @@ class _Process:
     spans: telemetry.Sink | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What steps can do, and the web as they reach it."""
+
+    actions: Mapping[str, Action]
+    web: Web | None
+
+
 def _services(
-    process: _Process, roles: frozenset[str], model: ChatModel, known: Mapping[str, Action]
+    process: _Process, roles: frozenset[str], model: ChatModel, work: _Work
 ) -> list[Coroutine[Any, Any, None]]:
     services: list[Coroutine[Any, Any, None]] = []
     connections = process.connections
     if "projector" in roles:
         services.append(projector.run(connections.log, connections.pool))
     if "intake" in roles:
-        services.append(_intake(process, known).run())
+        services.append(_intake(process, work.actions).run())
     if roles & FOLDING:
-        services.append(_worker(process, roles & FOLDING, model, known).run())
+        services.append(_worker(process, roles & FOLDING, model, work).run())
     return services
 
 
@@ -256,8 +304,13 @@ def _intake(process: _Process, known: Iterable[str]) -> Intake:
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
         unpriced=unpriced_models(connections.settings),
+        lists=_lists(connections.settings),
         spans=process.spans,
     )
+
+
+def _lists(settings: Settings) -> ActionLists:
+    return ActionLists(settings.allowed_patterns, settings.denied_patterns)
 
 
 def group_of(roles: frozenset[str]) -> str:
@@ -279,12 +332,12 @@ def stage_functions(
     }
 
 
-def _worker(process: _Process, roles: frozenset[str], model: ChatModel, known: Mapping[str, Action]) -> Worker:
+def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _Work) -> Worker:
     connections = process.connections
     caller = Caller(model, connections.content, unpriced_models(connections.settings))
-    specs = {name: action.spec for name, action in known.items()}
+    specs = {name: action.spec for name, action in work.actions.items()}
     executor = Executor(
-        actions=known,
+        actions=work.actions,
         caller=caller,
         content=connections.content,
         worker=process.instance,
@@ -292,6 +345,8 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, known: M
         concurrency=connections.settings.concurrency,
         now_ms=now_ms,
         approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
+        web=work.web,
+        lists=_lists(connections.settings),
     )
     functions = stage_functions(caller, connections.content, specs)
     return Worker(

@@ -24,6 +24,7 @@ from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
 from poweron_projections.request_answers import StepApproval
+from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake.request_intake import GROUP, URGENT_GROUP, Intake
 
 SOURCE = "/tests"
@@ -104,6 +105,7 @@ async def running(
     approve: Collection[str] = (),
     *,
     unpriced: Collection[str] = (),
+    lists: ActionLists = EVERYTHING,
 ) -> AsyncGenerator[list[Any], None]:
     """Intake at work, and what it logs."""
     intake = Intake(
@@ -117,6 +119,7 @@ async def running(
         max_open=max_open,
         approve=approve,
         unpriced=unpriced,
+        lists=lists,
     )
     task = asyncio.create_task(intake.run())
     with capture_logs() as lines:

@@ -92,7 +92,9 @@ class Witnesses(Processes):
 @contextmanager
 def witnesses(environment: Mapping[str, str], folder: Path, names: Sequence[str]) -> Generator[Witnesses, None, None]:
     """Processes that are all gone at the end."""
-    processes = Witnesses({**environment, "WITNESS_FOLDER": str(folder)}, folder)
+    processes = Witnesses(
+        {**environment, "POWERON_ALLOW_TRANSFORM": "witness.*", "WITNESS_FOLDER": str(folder)}, folder
+    )
     try:
         for name in names:
             processes.start(name)

@@ -71,7 +71,7 @@ NEVER: Final = Approval()
 
 def marks(patterns: Collection[str], action: str) -> bool:
     """Whether `*` or a pattern that means the action is among them."""
-    return "*" in patterns or matches(action, patterns)
+    return matches(action, patterns)
 
 
 def joined(*patterns: Iterable[str]) -> tuple[str, ...]:

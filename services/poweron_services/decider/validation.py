@@ -54,11 +54,11 @@ def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> 
 
 
 def matches(action: str, patterns: Collection[str]) -> bool:
-    """Whether `method`, `method.*` or `method.name` among the patterns means the action."""
+    """Whether `method`, `method.*`, `method.name` or `*` among the patterns means the action."""
     if not patterns:
         return False
     method = ActionSelection.of(action).method
-    return not {action, method, f"{method}.*"}.isdisjoint(patterns)
+    return not {action, method, f"{method}.*", "*"}.isdisjoint(patterns)
 
 
 def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> ActionSpec:

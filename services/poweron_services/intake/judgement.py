@@ -13,6 +13,7 @@ from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Opening
 from poweron_events.request import (
+    MAX_PATTERNS,
     Budgets,
     CancellationRequested,
     RefusalReason,
@@ -28,6 +29,7 @@ from poweron_events.request import (
 )
 from poweron_events.stream import Request
 from poweron_events.validation_messages import MAX_REASON
+from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import joined
 from poweron_services.decider.language_detection import detect
 from poweron_services.decider.rules import price_unknown
@@ -121,9 +123,14 @@ def round_is_over(request: RequestCancellation) -> Refusal:
 
 
 def terms(
-    request: Terms, before: Opening | None = None, *, marks: Collection[str], default_language: str | None
+    request: Terms,
+    before: Opening | None = None,
+    *,
+    marks: Collection[str],
+    default_language: str | None,
+    lists: ActionLists = EVERYTHING,
 ) -> dict[str, Any]:
-    """The terms of a round.
+    """The terms of a round: it may use what both the request and the `lists` of the settings allow.
 
     Budgets of tasks and of the workflow hold on: what a further round does not limit is limited as in the one `before`.
     So do the marks of actions that a person has to approve: no round takes any of them away.
@@ -131,8 +138,17 @@ def terms(
     agreed: dict[str, Any] = {name: getattr(request, name) for name in Terms.model_fields}
     if before is not None:
         agreed["budgets"] = before.budgets.of_next_round(request.budgets)
+    agreed["allowed_methods"] = lists.joined_allowed(request.allowed_methods)
+    agreed["denied_methods"] = _denied(lists.joined_denied(request.denied_methods))
     agreed["approve"] = joined(request.approve, marks, before.approve if before else ())
     return agreed | _language(request, before, default_language)
+
+
+def _denied(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    if len(patterns) > MAX_PATTERNS:
+        detail = f"The request cannot be used: deniedMethods: with those of the settings they are {len(patterns)}; "
+        raise Refusal("invalid_request", f"{detail}there may be {MAX_PATTERNS}")
+    return patterns
 
 
 def _language(request: Terms, before: Opening | None, default_language: str | None) -> dict[str, Any]:

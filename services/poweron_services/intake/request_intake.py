@@ -19,6 +19,7 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestCancellation
 from poweron_services import telemetry
+from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
@@ -51,6 +52,7 @@ class Intake:
         max_open: int = MAX_OPEN,
         approve: Collection[str] = (),
         unpriced: Collection[str] = (),
+        lists: ActionLists = EVERYTHING,
         spans: telemetry.Sink | None = None,
     ) -> None:
         self._log = event_log
@@ -65,6 +67,7 @@ class Intake:
             default_language=default_language,
             marks=approve,
             unpriced=unpriced,
+            lists=lists,
         )
         self._settlement = Settlement(event_log, queries, reads, instance=instance, now_ms=now_ms, spans=spans)
 

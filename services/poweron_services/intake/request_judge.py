@@ -23,6 +23,7 @@ from poweron_events.request import (
     Terms,
     WorkflowRequested,
 )
+from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake import judgement
 from poweron_services.intake.approvals import answer, why_not
 from poweron_services.intake.consistent_reads import ConsistentReads
@@ -49,6 +50,7 @@ class RequestJudge:
     default_language: str | None
     marks: Collection[str]
     unpriced: Collection[str] = ()
+    lists: ActionLists = EVERYTHING
 
     async def judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
         """What the request comes to; a refusal is an event, too."""
@@ -129,6 +131,7 @@ class RequestJudge:
         return await summarise_rounds(last_round, messages, spent, partial(self.content.put, workflow))
 
     def _terms(self, request: Terms, before: Opening | None = None) -> dict[str, Any]:
-        agreed = judgement.terms(request, before, marks=self.marks, default_language=self.default_language)
+        language = self.default_language
+        agreed = judgement.terms(request, before, marks=self.marks, default_language=language, lists=self.lists)
         judgement.check_prices(agreed["budgets"], self.unpriced)
         return agreed

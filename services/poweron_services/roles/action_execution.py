@@ -21,7 +21,9 @@ from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
-from poweron_services.connectors.web.web_port import Reader, Web
+from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web_port import Web
+from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language
 from poweron_services.decider.model_written import written_by_model
@@ -64,6 +66,7 @@ class Execution:
     now_ms: Callable[[], int]
     approval: Approval
     web: Web | None = None
+    lists: ActionLists = EVERYTHING
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
@@ -106,6 +109,7 @@ class Execution:
         assert selection is not None
         try:
             spec = check_action(selection.action, workflow, self.specs)
+            self.lists.check(spec.name, workflow)
             if (why_not := self.approval.why_not(workflow)) is not None:
                 return "denied", failed(str(why_not), why_not.code)
             order = await self._order(workflow, calls)

@@ -8,7 +8,8 @@ from poweron_events.fold.state import Start, Workflow, change_step
 from poweron_events.parameters import ParametersSet
 from poweron_events.stream import WorkflowEvent
 from poweron_services.actions.action import Action
-from poweron_services.connectors.web.web_port import Web
+from poweron_services.connectors.web_port import Web
+from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
@@ -31,12 +32,13 @@ class Executor:
         now_ms: Callable[[], int],
         approval: Approval = NEVER,
         web: Web | None = None,
+        lists: ActionLists = EVERYTHING,
     ) -> None:
         self._approval = approval
         self._now_ms = now_ms
         self._claims = Claims(actions, worker, concurrency)
         specs = {name: action.spec for name, action in actions.items()}
-        self._execution = Execution(actions, specs, caller, content, observes, now_ms, approval, web)
+        self._execution = Execution(actions, specs, caller, content, observes, now_ms, approval, web, lists)
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)

@@ -4,9 +4,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.request import TaskType
 from poweron_services import embedded
 from poweron_services.client.connect import Connections, connect
 from poweron_services.config import Settings
@@ -35,7 +36,8 @@ class Sandbox:
     def environment(self) -> dict[str, str]:
         """What a child process is told: these servers, and none of the user's own settings."""
         servers = {**self.kafka_settings.environment(), "POWERON_POSTGRES": self.postgres.dsn}
-        return {**clean_environment(self.home), **servers}
+        own_actions = {f"POWERON_ALLOW_{kind.upper()}": "*" for kind in get_args(TaskType)}
+        return {**clean_environment(self.home), **servers, **own_actions}
 
 
 @asynccontextmanager

@@ -14,12 +14,11 @@ from typing import Any, Final, Protocol
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_services.connectors.web.host_turns import LONGEST_WAIT, HostTurns
-from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers
+from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Reader
 from poweron_services.connectors.web.page import FetchedPage
 from poweron_services.connectors.web.robots import MAX_BYTES, PLACE, RobotRules, check_rules, rules_of
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import MAX_REDIRECTS, WebClient, WebResponse, endless, redirected
-from poweron_services.connectors.web.web_port import Reader
 
 KEPT_HEADERS: Final = ("content-type", "content-language", "content-disposition", "etag", "last-modified")
 NOT_MODIFIED: Final = 304

@@ -1,0 +1,72 @@
+"""Which actions tasks may use at all, by the settings: a list for each type of task, and one against (X-01).
+
+Lists hold patterns: `method.name`, `method.*` or `method`, and `*` for every action. What is denied is denied whatever
+a list allows.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, get_args
+
+from poweron_events.fold.state import Workflow
+from poweron_events.request import TaskType
+from poweron_services.decider.validation import NotAllowed, matches
+
+Patterns = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLists:
+    """The lists of one process."""
+
+    allowed: Mapping[TaskType, Patterns] = field(default_factory=dict)
+    """By type of task; a type that is not named may use everything."""
+    denied: Patterns = ()
+
+    def check(self, action: str, workflow: Workflow) -> None:
+        """Refuse an action that this process may not run for the task at hand, whoever let it be selected.
+
+        Raises:
+            NotAllowed: the task may not use it.
+        """
+        task_type = workflow.task.plan.task_type
+        allowed = self.allowed.get(task_type)
+        if matches(action, self.denied):
+            why = f"The settings deny it; denied are {', '.join(self.denied)}."
+        elif allowed is not None and not matches(action, allowed):
+            why = f"By the settings a task of type {task_type} may use {', '.join(allowed) or 'nothing'}."
+        else:
+            return
+        raise NotAllowed(f"{action!r} is not an action of this task.", code="action_not_allowed", detail=why)
+
+    def joined_allowed(self, asked: Mapping[TaskType, Patterns]) -> dict[TaskType, Patterns]:
+        """What both a request and these lists allow, by type of task; a type that neither limits is left out."""
+        kinds: tuple[TaskType, ...] = get_args(TaskType)
+        both = {kind: _both(asked.get(kind), self.allowed.get(kind)) for kind in kinds}
+        return {kind: patterns for kind, patterns in both.items() if patterns is not None}
+
+    def joined_denied(self, asked: Iterable[str]) -> Patterns:
+        """What a request or these lists deny."""
+        return tuple(dict.fromkeys((*self.denied, *asked)))
+
+
+EVERYTHING: Final = ActionLists()
+"""No lists: every task may use every action."""
+
+
+def _both(one: Patterns | None, other: Patterns | None) -> Patterns | None:
+    if one is None or other is None:
+        return other if one is None else one
+    inner = [pattern for pattern in one if _is_within(pattern, other)]
+    outer = [pattern for pattern in other if _is_within(pattern, one)]
+    return tuple(dict.fromkeys((*inner, *outer)))
+
+
+def _is_within(pattern: str, patterns: Collection[str]) -> bool:
+    """Whether everything that the pattern means is meant by one of the patterns."""
+    if pattern == "*":
+        return "*" in patterns
+    method, _, name = pattern.partition(".")
+    if name in ("", "*"):
+        return not {"*", method, f"{method}.*"}.isdisjoint(patterns)
+    return matches(pattern, patterns)

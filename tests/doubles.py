@@ -348,7 +348,7 @@ class World:
             concurrency=concurrency,
             now_ms=clock,
             approval=approval,
-            web=web,
+            web=web or self.web,
             lists=lists,
         )
         known = {**self.stage_functions(caller), **(stage_functions or {})}

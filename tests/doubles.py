@@ -313,12 +313,14 @@ class World:
         actions: Iterable[Action] = (),
         lines: Mapping[type, list[Any]] | None = None,
         model: ChatModel | None = None,
+        web: Web | None = None,
     ) -> None:
         self.log = MemoryLog()
         self.postgres = FoldedPostgres(self.log)
         self.content = ContentStore.at("memory:///")
         self.actions = {action.spec.name: action for action in actions}
         self.model: Any = model or ScriptedModel(lines or script(next(iter(self.actions), "test.pure")))
+        self.web = web
         self.processes: list[Process] = []
         self._folds: dict[str, tuple[Workflow, list[tuple[Recorded, Verdict]], int]] = {}
 

@@ -20,7 +20,7 @@ from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.connectors.search.search_engine import open_search
-from poweron_services.connectors.web.kept_web import open_web
+from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.search_variables import SearchKeys

@@ -218,8 +218,7 @@ CODES: Final[dict[str, Explained]] = {
     # --- why a page of the web was not read
     "address_refused": Explained(
         "The address is none of a public page, or the settings do not let it be read.",
-        "Name another page; where it should be read, see `POWERON_WEB_ALLOW`, `POWERON_WEB_DENY`, `POWERON_WEB_PORTS` "
-        "and `POWERON_WEB_PRIVATE_HOSTS`.",
+        "Name another page, or have its host allowed.",
     ),
     "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
     "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),

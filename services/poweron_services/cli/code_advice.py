@@ -40,6 +40,10 @@ _ADVICE: Final[dict[str, str]] = {
     "search_timeout": f"POWERON_WEB_TIMEOUT says how long it may take. {_CHECK_SEARCH}",
     "search_unauthorized": f"Set the key of the engine to one that is valid. {_CHECK_SEARCH}",
     "search_unavailable": f"Set POWERON_SEARCH to a search engine ({_ENGINES}), or hand over documents.",
+    "address_refused": "Name another page. POWERON_WEB_ALLOW, POWERON_WEB_DENY and POWERON_WEB_PORTS say what may be "
+    "read, POWERON_WEB_PRIVATE_HOSTS which hosts of a private network; the log says which rule it was.",
+    "page_timeout": "Ask again later, for another page, or set POWERON_WEB_TIMEOUT to more seconds.",
+    "page_too_large": "Name a smaller page, or set POWERON_WEB_MAX_BYTES to more.",
     "stage_timeout": f"{_WORKS}; ask again once it does, or for less at once.",
 }
 

@@ -6,21 +6,20 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
-from doubles import Clock, World
-from modes import MODES, decided_by
-from museum_site import BUILDER, FAMILY, FARE, LINK, ROBOTS, MuseumWeb, museum_web
+from doubles import World
+from modes import MODES
+from museum_site import BUILDER, FAMILY, FARE, LINK, MuseumWeb, museum_web
 from researcher import COURSE, QUESTION, Researcher
 
 from poweron_events.content import ContentStore
-from poweron_events.errors import Unavailable
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import actions
 from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
+from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.connectors.search.search_engine import open_search
-from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.search_variables import SearchKeys
@@ -118,7 +117,9 @@ def expect_seen(world: World, id_: str, museums: MuseumWeb) -> None:
         scores = [preview.relevance_score for preview in observation.previews]
         assert scores == sorted(scores, reverse=True)
         assert scores[0] > 0
-    (clock,) = [preview for preview in scraped.observation.previews if preview.url == f"http://{museums.site}/museum/clock"]
+    (clock,) = [
+        preview for preview in scraped.observation.previews if preview.url == f"http://{museums.site}/museum/clock"
+    ]
     assert any(FARE in point for point in clock.key_points)
     assert {"14 euros", "3 March 2026"} <= set(clock.entities)
     assert f"http://{museums.site}/museum/clock/history" in scraped.observation.links

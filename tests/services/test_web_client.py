@@ -263,7 +263,9 @@ async def test_whoever_asks_may_judge_each_hop_before_it_is_asked() -> None:
         client(leading(server, "a.example", "b.example")) as asking,
     ):
         refused = await refusal(asking, "http://a.example/", before_hop=judge)
+        inside = await refusal(asking, "http://127.0.0.1/", before_hop=judge)
     assert (refused.code, seen) == ("robots_disallowed", ["http://a.example/", "http://b.example/"])
+    assert inside.code == "address_refused"
     assert len(server.requests) == 1
 
 

@@ -55,6 +55,7 @@ UnreadCode = Literal[
 
 RUN_TIME: Final[frozenset[str]] = frozenset(
     {
+        "answer_limit_too_large",
         "claim_lost",
         "content_store_unavailable",
         "event_too_large",
@@ -154,6 +155,9 @@ CODES: Final[dict[str, Explained]] = {
     "model_access_denied": Explained("The provider does not let us in.", "Set a key that is valid for this model."),
     "model_unknown": Explained("The provider has no such model.", "Set the model's name and its provider's address."),
     "model_quota_exceeded": Explained("The account at the provider has used up what it may spend.", "Raise its limit."),
+    "answer_limit_too_large": Explained(
+        "The model does not write as much at once as it was asked for.", "Lower the limit of its answers."
+    ),
     "model_refused": Explained("The provider refused the request.", "Read what it says, beside the code."),
     "model_misconfigured": Explained("The model cannot be asked as it is set up.", "Correct the model's settings."),
     "prompt_too_long": Explained(
@@ -248,7 +252,9 @@ CODES: Final[dict[str, Explained]] = {
     "search_timeout": Explained("The search engine did not answer in time.", _AGAIN),
     "search_unauthorized": Explained("The search engine does not let us in.", "Set a key that is valid for it."),
     "search_unavailable": Explained("There is no search engine.", "Set one, or hand over documents."),
-    "document_missing": Explained("A document is not in the content store.", "Store it before it is named."),
+    "document_missing": Explained(
+        "A document is not in the content store.", "Bring its content back from a copy, or hand it over again."
+    ),
     "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),
     "round_open": Explained("A round of the workflow still runs.", "Wait for its end, or cancel it."),

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from poweron_services.cli.check_commands import models, search
 from poweron_services.cli.choices import Measured, Mode, PlayedRole
-from poweron_services.cli.command_group import CommandGroup, remember_json
+from poweron_services.cli.command_group import AsJson, CommandGroup
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -18,19 +19,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-models = typer.Typer(
-    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models."
-)
 app.add_typer(models, name="models")
-search = typer.Typer(
-    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the search engine."
-)
 app.add_typer(search, name="search")
 
-AsJson = Annotated[
-    bool, typer.Option("--json", is_eager=True, callback=remember_json, help="Print JSON instead of text.")
-]
-"""Eager, so that it is known where another argument is wrong."""
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
 Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
 InMode = Annotated[
@@ -383,30 +374,6 @@ def chaos(
     from poweron_services.cli import chaos_command
 
     chaos_command.run(minutes, seed, keep=keep, as_json=as_json)
-
-
-@models.command("check")
-def models_check(as_json: AsJson = False) -> None:
-    """Ask every configured model for something tiny.
-
-    Says which work, how long they took and what they cost, and what to do where one does not.
-    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work.
-    """
-    from poweron_services.cli import models_command
-
-    models_command.check(as_json=as_json)
-
-
-@search.command("check")
-def search_check(as_json: AsJson = False) -> None:
-    """Ask the configured search engine for something tiny.
-
-    Says whether it works and how long it took, and what to do where it does not.
-    Neither Kafka nor Postgres is needed. Exit 1 if it does not work, or if none is set.
-    """
-    from poweron_services.cli import search_command
-
-    search_command.check(as_json=as_json)
 
 
 def main() -> None:

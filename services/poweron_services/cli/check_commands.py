@@ -1,0 +1,36 @@
+"""The commands that look whether what others provide works: the language models and the search engine."""
+
+import typer
+
+from poweron_services.cli.command_group import AsJson, CommandGroup
+
+models = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models."
+)
+search = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the search engine."
+)
+
+
+@models.command("check")
+def models_check(as_json: AsJson = False) -> None:
+    """Ask every configured model for something tiny.
+
+    Says which work, how long they took and what they cost, and what to do where one does not.
+    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work.
+    """
+    from poweron_services.cli import models_command
+
+    models_command.check(as_json=as_json)
+
+
+@search.command("check")
+def search_check(as_json: AsJson = False) -> None:
+    """Ask the configured search engine for something tiny.
+
+    Says whether it works and how long it took, and what to do where it does not.
+    Neither Kafka nor Postgres is needed. Exit 1 if it does not work, or if none is set.
+    """
+    from poweron_services.cli import search_command
+
+    search_command.check(as_json=as_json)

@@ -4,23 +4,28 @@ from typing import Any
 
 import orjson
 import pytest
-from doubles import our_actions, script
+from doubles import TASK, World, our_actions, script
+from modes import MODES
 from pages import BOATS, CLOCKS, given, page, sha256, source
 
 from builders import Told, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore
-from poweron_events.event import CitedSource
+from poweron_events.event import CitedSource, DocumentRef, WebPage
+from poweron_events.execution import ActionCompleted
+from poweron_events.outcome import RoundCompleted
+from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, InputDocument, Order
 from poweron_services.actions.cited_sources import cited_answer
 from poweron_services.actions.registry import by_name
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.size_limits import SOURCES_BUDGET
 from poweron_services.models.call import Called, Caller
-from poweron_services.models.prompts import ProcessPrompt, Prompt
+from poweron_services.models.prompts import MessagePrompt, ProcessPrompt, Prompt
 from poweron_services.models.scripted import ScriptedModel
 
+ID = workflow_id("/tests", "1")
 PRICES = page("clocks", "Museum of Clocks")
 HOURS = page("boats", "Boats [2] & *more*")
 
@@ -190,3 +195,51 @@ async def test_what_a_page_says_of_itself_ends_no_list_and_begins_no_code() -> N
         "<https://evil.example/%3Cb%3E>, fetched 2026-11-23"
     )
     assert orjson.loads(dumps(sources[0].model_dump(mode="json")))["text"] == sha256("Evil.")
+
+
+async def told_of(world: World, text: str, of: WebPage) -> DocumentRef:
+    """A page as a document of the world's workflow."""
+    content = await world.content.put(ID, text.encode())
+    name = f"{of.title}.md"
+    return DocumentRef(
+        document_id=name[0], document_name=name, mime_type="text/markdown", size=9, content=content, page=of
+    )
+
+
+@pytest.mark.req("L-08")
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_final_message_lists_what_it_cites_under_one_number_for_all_tasks(mode: str) -> None:
+    steps = [
+        {"action": "ai.process", "actionObjective": "Answer", "requiredInputDocuments": [f"docItem:{one}"]}
+        for one in ("M:Museum.md", "B:Boats.md")
+    ]
+    prompt = {"aiPrompt": "When?"}
+    lines = script(
+        planning=[{"tasks": [TASK, TASK]}],
+        selection=steps,
+        actions=[{"actions": [step | {"parameters": prompt}]} for step in steps],
+        parameters=[{"schema": "parameters_v1", "parameters": prompt}],
+        process=["Clocks is closed [1].", "Boats is open [1]."],
+        message=["Clocks is closed [1], Boats is open [2]; nobody knows more [7]."],
+    )
+    world = World(await our_actions(), lines)
+    documents = (
+        await told_of(world, CLOCKS, page("clocks", "Museum")),
+        await told_of(world, BOATS, page("b", "Boats")),
+    )
+    async with world.process():
+        await world.ask(documents=documents, workflow_mode=mode, user_language="en")
+        await world.ended(ID)
+
+    results = [event.documents[0] for event in world.accepted(ID) if isinstance(event, ActionCompleted)]
+    assert [(one.n, one.page, one.text) for answer in results for one in answer.sources] == [
+        (1, document.page, document.content) for document in documents
+    ]
+    (end,) = (event for event in world.accepted(ID) if isinstance(event, RoundCompleted))
+    assert end.message == (
+        "Clocks is closed [1], Boats is open [2]; nobody knows more [7].\n\n## Sources\n\n"
+        "- [1] Museum, <https://clocks.example/visit>, fetched 2026-11-23\n"
+        "- [2] Boats, <https://b.example/visit>, fetched 2026-11-23"
+    )
+    shown = [one for one in world.model.asked if isinstance(one, MessagePrompt)]
+    assert [result.text for result in shown[0].results] == ["Clocks is closed [1].", "Boats is open [2]."]

@@ -15,6 +15,7 @@ from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
 from poweron_services.decider.source_list import with_list, without_list
 from poweron_services.models.prompts import OutputFormat, SourceText
 
+MARKDOWN: Final = "text/markdown"
 SHORT_TITLE: Final = 60  # characters, where whole ones would take too much
 MAX_UNKNOWN: Final = 10  # numbers named in a note
 
@@ -34,8 +35,13 @@ class SourceNumbers:
         self.sources.append(CitedSource(n=len(self.sources) + 1, page=page, text=text))
         return len(self.sources)
 
-    def taken_over(self, text: str, sources: Sequence[CitedSource]) -> str:
-        """A text that cites these sources, without its list of them and with the numbers that they have here."""
+    def taken_over(self, text: str, sources: Sequence[CitedSource], mime_type: str) -> str:
+        """A text that cites these sources, without its list of them and with the numbers that they have here.
+
+        Only markdown is; in JSON a number in brackets may be a list of one number.
+        """
+        if not sources or mime_type != MARKDOWN:
+            return text
         numbers = {source.n: self.number(source.page, source.text) for source in sources}
         return renumbered(without_list(text, sources), numbers)
 
@@ -52,9 +58,9 @@ def numbered(read: Iterable[tuple[InputDocument, SourceText]]) -> tuple[list[Sou
 def _numbered(given: InputDocument, text: SourceText, numbers: SourceNumbers) -> SourceText:
     if given.page is not None:
         return replace(text, number=numbers.number(given.page, given.content), page=given.page)
-    if not given.sources:
+    if not given.sources or given.mime_type != MARKDOWN:
         return text
-    own = numbers.taken_over(text.text, given.sources)
+    own = numbers.taken_over(text.text, given.sources, given.mime_type)
     cites = (numbers.number(source.page, source.text) for source in given.sources)
     return replace(text, text=own, cites=tuple(dict.fromkeys(cites)))
 

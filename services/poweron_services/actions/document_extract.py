@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, document, none_read
-from poweron_services.actions.cited_sources import cited_answer
-from poweron_services.actions.texts import MARKDOWN, process_prompt, read_texts
+from poweron_services.actions.cited_sources import MARKDOWN, cited_answer
+from poweron_services.actions.texts import process_prompt, read_texts
 
 
 @dataclass(frozen=True, slots=True)

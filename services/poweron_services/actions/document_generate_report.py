@@ -13,8 +13,8 @@ from poweron_services.actions.action import (
     document,
     none_read,
 )
-from poweron_services.actions.cited_sources import with_short_titles
-from poweron_services.actions.texts import MARKDOWN, read_texts
+from poweron_services.actions.cited_sources import MARKDOWN, with_short_titles
+from poweron_services.actions.texts import read_texts
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
 from poweron_services.decider.source_list import with_list
 

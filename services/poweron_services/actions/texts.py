@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 
 from poweron_events.event import CitedSource, UnreadDocument
 from poweron_services.actions.action import InputDocument, Order, ReadDocument
-from poweron_services.actions.cited_sources import numbered
+from poweron_services.actions.cited_sources import MARKDOWN, numbered
 from poweron_services.connectors.document_reader import UnreadableDocument, partly_read
 from poweron_services.decider.citations import renumbered
 from poweron_services.decider.source_list import with_list
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
 
-MARKDOWN = "text/markdown"
 TEMPLATE = Template.beside(__file__, "process.v2.md")
 PAGES_TEMPLATE = Template.beside(__file__, "process_pages.v1.md")
 """Where pages of the web are among the texts: statements are to name them."""

@@ -1,7 +1,7 @@
 """A group of commands that says in our words what is wrong before a command begins. It imports nothing slow."""
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -37,12 +37,6 @@ def remember_json(as_json: bool) -> bool:
     """The value of `--json`, which whatever goes wrong from now on is told by."""
     AS_JSON.set(as_json)
     return as_json
-
-
-AsJson = Annotated[
-    bool, typer.Option("--json", is_eager=True, callback=remember_json, help="Print JSON instead of text.")
-]
-"""Eager, so that it is known where another argument is wrong."""
 
 
 def _stopped() -> typer.Exit:

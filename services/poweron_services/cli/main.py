@@ -1,13 +1,13 @@
 """The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
-from poweron_services.cli.check_commands import models, search
+from poweron_services.cli.arguments import AsJson, InMode, Limit, Output, WorkflowId, dollars, tokens
 from poweron_services.cli.choices import Measured, Mode, PlayedRole
-from poweron_services.cli.command_group import AsJson, CommandGroup
+from poweron_services.cli.command_group import CommandGroup
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -19,28 +19,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+models = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models."
+)
 app.add_typer(models, name="models")
+search = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the search engine."
+)
 app.add_typer(search, name="search")
-
-WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
-Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
-InMode = Annotated[
-    Mode,
-    typer.Option(
-        metavar="MODE",
-        case_sensitive=False,
-        help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
-    ),
-]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
-
-
-def _tokens(meaning: str) -> Any:
-    return typer.Option(min=1, max=2**31 - 1, metavar="N", help=meaning)
-
-
-def _dollars(meaning: str) -> Any:
-    return typer.Option(min=0, max=10_000, metavar="USD", help=meaning)
 
 
 @app.command()
@@ -58,10 +44,10 @@ def ask(
         Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
     ] = None,
     mode: InMode = Mode.React,
-    max_tokens: Annotated[Optional[int], _tokens("At most N tokens of models for this request.")] = None,
-    max_cost: Annotated[Optional[float], _dollars("At most this much money for models for this request.")] = None,
-    max_workflow_tokens: Annotated[Optional[int], _tokens("At most N for the workflow, follow-ups too.")] = None,
-    max_workflow_cost: Annotated[Optional[float], _dollars("At most this much for it, follow-ups too.")] = None,
+    max_tokens: Annotated[Optional[int], tokens("At most N tokens of models for this request.")] = None,
+    max_cost: Annotated[Optional[float], dollars("At most this much money for models for this request.")] = None,
+    max_workflow_tokens: Annotated[Optional[int], tokens("At most N for the workflow, follow-ups too.")] = None,
+    max_workflow_cost: Annotated[Optional[float], dollars("At most this much for it, follow-ups too.")] = None,
     output: Output = None,
     no_serve: Annotated[
         bool,
@@ -374,6 +360,30 @@ def chaos(
     from poweron_services.cli import chaos_command
 
     chaos_command.run(minutes, seed, keep=keep, as_json=as_json)
+
+
+@models.command("check")
+def models_check(as_json: AsJson = False) -> None:
+    """Ask every configured model for something tiny.
+
+    Says which work, how long they took and what they cost, and what to do where one does not.
+    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work.
+    """
+    from poweron_services.cli import models_command
+
+    models_command.check(as_json=as_json)
+
+
+@search.command("check")
+def search_check(as_json: AsJson = False) -> None:
+    """Ask the configured search engine for something tiny.
+
+    Says whether it works and how long it took, and what to do where it does not.
+    Neither Kafka nor Postgres is needed. Exit 1 if it does not work, or if none is set.
+    """
+    from poweron_services.cli import search_command
+
+    search_command.check(as_json=as_json)
 
 
 def main() -> None:

@@ -23,26 +23,26 @@ _WORDS: Final = {
 _SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~&!])")
 
 
+def source_list(sources: Sequence[CitedSource], language: str) -> str:
+    """The list under its heading, in the language if it is known here."""
+    heading, fetched = _WORDS.get(language[:2], _WORDS["en"])
+    return "\n".join([f"## {heading}", "", *(f"- [{source.n}] {_told(source.page, fetched)}" for source in sources)])
+
+
 def with_list(text: str, sources: Sequence[CitedSource], language: str | None) -> str:
     """The text and below it the list of its sources, in the language of the user or, if nobody knows it, its own."""
     if not sources:
         return text
-    return f"{text.rstrip()}{_list(sources, (language or detect(text) or 'en')[:2])}"
+    return f"{text.rstrip()}\n\n{source_list(sources, language or detect(text) or 'en')}\n"
 
 
 def without_list(text: str, sources: Sequence[CitedSource]) -> str:
     """The text without the list that `with_list` has put below it, in whichever language and of however many more."""
     for language in _WORDS if sources else ():
-        before, found, more = text.rpartition(_list(sources, language))
+        before, found, more = text.rpartition(f"\n\n{source_list(sources, language)}\n")
         if found and all(line.startswith("- [") for line in more.splitlines()):
             return before
     return text
-
-
-def _list(sources: Sequence[CitedSource], language: str) -> str:
-    heading, fetched = _WORDS.get(language, _WORDS["en"])
-    lines = (f"- [{source.n}] {_told(source.page, fetched)}" for source in sources)
-    return f"\n\n## {heading}\n\n" + "\n".join(lines) + "\n"
 
 
 def _told(page: WebPage, fetched: str) -> str:

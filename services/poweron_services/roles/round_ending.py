@@ -8,7 +8,7 @@ import structlog
 
 from poweron_events.codec import writable
 from poweron_events.codes import Code
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError
 from poweron_events.event import AnyCall, DocumentRef, FailedCalls, ModelCall
 from poweron_events.fold.costs import charged
@@ -21,9 +21,9 @@ from poweron_events.outcome import (
     Totals,
 )
 from poweron_services.decider.defaults import language
-from poweron_services.decider.failed_steps import failed_steps, reviews, without_success
+from poweron_services.decider.failed_steps import without_success
 from poweron_services.decider.requested_formats import missing_formats
-from poweron_services.decider.rules import CANCELLED, WRITING
+from poweron_services.decider.rules import CANCELLED
 from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
     TEXT_BUDGET,
@@ -37,6 +37,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, TaskResult, Template
 from poweron_services.models.time_limit import AnswersLost, TimeLimit
 from poweron_services.roles.failure_message import failure_message, fitting_told, told_of_failure
+from poweron_services.roles.task_results import task_results
 
 log = structlog.get_logger()
 
@@ -48,7 +49,6 @@ MAX_REASON, REASON_BUDGET = 4_000, 8_000  # characters, bytes
 STEPS_FAILED = "Not every step worked:"
 EMPTY_ANSWER = "Its answer was empty."
 UNUSABLE_ANSWER = "Its answer could not be used."
-MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,11 @@ class RoundEnding:
         round_ = workflow.current
         if round_.ending == "completed":
             documents = written_documents(workflow)
-            message, calls, failed, told = await self._final_message(workflow, documents)
+            results = await task_results(workflow, self.content)
+            message, calls, failed, told = await self._final_message(workflow, results.results, documents)
             formats = missing_formats(workflow, [document.document_name for document in documents])
-            facts = (formats, unread_documents(workflow), without_success(workflow))
+            sources = results.sources_of(message, language(workflow))
+            facts = (formats, unread_documents(workflow), without_success(workflow), sources)
             said = _said(workflow, message, (*calls, *failed), *facts)
             return RoundCompleted(**said, told=told, model_calls=calls, failed_calls=failed)
         reason = fitting_text(round_.reason[:MAX_REASON], REASON_BUDGET)
@@ -75,7 +77,7 @@ class RoundEnding:
         return RoundFailed(**said, told=told, reason=reason or "A task could not be done.", code=round_.code)
 
     async def _final_message(
-        self, workflow: Workflow, documents: Sequence[DocumentRef]
+        self, workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]
     ) -> tuple[str, tuple[ModelCall, ...], tuple[FailedCalls, ...], str | None]:
         """The model's message; where it cannot write one, the results speak for themselves.
 
@@ -85,7 +87,7 @@ class RoundEnding:
             template=MESSAGE_TEMPLATE,
             user_prompt=workflow.current.opening.prompt,
             language=language(workflow),
-            results=await self._results(workflow),
+            results=tuple(results),
             documents=tuple(document.document_name for document in documents),
         )
         seconds = min(MESSAGE_TIMEOUT, workflow.current.opening.stage_timeout_ms / 1000)
@@ -108,32 +110,6 @@ class RoundEnding:
             log.warning("no_final_message", workflow_id=workflow.id, error=str(called.refusal))
             message = _in_its_place(workflow, prompt, called.refusal.code)
         return message, (called.call,), limit.failed_calls, None
-
-    async def _results(self, workflow: Workflow) -> tuple[TaskResult, ...]:
-        return tuple([await self._result(workflow, number) for number in range(1, len(workflow.current.tasks) + 1)])
-
-    async def _result(self, workflow: Workflow, number: int) -> TaskResult:
-        steps = [
-            message
-            for message in workflow.current.messages
-            if message.task == number and message.kind == "step" and message.success
-        ]
-        writing = [message for message in steps if message.action in WRITING and message.documents]
-        return TaskResult(
-            objective=workflow.current.tasks[number - 1].objective,
-            status="success",
-            summary=steps[-1].summary if steps else "",
-            text=await self._text(workflow.id, writing[-1].documents[0]) if writing else "",
-            failures=failed_steps(workflow, number),
-            reviews=reviews(workflow, number),
-        )
-
-    async def _text(self, workflow_id: str, document: DocumentRef) -> str:
-        try:
-            text = (await self.content.get(workflow_id, document.content)).decode("utf-8", errors="replace")
-        except MissingContent:
-            return ""
-        return text[:MAX_RESULT]
 
 
 class _Said(TypedDict):

@@ -1,0 +1,69 @@
+"""What each task of a round came to, as its final message is made from it, and the pages of the web that it cites."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from poweron_events.content import ContentStore, MissingContent
+from poweron_events.event import DocumentRef
+from poweron_events.fold.state import Workflow
+from poweron_services.actions.cited_sources import SourceNumbers
+from poweron_services.decider.citations import cited_numbers
+from poweron_services.decider.failed_steps import failed_steps, reviews
+from poweron_services.decider.language_detection import detect
+from poweron_services.decider.rules import WRITING
+from poweron_services.decider.source_list import source_list
+from poweron_services.models.prompts import TaskResult
+
+MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
+
+
+@dataclass(slots=True)
+class TaskResults:
+    """The results of a round's tasks; a page has one number in all of them, whichever it had in each."""
+
+    results: Sequence[TaskResult] = ()
+    numbers: SourceNumbers = field(default_factory=SourceNumbers)
+
+    def sources_of(self, message: str, language: str | None) -> str:
+        """The list of the sources that a message cites; "" where it cites none."""
+        numbers = cited_numbers(message)
+        cited = [source for source in self.numbers.sources if source.n in numbers]
+        return source_list(cited, language or detect(message) or "en") if cited else ""
+
+
+async def task_results(workflow: Workflow, content: ContentStore) -> TaskResults:
+    """What the tasks of the open round came to.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    found = TaskResults()
+    found.results = [
+        await _result(workflow, number, content, found.numbers) for number in range(1, len(workflow.current.tasks) + 1)
+    ]
+    return found
+
+
+async def _result(workflow: Workflow, number: int, content: ContentStore, numbers: SourceNumbers) -> TaskResult:
+    steps = [
+        message
+        for message in workflow.current.messages
+        if message.task == number and message.kind == "step" and message.success
+    ]
+    writing = [message for message in steps if message.action in WRITING and message.documents]
+    return TaskResult(
+        objective=workflow.current.tasks[number - 1].objective,
+        status="success",
+        summary=steps[-1].summary if steps else "",
+        text=await _text(workflow.id, writing[-1].documents[0], content, numbers) if writing else "",
+        failures=failed_steps(workflow, number),
+        reviews=reviews(workflow, number),
+    )
+
+
+async def _text(workflow_id: str, document: DocumentRef, content: ContentStore, numbers: SourceNumbers) -> str:
+    try:
+        text = (await content.get(workflow_id, document.content)).decode("utf-8", errors="replace")
+    except MissingContent:
+        return ""
+    return numbers.taken_over(text, document.sources, document.mime_type)[:MAX_RESULT]

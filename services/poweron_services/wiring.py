@@ -219,6 +219,7 @@ async def _opened(
             render_report=markdown_to_html,
             open_pages=PageReader(read_document),
             searches=engine is not None,
+            enrich=settings.web_enrich,
         )
         known = await opened.enter_async_context(open_actions(resources))
         _check_patterns(settings, _names(known))

@@ -74,6 +74,8 @@ class Resources:
     """How pages of the web are read."""
     searches: bool = False
     """Whether there is a search engine: without one `web.search` and `web.scrape` are not there."""
+    enrich: bool = False
+    """Whether a model judges the pages that were read."""
 
 
 async def _nothing_fetched(_: str) -> FetchedPage:

@@ -25,12 +25,14 @@ class WebCrawl:
 
     read_document: ReadDocument
     open_pages: OpenPages
+    enrich: bool = False
     limits: Mapping[ExtractDepth, GatheringLimits] = field(default_factory=lambda: LIMITS)
     spec: ActionSpec = CATALOG["web.crawl"]
 
     async def __call__(self, order: Order) -> Done:
         parameters = WebCrawlParameters.model_validate(order.parameters)
-        asked, depth = Asked(order.objective, order.language, parameters.format), parameters.extract_depth
+        depth, judge = parameters.extract_depth, order.ask if self.enrich else None
+        asked = Asked(order.objective, order.language, parameters.format, judge)
         async with self.open_pages() as read:
             found = await addresses_of(order, self.read_document)
             gathering = Gathering(

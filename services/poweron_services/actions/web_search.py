@@ -9,7 +9,7 @@ from poweron_events.catalog import CATALOG, ActionSpec, WebSearchParameters
 from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_services.actions.action import Done, Order, Origin, document
 from poweron_services.actions.page_documents import hit_document, names
-from poweron_services.actions.page_findings import Said, ranked
+from poweron_services.actions.page_findings import Said, found_in
 from poweron_services.actions.page_links import MAX_LINKS
 from poweron_services.actions.search_hits import search
 from poweron_services.connectors.search.search_provider import SearchHit, SearchResults
@@ -40,8 +40,8 @@ class WebSearch:
 def _findings(hits: Sequence[SearchHit], question: str, language: str | None) -> list[PageFindings]:
     """What was found in each hit; the order is that of the engine, which knows more of the pages than it shows."""
     said = [Said(hit.title, hit.raw_content or hit.snippet) for hit in hits]
-    told = ranked(said, question, language, as_given=True)
-    return [found.model_copy(update={"url": hits[number].url}) for number, found in told]
+    found = found_in(said, question, language, as_given=True)
+    return [page.findings.model_copy(update={"url": hits[page.number].url}) for page in found]
 
 
 def _answer(found: SearchResults) -> Sequence[ActionDocument]:

@@ -4,10 +4,8 @@ import codecs
 from collections.abc import Iterator
 
 from poweron_services.connectors.documents_child import text_encodings
-from poweron_services.connectors.documents_child.limits import Limits
 
 WRONG = 1_000  # one character in so many may be wrong: pages hold pieces of other pages
-BYTES_PER_CHARACTER = 10  # of a page, at most, for each character of its text that is kept
 
 AS_BROWSERS_DO = {  # these are sent under the name of a smaller one
     "ascii": "cp1252",
@@ -24,17 +22,13 @@ AS_BROWSERS_DO = {  # these are sent under the name of a smaller one
 }
 
 
-def decoded(data: bytes, charset: str, limits: Limits) -> tuple[str, list[str]]:
-    """The text, and a note where not all of the bytes were looked at."""
-    head = data[: limits.characters * BYTES_PER_CHARACTER]
-    notes = []
-    if len(head) < len(data):
-        notes.append(f"Only the first {len(head):,} of {len(data):,} bytes of the page were read.")
-    for encoding in _named(head, charset):
-        text = head.decode(encoding, "replace")
+def decoded(data: bytes, charset: str) -> str:
+    """Never fails: what cannot be told is shown as such."""
+    for encoding in _named(data, charset):
+        text = data.decode(encoding, "replace")
         if text.count("\ufffd") * WRONG <= len(text):
-            return text, notes
-    return head.decode(text_encodings.found(head), "replace"), notes
+            return text
+    return data.decode(text_encodings.found(data), "replace")
 
 
 def _named(data: bytes, charset: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from poweron_services.connectors.pages_child.page import Obstacle
 
 LITTLE = 600  # characters: a page that says more says something
-NEXT_TO_NOTHING = 80
+VERY_LITTLE, NEXT_TO_NOTHING = 200, 12
 
 _SCRIPT_WANTED = re.compile(
     r"(?:enable|requires?|needs?|turn on|activate|without|allow|aktivier\w*|activez|activer|active|habilit\w*)"
@@ -22,6 +22,8 @@ _CONSENT = re.compile(
 )
 _COOKIES = re.compile(r"\bcookies?\b", re.IGNORECASE)
 _BUTTONS = ".//button | .//input[@type='submit' or @type='button'] | .//a[@role='button']"
+_PROGRAMS = ".//script[not(@type) or contains(@type, 'javascript') or @type='module']"
+_EMPTY = "./body/*[contains(name(), '-') or self::div[@id] or self::main[@id]][not(*)][not(normalize-space())]"
 _UNSEEN = "self::script or self::style or self::noscript or self::template or self::head"
 
 
@@ -32,16 +34,17 @@ def obstacle_of(root: Any, text: str) -> Obstacle | None:
     seen = " ".join(" ".join(root.xpath(f".//text()[not(ancestor::*[{_UNSEEN}])]")).split())
     if root.xpath(".//input[@type='password']"):
         return "login"
-    if _COOKIES.search(seen) and any(map(_CONSENT.search, map(_label, root.xpath(_BUTTONS)))):
+    if _COOKIES.search(text or seen) and any(map(_CONSENT.search, map(_label, root.xpath(_BUTTONS)))):
         return "consent"
     return "javascript" if _needs_script(root, seen) else None
 
 
 def _needs_script(root: Any, seen: str) -> bool:
-    if root.find(".//script") is None:
+    if not root.xpath(_PROGRAMS):
         return False
     without = " ".join(part.text_content() for part in root.iter("noscript"))
-    return len(seen) < NEXT_TO_NOTHING or bool(_SCRIPT_WANTED.search(f"{without} {seen}"))
+    is_empty = len(seen) < NEXT_TO_NOTHING or (len(seen) < VERY_LITTLE and bool(root.xpath(_EMPTY)))
+    return is_empty or bool(_SCRIPT_WANTED.search(f"{without} {seen}"))
 
 
 def _label(button: Any) -> str:

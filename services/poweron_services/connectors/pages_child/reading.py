@@ -12,52 +12,56 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.connectors.documents_child.webpage import NESTED_TOO_DEEPLY
 from poweron_services.connectors.pages_child.decoding import decoded
-from poweron_services.connectors.pages_child.main_text import main_text
+from poweron_services.connectors.pages_child.main_text import has_many_elements, main_text
 from poweron_services.connectors.pages_child.obstacles import obstacle_of
 from poweron_services.connectors.pages_child.page import Page, Question
-from poweron_services.connectors.pages_child.page_facts import canonical_url, language, links
+from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin
+
+MOST = 9_000_000  # bytes: libxml2 takes no text of 10 MB
+LINE = 300  # characters of a title or of an author
 
 
 def read(data: bytes, question: Question, limits: Limits) -> Page:
-    """Raises `Unreadable` where there is neither text nor anything that stands before it, nor any link."""
-    html, notes = decoded(data, question.charset, limits)
-    root, parser = _parsed(html)
-    main = main_text(root, question)
-    text = clean(main.text)
+    """Raises `Unreadable` where there is neither text, nor a link, nor anything that stands before the text."""
+    notes: list[str] = []
+    html = decoded(data, question.charset).encode("utf-8", "replace")
+    if len(html) > MOST:
+        notes.append(f"Only the first {MOST:,} of {len(html):,} bytes of the page were read.")
+    root, parser = _parsed(html[:MOST])
+    facts = Origin(root.findtext(".//title") or "") if has_many_elements(root) else origin(root, question.url)
+    text = clean(main_text(root, question))
+    found = links(root, question.url)
     obstacle = obstacle_of(root, text)
-    linked = links(root, question.url)
-    if not text and obstacle is None and not linked:
-        raise Unreadable("holds no text.", "document_without_text")
+    is_cut = any("depth" in entry.message for entry in parser.error_log)
+    if not text and not found and obstacle is None:
+        raise Unreadable("holds no text.", "document_unsafe" if is_cut else "document_without_text")
     if len(text) > limits.characters:
         notes.append(f"The text was cut off after {limits.characters:,} characters.")
-    if any("depth" in entry.message for entry in parser.error_log):
+    if is_cut:
         notes.append(NESTED_TOO_DEEPLY)
     return Page(
         text=text[: limits.characters],
-        title=_line(main.title or root.findtext(".//title") or ""),
-        author=_line(main.author),
-        published=main.published,
+        title=_line(facts.title),
+        author=_line(facts.author),
+        published=facts.published,
         language=language(root),
         canonical_url=canonical_url(root, question.url),
-        links=tuple(linked),
+        links=tuple(found),
         truncated=bool(notes),
         notes=tuple(notes),
         obstacle=obstacle,
     )
 
 
-def _parsed(html: str) -> tuple[Any, Any]:
+def _parsed(html: bytes) -> tuple[Any, Any]:
     parser = lxml.html.HTMLParser(
         encoding="utf-8", remove_comments=True, remove_pis=True, collect_ids=False, default_doctype=False
     )
     try:
-        return lxml.html.document_fromstring(html.encode("utf-8", "replace"), parser=parser), parser
+        return lxml.html.document_fromstring(html, parser=parser), parser
     except lxml.etree.ParserError:  # there is nothing but white space
         raise Unreadable("holds no text.", "document_without_text") from None
 
 
 def _line(text: str) -> str:
     return " ".join(clean(text).split())[:LINE]
-
-
-LINE = 300  # characters of a title or of an author

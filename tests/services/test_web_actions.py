@@ -270,6 +270,16 @@ async def test_advanced_follows_the_links_of_the_site_two_deep_and_leaves_it_nev
 
 
 @pytest.mark.req("S14")
+async def test_a_crawl_keeps_to_what_a_host_allows_robots(httpserver: HTTPServer) -> None:
+    site = WebSite(httpserver, SITE | {"/robots.txt": "User-agent: *\nDisallow: /shop"})
+    done = await site.done("web.crawl", given("notes.md", site.url("/hours")), extractDepth="advanced")
+
+    assert "/shop" not in [request.path for request, _ in httpserver.log]
+    assert [origin.page.title for origin in done.origins if origin.page][1:] == ["Directions", "Parking"]
+    assert any(f"{site.url('/shop').removeprefix('http://')}' was not read. " in note for note in done.notes)
+
+
+@pytest.mark.req("S14")
 async def test_what_is_beyond_a_limit_is_left_out_and_said(httpserver: HTTPServer) -> None:
     addresses = [httpserver.url_for(f"/{number}") for number in range(60)]
     site = WebSite(httpserver, {f"/{number}": page("P", f"<p>Number {number}.</p>") for number in range(60)})

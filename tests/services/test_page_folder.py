@@ -130,6 +130,26 @@ async def test_a_page_answers_at_the_address_that_it_gives_itself(tmp_path: Path
     assert (await folder.page("https://elsewhere.example/other")) is None
 
 
+async def test_a_page_of_one_host_does_not_speak_for_another(tmp_path: Path) -> None:
+    claims = {
+        "www.harbor.example/fees": "Mooring.",
+        "bank.example/login": "Mooring at a bank.",
+        "b.example/x": "Hello.",
+    }
+    for number, (claimed, text) in enumerate(claims.items()):
+        path = tmp_path / "harbor.example" / f"{number}.html"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(page("Fees", text, f'<link rel="canonical" href="https://{claimed}">'))
+    (tmp_path / "b.example").mkdir()
+    (tmp_path / "b.example" / "x").with_suffix(".md").write_text("Hello from b.")
+    folder = PageFolder(tmp_path)
+
+    found = urls(await folder.search(SearchQuery("mooring")))
+
+    assert sorted(found) == ["https://harbor.example/1.html", "https://www.harbor.example/fees"]
+    assert await folder.page("https://bank.example/login") is None
+
+
 async def test_files_that_lie_under_no_host_have_one_named_after_the_folder(tmp_path: Path) -> None:
     site = tmp_path / "Our Pages"
     (site / "notes").mkdir(parents=True)
@@ -184,6 +204,18 @@ async def test_pages_in_old_encodings_and_damaged_documents_are_no_trouble(tmp_p
     (hit,) = (await PageFolder(tmp_path).search(SearchQuery("Hafengebühren"))).hits
 
     assert (hit.title, hit.snippet) == ("Gebühr", "Die Hafengebühr steigt.")
+    assert [entry["event"] for entry in logged] == ["search_page_unreadable"]
+
+
+async def test_a_page_that_was_taken_away_since_the_search_is_not_there(tmp_path: Path, logged: list[dict]) -> None:
+    folder = write(tmp_path, first=page("First", "The lighthouse is closed."))
+    (hit,) = (await folder.search(SearchQuery("lighthouse"))).hits
+    (tmp_path / "first.html").unlink()
+
+    answer = await folder.page(hit.url)
+
+    assert answer is not None
+    assert (answer.status, answer.body) == (404, b"")
     assert [entry["event"] for entry in logged] == ["search_page_unreadable"]
 
 

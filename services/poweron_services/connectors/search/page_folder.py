@@ -77,16 +77,12 @@ class PageFolder:
 
     async def page(self, url: str) -> FolderAnswer | None:
         """The page of this address; None where its host is none of the folder's, so that the web is to be asked."""
-        library = await self._opened()
+        library = self._library or await self._opened()
         host, found = _place(library, url)
-        if found is not None:
-            number, address = found
-            file = library.files[number]
-            body = await asyncio.to_thread(file.path.read_bytes)
-            return FolderAnswer(address, 200, {"content-type": file.media_type}, body)
-        if host in library.hosts:
-            return FolderAnswer(url, 404, {}, b"")
-        return None
+        body = None if found is None else await asyncio.to_thread(_bytes, library.files[found[0]])
+        if found is not None and body is not None:
+            return FolderAnswer(found[1], 200, {"content-type": library.files[found[0]].media_type}, body)
+        return FolderAnswer(url, 404, {}, b"") if found is not None or host in library.hosts else None
 
     async def _opened(self) -> _Library:
         async with self._opening:
@@ -113,9 +109,20 @@ def _files(folder: Path) -> tuple[FolderFile, ...]:
     return folder_files(folder)
 
 
+def _bytes(file: FolderFile) -> bytes | None:
+    """What is in a file; None where it is gone, or may not be read."""
+    try:
+        return file.path.read_bytes()
+    except OSError as error:
+        log.warning("search_page_unreadable", name=file.path.name, error=error.strerror)
+        return None
+
+
 async def _page(file: FolderFile) -> FolderPage:
     """The words of a page; those of documents are read as documents are, and one that cannot be read has none."""
-    data = await asyncio.to_thread(file.path.read_bytes)
+    data = await asyncio.to_thread(_bytes, file)
+    if data is None:
+        return FolderPage(title=file.path.name)
     if file.media_type in READ_HERE:
         return await asyncio.to_thread(read_page, data, file.media_type)
     try:
@@ -128,7 +135,7 @@ async def _page(file: FolderFile) -> FolderPage:
 
 def _library(files: tuple[FolderFile, ...], pages: tuple[FolderPage, ...]) -> _Library:
     lying = {page_key(file.url): number for number, file in enumerate(files)}
-    addresses = tuple(_own_address(file, page) for file, page in zip(files, pages, strict=True))
+    addresses = tuple(_own_address(file, page, lying) for file, page in zip(files, pages, strict=True))
     saying: dict[str, int] = {}
     for number, address in enumerate(addresses):
         saying.setdefault(page_key(address), number)
@@ -136,15 +143,17 @@ def _library(files: tuple[FolderFile, ...], pages: tuple[FolderPage, ...]) -> _L
     return _Library(files, pages, addresses, lying, saying, PassageIndex(pages), hosts)
 
 
-def _own_address(file: FolderFile, page: FolderPage) -> str:
-    if page.canonical is None:
-        return file.url
+def _own_address(file: FolderFile, page: FolderPage, lying: Mapping[str, int]) -> str:
+    """The address that a page gives itself; on the host of somebody else it may only name a page that lies there."""
     try:
-        url = urljoin(file.url, page.canonical.strip())
+        url = urljoin(file.url, (page.canonical or "").strip())
         parts = urlsplit(url)
+        host, own = parts.hostname or "", urlsplit(file.url).hostname or ""
     except ValueError:
         return file.url
-    return url if parts.scheme in {"http", "https"} and parts.hostname else file.url
+    is_own = file.lies_on_no_host or host.removeprefix("www.") == own.removeprefix("www.")
+    is_address = parts.scheme in {"http", "https"} and bool(host)
+    return url if is_address and (is_own or page_key(url) in lying) else file.url
 
 
 def _place(library: _Library, url: str) -> tuple[str, tuple[int, str] | None]:

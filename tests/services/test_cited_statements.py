@@ -34,6 +34,7 @@ def quoted(text: str) -> list[Quote]:
             "# Prices [1]\n\n[Free](https://boats.example) [2](https://boats.example)",
             [("Prices", (1,)), ("Free", (2,))],
         ),
+        ('See ![[2]](x.png) [the page](https://a.example/b_(c) "T") [1].', [("See the page.", (2, 1))]),
         ("`a[1]` and \\[2\\] are none.\n\n```\n[3]\n```\n", []),
         ("It is so [1].\n\n[1]: https://clocks.example/visit", [("It is so.", (1,))]),
         ("[1234] and [a] and [] and [1.5] are none", []),
@@ -128,11 +129,13 @@ def test_any_text_has_statements(text: str) -> None:
     assert all(isinstance(each, Statement) for each in statements(f"{text} [1]"))
 
 
-@pytest.mark.parametrize("unit", ["`" * 7 + " ``", "[1, ", "[1", "“", '"', "> ", "[1] ", "\\[", "- [1]. "])
+@pytest.mark.parametrize(
+    "unit", ["`" * 7 + " ``", "[1, ", "[1", "![", "[](", "*a_", "“", '"', "> ", "[1] ", "\\[", "- [1]. ", "|a [1]\n"]
+)
 def test_hostile_text_takes_no_long_time(unit: str) -> None:
     text = unit * (40_000 // len(unit))
-    began = time.monotonic()
+    began = time.process_time()
     renumbered(text, {1: 2})
     statements(text)
     occurs(text[:100], comparable(text))
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2

@@ -6,7 +6,7 @@ import pytest
 
 from poweron_services.actions.named_entities import entities
 from poweron_services.actions.page_findings import Said, found_in
-from poweron_services.actions.page_passages import sentences
+from poweron_services.actions.page_passages import passages, sentences
 
 MUSEUM = Said(
     "City Museum",
@@ -65,6 +65,12 @@ def test_a_page_without_headings_names_its_paragraphs_and_without_a_question_its
         "The ferry leaves the harbour every hour. (paragraph 1)",
         "A ticket for adults costs 4 euros. (paragraph 1)",
     )
+
+
+@pytest.mark.req("C-07")
+def test_sentences_of_one_heading_are_weighed_together_and_those_of_another_apart() -> None:
+    read = sentences("First one.\n\nSecond one.\n\n## Prices\n\nIt is free.", "en")
+    assert [*passages(read)] == [" First one. Second one.", "Prices It is free."]
 
 
 @pytest.mark.req("C-07")

@@ -1,11 +1,16 @@
 """`web.search`, `web.scrape` and `web.crawl` against a site on this machine."""
 
 import hashlib
+import io
+from collections.abc import Callable
 from typing import Any
 
+import docx
 import pytest
+from docx.opc.constants import RELATIONSHIP_TYPE
 from papers import pdf_of
 from pytest_httpserver import HTTPServer
+from reportlab.pdfgen.canvas import Canvas
 from web_site import WebSite, page, texts
 
 from builders import Told, requested
@@ -46,11 +51,13 @@ SITE = {
 }
 
 
-def given(name: str, text: str, mime_type: str = "text/markdown", **more: object) -> InputDocument:
-    async def load() -> bytes:
-        return text.encode()
+def given(name: str, data: str | bytes, mime_type: str = "text/markdown", **more: object) -> InputDocument:
+    data = data.encode() if isinstance(data, str) else data
 
-    return InputDocument(f"docItem:1:{name}", name, mime_type, len(text.encode()), "0" * 64, load, **more)  # type: ignore[arg-type] # only what matters is spelled out
+    async def load() -> bytes:
+        return data
+
+    return InputDocument(f"docItem:1:{name}", name, mime_type, len(data), "0" * 64, load, **more)  # type: ignore[arg-type] # only what matters is spelled out
 
 
 # --- web.search
@@ -199,6 +206,37 @@ async def test_the_addresses_of_documents_are_read_in_whichever_way_they_stand_t
     assert done.links == (site.url("/directions"),)
 
 
+def linking_pdf(address: str) -> bytes:
+    packed = io.BytesIO()
+    canvas = Canvas(packed, invariant=1, pageCompression=1)
+    canvas.drawString(72, 720, "The opening hours stand elsewhere.")
+    canvas.linkURL(address, (72, 700, 200, 740))
+    canvas.save()
+    return packed.getvalue()
+
+
+def linking_docx(address: str) -> bytes:
+    packed, document = io.BytesIO(), docx.Document()
+    document.add_paragraph("The opening hours stand elsewhere.")
+    document.part.relate_to(address, RELATIONSHIP_TYPE.HYPERLINK, is_external=True)
+    document.save(packed)
+    return packed.getvalue()
+
+
+@pytest.mark.req("C-03")
+@pytest.mark.parametrize("document_of", [linking_pdf, linking_docx])
+async def test_an_address_that_a_file_only_links_to_is_read(
+    httpserver: HTTPServer, document_of: Callable[[str], bytes]
+) -> None:
+    site = WebSite(httpserver, SITE)
+    data = document_of(site.url("/hours"))
+    assert b"elsewhere" not in data
+    done = await site.done("web.crawl", given("file", data, "application/octet-stream"))
+
+    assert site.fetched == [site.url("/hours")]
+    assert list(texts(done)) == ["City Museum opening hours - localhost.md"]
+
+
 @pytest.mark.req("S4")
 @pytest.mark.req("C-03")
 async def test_an_address_that_a_model_wrote_counts_only_if_somebody_else_named_it(httpserver: HTTPServer) -> None:
@@ -229,6 +267,16 @@ async def test_advanced_follows_the_links_of_the_site_two_deep_and_leaves_it_nev
 
     assert site.fetched == [*map(site.url, ["/start", "/directions", "/parking"])]
     assert {*done.links} == {elsewhere, site.url("/deeper")}
+
+
+@pytest.mark.req("S14")
+async def test_a_crawl_keeps_to_what_a_host_allows_robots(httpserver: HTTPServer) -> None:
+    site = WebSite(httpserver, SITE | {"/robots.txt": "User-agent: *\nDisallow: /shop"})
+    done = await site.done("web.crawl", given("notes.md", site.url("/hours")), extractDepth="advanced")
+
+    assert "/shop" not in [request.path for request, _ in httpserver.log]
+    assert [origin.page.title for origin in done.origins if origin.page][1:] == ["Directions", "Parking"]
+    assert any(f"{site.url('/shop').removeprefix('http://')}' was not read. " in note for note in done.notes)
 
 
 @pytest.mark.req("S14")

@@ -6,9 +6,10 @@ from typing import Final
 
 from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import InputDocument, Order, ReadDocument
-from poweron_services.actions.page_addresses import addresses_in, addresses_linked, divided
-from poweron_services.actions.page_documents import head_of
+from poweron_services.actions.page_addresses import addresses_in, addresses_linked, comparable, divided
+from poweron_services.actions.page_documents import without_head
 from poweron_services.actions.texts import read_texts
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
 
 HTML: Final = ("text/html", "application/xhtml+xml")
 PLAIN: Final = ("text/markdown", "text/plain")
@@ -30,12 +31,20 @@ class FoundAddresses:
 
 async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
     """The addresses of all documents of an order, in their order, each once."""
-    reading = await read_texts(order.documents, read, as_written=PLAIN)
+    linked: dict[LoadBytes, Sequence[str]] = {}
+
+    async def reading_links(load: LoadBytes, size: int, name: str) -> ExtractedDocument:
+        document = await read(load, size, name)
+        linked[load] = document.links
+        return document
+
+    reading = await read_texts(order.documents, reading_links, as_written=PLAIN)
     texts = {text.reference: text.text for text in reading.texts}
     found = FoundAddresses(unread=reading.unread, notes=reading.notes)
     made_up: list[str] = []
     for given in order.documents:
-        named = await _addresses(given, texts.get(given.reference, ""))
+        named = [*await _addresses(given, texts.get(given.reference, ""))]
+        named += filter(None, map(comparable, linked.get(given.load, ())))
         (made_up if given.written_by_model else found.addresses).extend(named)
         found.pages += [given.page.url] if given.page else []
     known, unknown = divided(made_up, {*order.known_addresses, *found.addresses, *found.pages})

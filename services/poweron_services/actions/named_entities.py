@@ -10,7 +10,7 @@ from poweron_services.models.builtin.vocabulary import STOP_WORDS
 
 MAX_ENTITIES: Final = 10
 MAX_ENTITY: Final = 100  # characters
-MAX_TEXT: Final = 100_000  # characters that are looked at
+MAX_TEXT: Final = 30_000  # characters that are looked at
 
 _MONTH: Final = (
     r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"

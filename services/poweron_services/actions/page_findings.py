@@ -100,7 +100,7 @@ def _relevance(
 
 def _key_points(read: Sequence[tuple[PageSentence, ...]], question: str, language: str) -> list[tuple[str, ...]]:
     """Of each page the sentences that fit best; where none does, the first ones."""
-    scores = Relevance((f"{each.place} {each.text}" for said in read for each in said), language).scores(question)
+    scores = Relevance((f"{each.heading} {each.text}" for said in read for each in said), language).scores(question)
     points, start = list[tuple[str, ...]](), 0
     for said in read:
         own = scores[start : start + len(said)]

@@ -24,8 +24,14 @@ class PageSentence:
     """A sentence, an entry of a list or a row of a table."""
 
     text: str
-    place: str
-    """The heading it stands under, else the number of its paragraph."""
+    heading: str
+    """That it stands under; empty where there is none."""
+    paragraph: int
+
+    @property
+    def place(self) -> str:
+        """The heading it stands under, else the number of its paragraph."""
+        return self.heading or f"paragraph {self.paragraph}"
 
 
 def sentences(text: str, language: str) -> tuple[PageSentence, ...]:
@@ -40,16 +46,16 @@ def sentences(text: str, language: str) -> tuple[PageSentence, ...]:
 
 def passages(read: tuple[PageSentence, ...]) -> Iterator[str]:
     """Sentences that stand together under one heading, with the heading before them."""
-    place, together, size = "", list[str](), 0
+    heading, together, size = "", list[str](), 0
     for sentence in read:
-        if together and (sentence.place != place or size >= PASSAGE):
-            yield " ".join([place, *together])
+        if together and (sentence.heading != heading or size >= PASSAGE):
+            yield " ".join([heading, *together])
             together, size = [], 0
-        place = sentence.place
+        heading = sentence.heading
         together.append(sentence.text)
         size += len(sentence.text)
     if together:
-        yield " ".join([place, *together])
+        yield " ".join([heading, *together])
 
 
 def _sentences(text: str, language: str) -> Iterator[PageSentence]:
@@ -61,8 +67,7 @@ def _sentences(text: str, language: str) -> Iterator[PageSentence]:
             lines.pop(0)
         if lines:
             paragraph += 1
-            place = heading or f"paragraph {paragraph}"
-            yield from (PageSentence(one[:MAX_SENTENCE], place) for one in _of_block(lines, language))
+            yield from (PageSentence(one[:MAX_SENTENCE], heading, paragraph) for one in _of_block(lines, language))
 
 
 def _of_block(lines: list[str], language: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from poweron_services.connectors.documents_child import media_types
 from poweron_services.connectors.documents_child.media_types import BY_EXTENSION, named_kind, sniff
 from poweron_services.connectors.documents_child.readers import TEXTS
 from poweron_services.connectors.page_child import LIMITS, PageChild, PageUnread
-from poweron_services.connectors.page_text import PageText, ReadPage
+from poweron_services.connectors.page_text import PageLink, PageText, ReadPage
 from poweron_services.connectors.pages_child.page import Question
 from poweron_services.connectors.web.page import FetchedPage
 
@@ -150,6 +150,7 @@ def _text_of(document: ExtractedDocument, name: str, text_format: PageFormat) ->
     return PageText(
         text[: LIMITS.characters],
         title=name,
+        links=tuple(PageLink(address, "") for address in document.links),
         truncated=document.truncated or len(text) > LIMITS.characters,
         notes=notes,
     )

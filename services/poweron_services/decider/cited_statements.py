@@ -22,6 +22,7 @@ _ENDS: Final = ".!?\u2026"
 _HIDDEN: Final = re.compile(f"([\ue100-\uf8ff])[{_ENDS}]?")
 _PRIVATE: Final = re.compile("[\ue000-\uf8ff]")
 _QUOTED: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"]+)\"", re.DOTALL)
+_LINK: Final = re.compile(r"!?\[(\[?[^\[\]]{0,500}\]?)\]\((?:[^()\s]|\([^()\s]*\)){0,2048}(?:\s\"[^\"]{0,300}\")?\)")
 _MARK: Final = re.compile(MARK)
 _MARKS: Final = re.compile(rf"(?:\s*{MARK})+")
 _DEFINED: Final = re.compile(rf"\s*{MARK}:\s")  # a list of sources that a model wrote itself
@@ -99,8 +100,12 @@ def _strings(value: object) -> Iterator[str]:
 
 @cache
 def _parser() -> MarkdownIt:
-    """`[1]: …` defines nothing, so that `[1]` stays what it is; an escaped bracket can be told from one that is not."""
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(["reference", "text_join"])
+    """An escaped bracket can be told from one that is not, and `[1]: …` defines nothing.
+
+    Links are left to `_LINK`: the parser takes long where brackets open and never close.
+    """
+    rules = ["reference", "text_join", "link", "image"]
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(rules)
 
 
 def _markdown_blocks(text: str) -> Iterator[_Block]:
@@ -121,21 +126,15 @@ def _markdown_blocks(text: str) -> Iterator[_Block]:
 def _inline(children: Sequence[Token]) -> str:
     """The text of a paragraph; a link whose words are a number cites it."""
     parts: list[str] = []
-    link = 0
     for child in children:
         match child.type:
-            case "text" | "image":
+            case "text":
                 parts.append(child.content)
             case "text_special" | "code_inline":
                 parts.append(child.content.replace("[", _BRACKET))
             case "softbreak" | "hardbreak":
                 parts.append(" ")
-            case "link_open":
-                link = len(parts)
-            case "link_close":
-                words = "".join(parts[link:])
-                parts[link:] = [f"[{words}]" if words.isdecimal() else words]
-    return "".join(parts)
+    return _LINK.sub(lambda found: f"[{found[1]}]" if found[1].isdecimal() else found[1], "".join(parts))
 
 
 def _statements(block: _Block, language: str) -> Iterator[Statement]:

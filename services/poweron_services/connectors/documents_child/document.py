@@ -43,6 +43,8 @@ class ExtractedDocument:
     sections: tuple[Section, ...]
     truncated: bool
     notes: tuple[str, ...]
+    links: tuple[str, ...] = ()
+    """Addresses of the web that the document leads to, whether or not they stand in its text."""
 
     def markdown(self) -> str:
         mark = " truncated" if self.truncated else ""

@@ -16,7 +16,7 @@ from poweron_services.connectors.documents_child.document import Section, Unread
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Note, Part
+from poweron_services.connectors.documents_child.readers import Link, Note, Part
 
 WORD_GAP = 0.2  # of the size of the letters
 OVERPRINT = 2.5  # points: narrower letters may stand this close because they are doubled in the word
@@ -49,10 +49,21 @@ def _page(page: Any, number: int) -> Iterator[Part]:
             raise error.args[0] from error
         yield Note(f"Page {number} is damaged; its text could not be read.", truncated=True)
         return
+    yield from _links(page)
     if text:
         yield Section(f"page {number}", text)
     elif is_image:
         yield Note(f"Page {number} holds only an image; its text could not be read.", truncated=True)
+
+
+def _links(page: Any) -> list[Link]:
+    """Where its annotations lead to; damaged ones are no reason to lose the text."""
+    try:
+        return [Link(str(link["uri"])) for link in page.hyperlinks]
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - likewise
+        return []
 
 
 def _opened(data: bytes) -> Any:

@@ -15,6 +15,7 @@ from poweron_services.connectors.documents_child import media_types, text_encodi
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 
+MOST_LINKS, LONGEST_LINK = 1_000, 2_000  # of a document; characters
 READING_SHARE = 0.7  # of the wall clock: later than this nothing new is begun
 
 
@@ -26,7 +27,14 @@ class Note:
     truncated: bool = False
 
 
-Part = Section | Note
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An address that the document leads to, which need not stand in its text."""
+
+    address: str
+
+
+Part = Section | Note | Link
 Reader = Callable[[bytes, Limits], Iterator[Part]]
 
 READERS = {
@@ -111,10 +119,14 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
     """What the reader says until the text is long enough or the time, on the monotonic clock, is up."""
     sections: list[Section] = []
     notes: list[Note] = []
+    links: dict[str, None] = {}
     left = limits.characters
     for part in parts:
         if isinstance(part, Note):
             notes.append(part)
+            continue
+        if isinstance(part, Link):
+            links |= {part.address: None} if _is_kept(part.address) and len(links) < MOST_LINKS else {}
             continue
         text = clean(part.text)
         if text:
@@ -135,7 +147,12 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
         sections=tuple(sections),
         truncated=any(note.truncated for note in notes),
         notes=tuple(dict.fromkeys(" ".join(clean(note.sentence).split()) for note in notes)),
+        links=tuple(links),
     )
+
+
+def _is_kept(address: str) -> bool:
+    return address.startswith(("http://", "https://")) and len(address) <= LONGEST_LINK and address.isprintable()
 
 
 def _without_text(notes: tuple[str, ...]) -> str:

@@ -18,7 +18,7 @@ from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Part
+from poweron_services.connectors.documents_child.readers import Link, Part
 
 TITLE, HEADING = 1, 2  # levels: a title stands above "heading 1"
 ASIDES = {"footnotes": "Footnotes", "endnotes": "Endnotes", "comments": "Comments"}
@@ -37,6 +37,9 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield from sections(list(_blocks(document.element.body, _levels(document))))
     yield from _margins(document)
     yield from _asides(document)
+    yield from (
+        Link(one.target_ref) for one in document.part.rels.values() if one.reltype == RELATIONSHIP_TYPE.HYPERLINK
+    )
 
 
 def _levels(document: Any) -> dict[str, int]:

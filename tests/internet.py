@@ -92,8 +92,8 @@ async def serving(*answers: bytes | Answering, tls: ssl.SSLContext | None = None
                     await answer(reader, writer)
                 if not isinstance(answer, bytes) or b"Content-Length" not in answer:
                     break
-        except (asyncio.IncompleteReadError, OSError):
-            pass  # the client has gone
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
+            pass  # the client has gone, or the test is over
         finally:
             writer.close()
 

@@ -100,7 +100,9 @@ def pages(attacker: str) -> dict[str, str | bytes]:
         **histories,
         **news,
         "/copy/museum/clock": visits["/museum/clock"],
-        "/slow": _page("Does the clock of the Clock Museum go right?", "The great clock is slow: it loses a minute a day."),
+        "/slow": _page(
+            "Does the clock of the Clock Museum go right?", "The great clock is slow: it loses a minute a day."
+        ),
         "/old/clock": "/moved",
         "/moved": "/museum/clock",
         "/old/tram": "/museum/tram",

@@ -218,8 +218,7 @@ CODES: Final[dict[str, Explained]] = {
     # --- why a page of the web was not read
     "address_refused": Explained(
         "The address is none of a public page, or the settings do not let it be read.",
-        "Name another page; where it should be read, see `POWERON_WEB_ALLOW`, `POWERON_WEB_DENY`, `POWERON_WEB_PORTS` "
-        "and `POWERON_WEB_PRIVATE_HOSTS`.",
+        "Name another page, or have its host allowed.",
     ),
     "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
     "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
@@ -227,9 +226,6 @@ CODES: Final[dict[str, Explained]] = {
     "page_needs_consent": Explained("The page asks for a consent before it shows its text.", "Hand over its text."),
     "page_needs_javascript": Explained(
         "The page shows its text only in a browser that runs its scripts.", "Hand over its text."
-    ),
-    "page_limit": Explained(
-        "One step may not read more pages.", "Ask for less at once, or raise the limit, `POWERON_WEB_MAX_PAGES`."
     ),
     "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
     "robots_disallowed": Explained(

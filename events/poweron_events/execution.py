@@ -97,6 +97,8 @@ class PageFindings(Model):
     """Sentences of the page, each with its place."""
     entities: tuple[Annotated[FreeText, Field(max_length=100)], ...] = Field(default=(), max_length=10)
     """Names, dates and amounts."""
+    url: Url | None = Field(default=None, exclude_if=is_empty)
+    """Where the page is, if the document is only what a search engine shows of it."""
 
 
 class ActionCompleted(TryEvent):

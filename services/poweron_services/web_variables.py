@@ -31,6 +31,8 @@ class WebVariables(BaseSettings):
     """The most pages that one action fetches."""
     web_pause: float = Field(default=0.25, ge=0, le=10)
     """Seconds between two requests to one host, after the first four; hosts that are named as private need none."""
+    web_enrich: bool = False
+    """Whether a model judges the pages that an action read: their order, key points and entities."""
     web_contact: str = ""
     """A URL or an e-mail address for whoever runs a server that is asked; it stands in the User-Agent."""
 

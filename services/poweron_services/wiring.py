@@ -28,7 +28,7 @@ from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
-from poweron_services.connectors.web.web_port import Web
+from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
@@ -219,6 +219,7 @@ async def _opened(
             render_report=markdown_to_html,
             open_pages=PageReader(read_document),
             searches=engine is not None,
+            enrich=settings.web_enrich,
         )
         known = await opened.enter_async_context(open_actions(resources))
         _check_patterns(settings, _names(known))
@@ -234,8 +235,8 @@ def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEng
 
 
 def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsyncContextManager[Web]:
+    from poweron_services.connectors.kept_web import no_search, open_web  # noqa: PLC0415
     from poweron_services.connectors.web.kept_pages import no_local_pages  # noqa: PLC0415 - likewise
-    from poweron_services.connectors.web.kept_web import no_search, open_web  # noqa: PLC0415
     from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
 
     return open_web(

@@ -49,10 +49,10 @@ def pdf_of(*pages: str | None, font: str = "Helvetica", encrypt: StandardEncrypt
 
 def reading() -> list[psutil.Process]:
     """The processes in which documents are read now."""
-    return [child for child in psutil.Process().children() if CHILD in _command(child)]
+    return [child for child in psutil.Process().children() if CHILD in command(child)]
 
 
-def _command(process: psutil.Process) -> list[str]:
+def command(process: psutil.Process) -> list[str]:
     with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
         return process.cmdline()
     return []

@@ -41,9 +41,10 @@ COMMANDS = [
         "events",
         "watch",
         "documents",
+        "sources",
         "deadletters",
     ),
-    *("serve", "rebuild", "verify", "recover", "up", "down", "status", "bench", "chaos", "models"),
+    *("serve", "rebuild", "verify", "recover", "up", "down", "status", "bench", "chaos", "models", "search"),
 ]
 HEAVY = {
     "pydantic_ai",

@@ -8,7 +8,15 @@ from engines import KEY, Playing, page
 from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner
 
+from builders import At, Told, planned, requested
+from poweron_events.client import Heard
+from poweron_events.codec import read_record
+from poweron_events.log import Record
+from poweron_events.stream import WorkflowEvent
+from poweron_events.topics import EVENTS, PARTITIONS, partition_of
+from poweron_services.cli.ask_command import AskProgress
 from poweron_services.cli.main import app
+from poweron_services.config import Settings
 
 SITE = Path(__file__).parents[2] / "docs" / "examples" / "site"
 
@@ -142,3 +150,39 @@ def test_a_setting_that_names_no_engine_is_told_without_its_value(monkeypatch: p
     assert ended.exit_code == 2
     assert "POWERON_SEARCH: that is no search engine" in " ".join(ended.stderr.split())
     assert "s3cret" not in ended.output
+
+
+# --- advice below an answer -----------------------------------------------------------------------------------
+
+
+NONE_SET = (
+    "Set POWERON_SEARCH to a search engine (`tavily`, `brave`, `searxng:URL` or `folder:PATH`), or hand over documents."
+)
+
+
+def heard(*events: WorkflowEvent) -> AskProgress:
+    """What `poweron ask` knows after it heard these events."""
+    asked, told = AskProgress(), Told()
+    for event in events:
+        message = told.tell(event).messages[-1]
+        partition = partition_of(told.id.encode(), PARTITIONS)
+        record = Record(EVENTS.name, partition, len(told.values) - 1, 0, message.key, message.value, {})
+        asked.heard(Heard(read_record(record), told.verdicts[-1], told.workflow))
+    return asked
+
+
+@pytest.mark.req("C-01")
+def test_where_the_built_in_model_had_nothing_to_answer_from_ask_says_what_to_set() -> None:
+    nothing = heard(requested(documents=()), planned())
+
+    assert nothing.search_advice(Settings(), alone=True) == NONE_SET
+    assert nothing.search_advice(Settings(), alone=False) is None
+    assert nothing.search_advice(Settings(search=f"folder:{SITE}"), alone=True) is None
+    assert nothing.search_advice(Settings(model="openai:gpt-5-mini"), alone=True) is None
+
+
+@pytest.mark.req("C-01")
+def test_where_a_model_wanted_to_search_and_could_not_ask_says_what_to_do() -> None:
+    asked = heard(requested(), planned(), At().selection_rejected(code="search_unavailable"))
+
+    assert asked.search_advice(Settings(), alone=False) == NONE_SET

@@ -26,10 +26,9 @@ SOMEBODY = 4242  # the id of a user that has no rights anywhere
 NOBODY = pwd.getpwnam("nobody")
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
-TAKEN_OVER = """
+ATTEMPTS = """
 import ctypes, errno, json, os, socket, subprocess, sys, threading, types
-from poweron_services.connectors.documents_child import __main__, system_calls, text_encodings
-from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child import text_encodings
 
 user, tried, closed, own, port = json.loads(sys.argv[1])
 status, unconnected = open("/proc/self/status"), socket.socket()
@@ -77,10 +76,16 @@ def outcome(attempt):
         return "EPERM"
     return "done"
 
-def read(data, limits):
+def tried_all():
     was = {line.split(":")[0]: line.split(":")[1].split() for line in status}
-    came_of = {name: outcome(attempt) for name, attempt in ATTEMPTS.items() if not tried or name in tried}
-    yield Section("", json.dumps([was, came_of]))
+    return json.dumps([was, {name: outcome(attempt) for name, attempt in ATTEMPTS.items() if not tried or name in tried}])
+"""
+TAKEN_OVER = f"""
+from poweron_services.connectors.documents_child import __main__, system_calls
+from poweron_services.connectors.documents_child.document import Section
+{ATTEMPTS}
+def read(data, limits):
+    yield Section("", tried_all())
 
 sys.modules["poweron_services.connectors.documents_child.plain_text"] = types.SimpleNamespace(read=read)
 __main__.main()

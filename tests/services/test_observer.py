@@ -48,6 +48,14 @@ def test_what_was_found_in_pages_is_shown_beside_how_they_begin_and_the_links_st
     assert (seen.links, seen.truncated) == (("https://a.example/next",), False)
 
 
+@pytest.mark.req("C-07")
+def test_a_preview_shows_what_a_page_says_and_not_the_head_above_it() -> None:
+    head = "# Hours\n\n- URL: https://a.example/x\n- Fetched at: 2026-11-23T10:00:00Z\n\n---\n\n"
+    done = At().done(documents=(document("x.md", mime_type="text/markdown"),))
+    seen = observe_build(told(done).workflow, done, [f"{head}It opens on Monday."], CATALOG).observation
+    assert (seen.previews[0].snippet, seen.truncated) == ("It opens on Monday.", False)
+
+
 @pytest.mark.req("M-03")
 def test_what_fits_is_not_said_to_be_cut() -> None:
     done = At().done()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from search_pages import write_pages
+from search_pages import KINDS, PLACES, write_pages
 
 from poweron_services.connectors.search.page_folder import PageFolder
 from poweron_services.connectors.search.search_provider import SearchQuery
@@ -16,7 +16,7 @@ ENOUGH = 36  # of forty
 async def test_over_two_hundred_pages_the_one_with_the_answer_is_among_the_first_five(tmp_path: Path) -> None:
     questions = write_pages(tmp_path)
     folder = PageFolder(tmp_path)
-    assert len(questions) == 40
+    assert (len(KINDS) * len(PLACES), len(questions)) == (200, 40)
 
     found = {
         question: [hit.url for hit in (await folder.search(SearchQuery(question, AMONG, language="en"))).hits]

@@ -1,12 +1,13 @@
 """Stage 1: one allowed action, no parameters; what breaks a rule is refused with its reason."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from doubles import script
 
 from builders import CALL, At, Told, document, planned, requested
-from poweron_events.catalog import CATALOG
+from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.content import ContentStore
 from poweron_events.planning import ActionsPlanned, PlannedAction
 from poweron_events.selection import ActionSelected, SelectionRejected
@@ -25,10 +26,10 @@ def asked(**fields: Any) -> Told:
     return Told().tell(requested(**fields), planned())
 
 
-async def selected(answer: Any, told: Told | None = None) -> Any:
+async def selected(answer: Any, told: Told | None = None, catalog: Mapping[str, ActionSpec] = CATALOG) -> Any:
     content = ContentStore.at("memory:///")
     caller = Caller(ScriptedModel(script(selection=[answer])), content)
-    (event,) = await Selector(caller, content, CATALOG)((told or asked()).workflow)
+    (event,) = await Selector(caller, content, catalog)((told or asked()).workflow)
     return event
 
 
@@ -68,6 +69,22 @@ async def test_what_breaks_a_rule_is_refused_with_the_reason(answer: Any, reason
     assert isinstance(event, SelectionRejected)
     assert reason in event.reason
     assert event.model_call is not None  # refused calls count, too (B-01)
+
+
+@pytest.mark.req("C-01")
+@pytest.mark.parametrize("action", ["web.search", "web.scrape"])
+async def test_what_needs_a_search_engine_is_refused_with_that_reason_where_there_is_none(action: str) -> None:
+    offline = {name: spec for name, spec in CATALOG.items() if name not in {"web.search", "web.scrape"}}
+
+    event = await selected({"action": action, "actionObjective": "Find it"}, catalog=offline)
+    denied = await selected(
+        {"action": action, "actionObjective": "Find it"}, asked(denied_methods=("web",)), catalog=offline
+    )
+
+    assert isinstance(event, SelectionRejected)
+    assert event.code == "search_unavailable"
+    assert event.reason.startswith(f"{action!r} cannot be used: there is no search engine; choose one of ai.process")
+    assert denied.code == "action_not_allowed"
 
 
 @pytest.mark.req("X-01")

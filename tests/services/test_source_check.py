@@ -61,9 +61,14 @@ async def test_every_source_is_told_with_its_statements_and_whether_their_words_
                 quote="on Mondays it is closed",
                 result="found",
                 statement="Clocks is closed: “on Mondays it is closed”.",
-                documents=("answer.md",),
+                documents=("docItem:answer.md:answer.md",),
             ),
-            CheckedQuote(quote=None, result="not quoted", statement="A ticket is 9.50 €.", documents=("answer.md",)),
+            CheckedQuote(
+                quote=None,
+                result="not quoted",
+                statement="A ticket is 9.50 €.",
+                documents=("docItem:answer.md:answer.md",),
+            ),
         ),
     )
     assert (second.n, second.statements, results(second)) == (
@@ -82,8 +87,8 @@ async def test_a_statement_that_a_report_repeats_is_told_once_with_both_document
     await kept.answer("report.md", "# Hours\n\nIt is closed [1].\n\nIt is open [2].", *both)
     told = [(each.n, each.title, each.statements, each.quotes[0].documents) for each in await kept.sources()]
     assert told == [
-        (1, "Museum of Clocks", ("It is closed.",), ("a.md", "report.md")),
-        (2, "Museum of Boats", ("It is open.",), ("b.md", "report.md")),
+        (1, "Museum of Clocks", ("It is closed.",), ("docItem:a.md:a.md", "docItem:report.md:report.md")),
+        (2, "Museum of Boats", ("It is open.",), ("docItem:b.md:b.md", "docItem:report.md:report.md")),
     ]
 
 

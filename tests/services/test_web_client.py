@@ -142,6 +142,31 @@ async def test_a_name_that_there_is_not_is_told() -> None:
     assert (refused.code, str(refused)) == ("page_unavailable", "There is no host named nowhere.example.")
 
 
+async def test_a_lookup_that_nobody_answers_takes_no_longer_than_a_page_may() -> None:
+    async def silent(host: str, port: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    async with open_web_client(web(timeout=0.2), resolve=silent) as asking:
+        assert (await refusal(asking, "http://a.example/")).code == "page_timeout"
+
+
+async def test_whoever_stops_waiting_for_a_page_is_not_kept() -> None:
+    async with serving(PAGE) as server:
+        internet = leading(server, "a.example")
+
+        async def never(_: object) -> None:
+            await asyncio.Event().wait()
+
+        async with client(internet) as asking:
+            waiting = asyncio.create_task(asking.get("http://a.example/", before_hop=never))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert (await asking.get("http://a.example/")).status == 200
+
+
 @pytest.mark.req("S11")
 async def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(PAGE) as proxy, serving(PAGE) as server:

@@ -1,34 +1,36 @@
-"""A site of the web on this machine, and the smallest real ways to fetch, read and search it.
+"""A site of the web on this machine, which actions fetch and read as they do any other.
 
-site = WebSite(httpserver, {"/hours": page("Opening hours", "<p>Open on Mondays.</p>")})
+site = WebSite(httpserver, {"/hours": page("Opening hours", "<p>Open on Mondays.</p>")}, hits=["/hours"])
 done = await site.done("web.scrape", query="open on Mondays")
 """
 
-import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
-import httpx2
-import lxml.html  # type: ignore[import-untyped] # it has no stubs
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from poweron_events.catalog import CATALOG, ExtractDepth
-from poweron_events.errors import Refused
+from poweron_events.catalog import CATALOG
+from poweron_events.content import ContentStore
 from poweron_services.actions.action import Ask, Done, InputDocument, Order, Resources
 from poweron_services.actions.registry import actions
+from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
-from poweron_services.connectors.page_text import PageLink, PageText
+from poweron_services.connectors.kept_web import open_web
+from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
-from poweron_services.connectors.web.page import FetchedPage
+from poweron_services.connectors.web.page import FetchedPage, FetchPage
+from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.schema_check import check_values
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 
-FETCHED_AT = "2026-11-23T10:00:00Z"
+WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 
 
 def page(title: str, body: str) -> str:
@@ -38,7 +40,7 @@ def page(title: str, body: str) -> str:
 
 @dataclass
 class WebSite:
-    """Serves pages, fetches and reads them, and finds those that are named as hits."""
+    """Serves pages, and finds those that are named as hits; what is fetched of it is counted."""
 
     server: HTTPServer
     pages: Mapping[str, str | bytes | int]
@@ -46,42 +48,24 @@ class WebSite:
     hits: Sequence[str] = ()
     """Paths, best first."""
     answer: str = ""
+    enrich: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
     asked: list[SearchQuery] = field(default_factory=list)
-    closed: int = 0
 
     def __post_init__(self) -> None:
-        for path, served in self.pages.items():
+        for path, served in ({"/robots.txt": 404} | {**self.pages}).items():
             self.server.expect_request(path).respond_with_handler(_serving(served))
 
     def url(self, path: str) -> str:
         """The whole address of a page."""
         return self.server.url_for(path)
 
-    async def fetch(self, url: str, /) -> FetchedPage:
-        """The page, as a guarded client would bring it."""
-        self.fetched.append(url)
-        async with httpx2.AsyncClient(trust_env=False, follow_redirects=True) as client:
-            answer = await client.get(url)
-        if answer.status_code != 200:
-            raise Refused(f"The server answered with {answer.status_code}.", code="page_unavailable")
-        digest = hashlib.sha256(answer.content).hexdigest()
-        headers = {"content-type": answer.headers["content-type"]}
-        return FetchedPage(url, str(answer.url), 200, headers, answer.content, FETCHED_AT, digest, digest)
-
     async def search(self, query: SearchQuery, /) -> SearchResults:
         """The pages that are named as hits, whatever is asked."""
         self.asked.append(query)
         hits = [SearchHit(self.url(path), path.strip("/"), f"About {path}.") for path in self.hits]
         return SearchResults("folder", tuple(hits[: query.max_results]), self.answer if query.include_answer else "")
-
-    @asynccontextmanager
-    async def open_pages(self) -> AsyncGenerator[Any, None]:
-        """A reader in this process."""
-        try:
-            yield read
-        finally:
-            self.closed += 1
 
     async def done(
         self,
@@ -93,10 +77,13 @@ class WebSite:
         **parameters: Any,
     ) -> Done:
         """What an action of the registry makes of an order."""
-        resources = Resources(DocumentReader(1), markdown_to_html, self.open_pages, searches=True)
         if "documentList" in CATALOG[action].parameter_names:
             parameters["documentList"] = [document.reference for document in documents]
-        async with actions(resources) as ours:
+        read_document = DocumentReader(2)
+        resources = Resources(
+            read_document, markdown_to_html, PageReader(read_document), searches=True, enrich=self.enrich
+        )
+        async with actions(resources) as ours, self._fetching() as fetch:
             return await ours[action](
                 Order(
                     parameters=check_values(parameters, CATALOG[action]),
@@ -105,29 +92,29 @@ class WebSite:
                     idempotency_key="key",
                     ask=ask or nobody,
                     objective=objective,
-                    fetch=self.fetch,
+                    fetch=fetch,
                     search=self.search,
                     known_addresses=frozenset(known),
                 )
             )
 
+    @asynccontextmanager
+    async def _fetching(self) -> AsyncGenerator[FetchPage, None]:
+        """The guarded client, which may ask hosts of this machine on the ports that are named."""
+        allowed = {"web_private_hosts": f"localhost:{self.server.port}", "web_pause": 0, **self.settings}
+        async with open_web(WebSettings.of(Settings(**allowed)), ContentStore.at("memory:///")) as web:
+            fetch = partial(web.fetch, Reader(WORKFLOW, "step"))
+
+            async def counted(url: str, /) -> FetchedPage:
+                self.fetched.append(url)
+                return await fetch(url)
+
+            yield counted
+
 
 async def nobody(_: Prompt) -> Called:
     """No model is asked."""
     raise AssertionError("A model was asked.")
-
-
-async def read(page: FetchedPage, *, depth: ExtractDepth, text_format: Literal["markdown", "text"]) -> PageText:
-    """The paragraphs of a page and what it links to; of a PDF just its bytes."""
-    if page.media_type == "application/pdf":
-        return PageText(page.body.decode(), "A file")
-    root = lxml.html.fromstring(page.body.decode())
-    root.make_links_absolute(page.url)
-    blocks = [(each.tag, " ".join(each.text_content().split())) for each in root.iter("h2", "p", "li")]
-    text = "\n\n".join(f"## {words}" if tag == "h2" and text_format == "markdown" else words for tag, words in blocks)
-    links = tuple(PageLink(each.get("href"), each.text_content()) for each in root.iter("a"))
-    obstacle = root.get("data-obstacle")
-    return PageText(text, root.findtext(".//title") or "", language="en", links=links, obstacle=obstacle)
 
 
 def texts(done: Done) -> dict[str, str]:

@@ -84,6 +84,7 @@ MEANINGS: Final[dict[str, str]] = {
     "DocumentRef.sources": "What each `[n]` in the document means, where a model wrote it from pages of the web.",
     "ActionCompleted.findings": "What is worth knowing of the first documents, in their order, where they are pages.",
     "ActionCompleted.links": "Addresses that stand in the result and may be read next.",
+    "PageFindings.url": "Where the page is, if the document is only what a search engine shows of it.",
     "PageFindings.entities": "Names, dates and amounts that stand in the page.",
     "PageFindings.keyPoints": "Sentences of the page, each with its place.",
     "PageFindings.relevanceScore": "How well it fits what was asked, from 0 to 1000; comparable within one result.",

@@ -74,6 +74,8 @@ class Resources:
     """How pages of the web are read."""
     searches: bool = False
     """Whether there is a search engine: without one `web.search` and `web.scrape` are not there."""
+    enrich: bool = False
+    """Whether a model judges the pages that were read."""
 
 
 async def _nothing_fetched(_: str) -> FetchedPage:
@@ -99,6 +101,8 @@ class Order:
     search: Search = _nothing_searched
     known_addresses: frozenset[str] = frozenset()
     """Those that stand verbatim in a request of the workflow or in a link field of an observation (S4)."""
+    max_pages: int = 50
+    """How many pages the step may fetch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import InputDocument, Order, ReadDocument
 from poweron_services.actions.page_addresses import addresses_in, addresses_linked, divided
-from poweron_services.actions.page_documents import without_head
+from poweron_services.actions.page_documents import head_of
 from poweron_services.actions.texts import read_texts
 
 HTML: Final = ("text/html", "application/xhtml+xml")
@@ -45,7 +45,9 @@ async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
 
 
 async def _addresses(given: InputDocument, text: str) -> Sequence[str]:
-    named = addresses_in(without_head(text) if given.page else text)
+    """Of a page only where it is: what it links to is read with it, and its text may say "fetch this" of anything."""
+    head = head_of(text)
+    named = addresses_in(head if head or given.page else text)
     if given.mime_type not in HTML:
         return named
     markup = (await given.load())[:MAX_MARKUP].decode("utf-8", errors="replace")

@@ -39,8 +39,10 @@ _SMALL: Final = frozenset().union(*STOP_WORDS.values())
 def entities(text: str) -> tuple[str, ...]:
     """The names, dates and amounts that a text holds most often, some of each kind."""
     looked_at = text[:MAX_TEXT]
-    kinds = [_most(_values(pattern, looked_at)) for pattern in (_DATES, _AMOUNTS)]
-    in_turn = (each for turn in zip_longest(_most(_names(looked_at)), *kinds) for each in turn if each)
+    dates, amounts = (_most(_values(pattern, looked_at)) for pattern in (_DATES, _AMOUNTS))
+    numbers = "\n".join([*dates, *amounts])
+    names = [name for name in _most(_names(looked_at)) if name not in numbers]
+    in_turn = (each for turn in zip_longest(names, dates, amounts) for each in turn if each)
     return tuple(dict.fromkeys(in_turn))[:MAX_ENTITIES]
 
 

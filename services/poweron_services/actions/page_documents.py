@@ -20,6 +20,7 @@ from poweron_services.connectors.search.search_provider import SearchHit
 MIME_TYPES: Final[dict[PageFormat, str]] = {"markdown": "text/markdown", "text": "text/plain"}
 ENDINGS: Final[dict[PageFormat, str]] = {"markdown": "md", "text": "txt"}
 HEAD_END: Final = "\n\n---\n\n"
+_HEAD: Final = re.compile(r"(?:# )?[^\n]*\n\n- URL: \S+\n(?:- [^\n]*\n)*\n---\n\n")
 MAX_NAME: Final = 80  # characters of a title, and of a host
 
 _UNSAFE: Final = re.compile(r"[/\\:*?\"<>|\[\]`#]+")
@@ -65,9 +66,15 @@ def hit_document(hit: SearchHit, name: str, provider: str) -> ActionDocument:
 
 
 def without_head(text: str) -> str:
-    """The text of a page without the head that stands above it."""
-    head, end, rest = text.partition(HEAD_END)
-    return rest if end and "\nURL: " in head.replace("- ", "") else text
+    """The text of a page without the head that stands above it; any other text as it is."""
+    found = _HEAD.match(text)
+    return text[found.end() :] if found else text
+
+
+def head_of(text: str) -> str:
+    """What stands above the text of a page: where it is from. Empty where the text is of no page."""
+    found = _HEAD.match(text)
+    return found[0] if found else ""
 
 
 def names(titled: Iterable[tuple[str, str]], text_format: PageFormat) -> list[str]:

@@ -14,7 +14,8 @@ from poweron_services.actions.page_passages import PageSentence, passages, sente
 from poweron_services.actions.page_relevance import Relevance
 from poweron_services.models.builtin.vocabulary import known_language
 
-BEST: Final = 5  # pages of which more than the relevance is told
+BEST: Final = 10  # pages of which more than the relevance is found
+EXCERPT: Final = 2_000  # characters of a page that a prompt has room for
 KEY_POINTS: Final = 3
 MAX_KEY_POINT: Final = 300  # characters
 LEAST_WORDS: Final = 4  # of a sentence that says something by itself
@@ -28,23 +29,53 @@ class Said:
     text: str
 
 
-def ranked(pages: Sequence[Said], question: str, language: str | None) -> list[tuple[int, PageFindings]]:
-    """The numbers of the pages, best first, with what was found in each; of equals, the first comes first."""
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """A page by its number, and what was found in it."""
+
+    number: int
+    title: str
+    sentences: tuple[PageSentence, ...]
+    findings: PageFindings
+
+
+def found_in(pages: Sequence[Said], question: str, language: str | None, *, as_given: bool = False) -> list[FoundPage]:
+    """What was found in each of the pages, best first or as they were given; of equals, the first comes first."""
     if not pages:
         return []
     spoken = known_language(language, question or pages[0].text)
     read = [sentences(page.text, spoken) for page in pages]
     scores = _relevance(pages, read, question, spoken)
-    order = sorted(range(len(pages)), key=lambda number: (-scores[number], number))
-    best = order[:BEST]
-    points = _key_points([read[number] for number in best], question, spoken)
-    told = {
-        number: PageFindings(
-            relevance_score=scores[number], key_points=said, entities=entities(_plain_text(read[number]))
-        )
-        for number, said in zip(best, points, strict=True)
-    }
-    return [(number, told.get(number) or PageFindings(relevance_score=scores[number])) for number in order]
+    order = sorted(range(len(pages)), key=lambda number: (0 if as_given else -scores[number], number))
+    points = _key_points([read[number] for number in order[:BEST]], question, spoken)
+    found = []
+    for place, number in enumerate(order):
+        findings = PageFindings(relevance_score=scores[number])
+        if place < BEST:
+            named = entities("\n".join(sentence.text for sentence in read[number]))
+            findings = findings.model_copy(update={"key_points": points[place], "entities": named})
+        found.append(FoundPage(number, pages[number].title, read[number], findings))
+    return found
+
+
+def excerpt(page: FoundPage, question: str, language: str | None) -> str:
+    """The sentences of a page that fit a question best, in their order, as many as a prompt has room for."""
+    scores = Relevance((each.text for each in page.sentences), known_language(language, question)).scores(question)
+    kept, size = list[int](), 0
+    for place in sorted(range(len(scores)), key=lambda place: (-scores[place], place)):
+        size += len(page.sentences[place].text)
+        if size > EXCERPT:
+            break
+        kept.append(place)
+    return "\n".join(page.sentences[place].text for place in sorted(kept))
+
+
+def with_place(sentence: PageSentence) -> str:
+    """A sentence as a key point."""
+    place = f" ({sentence.place})"
+    room = MAX_KEY_POINT - len(place)
+    text = sentence.text if len(sentence.text) <= room else f"{sentence.text[: room - 1]}…"
+    return text + place
 
 
 def _relevance(
@@ -77,16 +108,5 @@ def _key_points(read: Sequence[tuple[PageSentence, ...]], question: str, languag
         telling = [place for place, each in enumerate(said) if len(each.text.split()) >= LEAST_WORDS]
         fitting = [place for place in telling if own[place]] or telling[:KEY_POINTS]
         chosen = sorted(fitting, key=lambda place: (-own[place], place))
-        points.append(tuple(dict.fromkeys(_with_place(said[place]) for place in chosen))[:KEY_POINTS])
+        points.append(tuple(dict.fromkeys(with_place(said[place]) for place in chosen))[:KEY_POINTS])
     return points
-
-
-def _with_place(sentence: PageSentence) -> str:
-    place = f" ({sentence.place})"
-    room = MAX_KEY_POINT - len(place)
-    text = sentence.text if len(sentence.text) <= room else f"{sentence.text[: room - 1]}…"
-    return text + place
-
-
-def _plain_text(read: tuple[PageSentence, ...]) -> str:
-    return "\n".join(sentence.text for sentence in read)

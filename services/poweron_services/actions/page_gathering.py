@@ -10,10 +10,12 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import WebPage
 from poweron_services.actions.page_addresses import comparable
+from poweron_services.connectors.page_reader import UnreadablePage
 from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
 from poweron_services.connectors.web.page import FetchedPage, FetchPage
 
 AT_ONCE: Final = 16  # pages that are waited for side by side; each host has limits of its own
+LEAST_BEHIND_OBSTACLE: Final = 200  # characters: less is what stands in the way, not what stands behind it
 UNKNOWN: Final = "Its address stands neither in the request nor among the links of an earlier result."
 MAX_TITLE: Final = 300  # characters
 
@@ -32,6 +34,10 @@ class GatheringLimits:
     seconds: float
     bytes: int = 100_000_000
     """Of all pages together, decompressed."""
+
+    def within(self, pages: int) -> "GatheringLimits":
+        """These, but no more pages than so many."""
+        return replace(self, pages=min(self.pages, pages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Gathering:
     limits: GatheringLimits
     unread: list[UnreadPage] = field(default_factory=list)
     without_text: list[GatheredPage] = field(default_factory=list)
-    """Those of the unread that at least link to others."""
+    """Those of the unread that only link to others."""
     tried: set[str] = field(default_factory=set)
     left_out: int = 0
     """How many addresses were not even tried, for the limits."""
@@ -98,46 +104,44 @@ class Gathering:
         self.tried.update(chosen)
         tasks = [asyncio.ensure_future(self._page(address)) for address in chosen]
         try:
-            found = await asyncio.gather(*tasks)
+            came = await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        return [page for page in found if page is not None]
+        self.unread += [each for each in came if isinstance(each, UnreadPage)]
+        return [each for each in came if isinstance(each, GatheredPage)]
 
-    async def _page(self, address: str) -> GatheredPage | None:
+    async def _page(self, address: str) -> GatheredPage | UnreadPage:
         try:
             async with asyncio.timeout_at(self._until), self._places:
                 return await self._read(address)
         except TimeoutError:
-            self._unread(address, "page_timeout", "It was not there before the time of the step was over.")
+            return UnreadPage(address, "page_timeout", "It was not there before the time of the step was over.")
+        except UnreadablePage as error:
+            return UnreadPage(address, error.code, f"It {error.why}")
         except Refused as error:
-            self._unread(address, error.code, str(error))
-        return None
+            return UnreadPage(address, error.code, str(error))
 
-    async def _read(self, address: str) -> GatheredPage | None:
+    async def _read(self, address: str) -> GatheredPage | UnreadPage:
         if self._bytes >= self.limits.bytes:
-            why = f"One step reads at most {self.limits.bytes // 1_000_000} MB."
-            self._unread(address, "page_too_large", why)
-            return None
+            most = self.limits.bytes // 1_000_000
+            return UnreadPage(address, "page_too_large", f"One step reads at most {most} MB.")
         fetched = await self.fetch(address)
         self._bytes += len(fetched.body)
-        text = await self.read(fetched, depth=self.depth, text_format=self.text_format)
+        read = await self.read(fetched, depth=self.depth, text_format=self.text_format)
+        text = _as_far_as_fetched(read, fetched)
+        if text.obstacle and len(text.text.strip()) < LEAST_BEHIND_OBSTACLE:
+            return UnreadPage(address, *_OBSTACLES[text.obstacle])
+        page = GatheredPage(_page_of(fetched, text), _with_obstacle(text), address)
         if text.text.strip():
-            return GatheredPage(_page_of(fetched, text), _with_obstacle(text), address)
-        if text.links:
-            self.without_text.append(GatheredPage(_page_of(fetched, text), text, address))
-        code, why = _OBSTACLES[text.obstacle] if text.obstacle else ("document_without_text", "It holds no text.")
-        self._unread(address, code, why)
-        return None
+            return page
+        self.without_text.append(page)
+        return UnreadPage(address, "document_without_text", "It holds no text.")
 
     def refuse_unknown(self, addresses: Iterable[str]) -> None:
         """Leave addresses unread that a model may have made up."""
-        for address in addresses:
-            self._unread(address, "address_unknown", UNKNOWN)
-
-    def _unread(self, address: str, code: Code, why: str) -> None:
-        self.unread.append(UnreadPage(address, code, why))
+        self.unread += [UnreadPage(address, "address_unknown", UNKNOWN) for address in addresses]
 
 
 def _as_compared(address: str) -> str:
@@ -152,6 +156,13 @@ def _page_of(fetched: FetchedPage, text: PageText) -> WebPage:
         sha256=fetched.sha256,
         content=fetched.content,
     )
+
+
+def _as_far_as_fetched(text: PageText, fetched: FetchedPage) -> PageText:
+    if not fetched.truncated:
+        return text
+    note = f"Only its first {len(fetched.body):,} bytes were fetched."
+    return replace(text, truncated=True, notes=(*text.notes, note))
 
 
 def _with_obstacle(text: PageText) -> PageText:

@@ -8,12 +8,13 @@ from typing import Final
 from poweron_events.catalog import PageFormat
 from poweron_events.codec import writable
 from poweron_events.event import UnreadDocument
-from poweron_events.execution import ActionResult, PageFindings
-from poweron_services.actions.action import Done, Failed, Origin
+from poweron_events.execution import ActionResult
+from poweron_services.actions.action import Ask, Done, Failed, Origin
 from poweron_services.actions.page_addresses import shown
 from poweron_services.actions.page_documents import merged, names, page_document
-from poweron_services.actions.page_findings import Said, ranked
+from poweron_services.actions.page_findings import FoundPage, Said, found_in
 from poweron_services.actions.page_gathering import GatheredPage, Gathering, UnreadPage
+from poweron_services.actions.page_judgement import judged
 from poweron_services.actions.page_links import MAX_LINKS, promising
 
 MAX_FAILURES: Final = 5  # pages that a note tells of one by one
@@ -28,6 +29,8 @@ class Asked:
     question: str
     language: str | None
     text_format: PageFormat
+    judge: Ask | None = None
+    """Where a model is to judge the pages: how it is asked."""
 
 
 async def gathered_result(
@@ -64,16 +67,16 @@ async def next_links(pages: Sequence[GatheredPage], asked: Asked, without: Colle
 
 
 async def _page_result(pages: Sequence[GatheredPage], gathering: Gathering, asked: Asked) -> Done:
-    found = await asyncio.to_thread(_ranked, pages, asked)
-    best = [pages[number] for number, _ in found]
+    found, notes = await _found(pages, asked)
+    best = [pages[each.number] for each in found]
     titles = names([(page.page.title, page.page.url) for page in best], asked.text_format)
     documents = [page_document(page, name, asked.text_format) for page, name in zip(best, titles, strict=True)]
     links = await next_links([*best, *gathering.without_text], asked, {*gathering.tried, *_places(best)})
     return Done(
         ActionResult(success=True, documents=tuple(documents)),
-        tuple(_same_texts(best)),
+        (*_same_texts(best), *notes),
         tuple(_partly(best)),
-        origins=tuple(Origin(page=page.page, findings=said) for page, (_, said) in zip(best, found, strict=True)),
+        origins=tuple(Origin(page=page.page, findings=each.findings) for page, each in zip(best, found, strict=True)),
         links=tuple(links[:MAX_LINKS]),
     )
 
@@ -105,9 +108,12 @@ def _left_out(gathering: Gathering) -> list[str]:
     ]
 
 
-def _ranked(pages: Sequence[GatheredPage], asked: Asked) -> list[tuple[int, PageFindings]]:
+async def _found(pages: Sequence[GatheredPage], asked: Asked) -> tuple[list[FoundPage], tuple[str, ...]]:
     said = [Said(page.page.title, page.text.text) for page in pages]
-    return ranked(said, asked.question, asked.language)
+    found = await asyncio.to_thread(found_in, said, asked.question, asked.language)
+    if asked.judge is None or not asked.question:
+        return found, ()
+    return await judged(found, asked.question, asked.language, asked.judge)
 
 
 def _places(pages: Sequence[GatheredPage]) -> set[str]:

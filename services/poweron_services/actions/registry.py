@@ -35,8 +35,8 @@ def _of_the_web(given: Resources) -> Iterator[Action]:
         yield WebSearch()
     if given.open_pages is not None:
         if given.searches:
-            yield WebScrape(given.open_pages)
-        yield WebCrawl(given.read_document, given.open_pages)
+            yield WebScrape(given.open_pages, given.enrich)
+        yield WebCrawl(given.read_document, given.open_pages, given.enrich)
 
 
 def only(*known: Action) -> OpenActions:

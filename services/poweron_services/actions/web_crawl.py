@@ -14,7 +14,7 @@ from poweron_services.connectors.page_text import OpenPages
 
 LIMITS: Final[dict[ExtractDepth, GatheringLimits]] = {
     "basic": GatheringLimits(pages=20, seconds=240.0),
-    "advanced": GatheringLimits(pages=50, seconds=240.0),
+    "advanced": GatheringLimits(pages=1_000, seconds=240.0),
 }
 MAX_DEPTH: Final = 2  # links that are followed from an address of a document
 
@@ -25,15 +25,19 @@ class WebCrawl:
 
     read_document: ReadDocument
     open_pages: OpenPages
+    enrich: bool = False
     limits: Mapping[ExtractDepth, GatheringLimits] = field(default_factory=lambda: LIMITS)
     spec: ActionSpec = CATALOG["web.crawl"]
 
     async def __call__(self, order: Order) -> Done:
         parameters = WebCrawlParameters.model_validate(order.parameters)
-        asked, depth = Asked(order.objective, order.language, parameters.format), parameters.extract_depth
+        depth, judge = parameters.extract_depth, order.ask if self.enrich else None
+        asked = Asked(order.objective, order.language, parameters.format, judge)
         async with self.open_pages() as read:
             found = await addresses_of(order, self.read_document)
-            gathering = Gathering(order.fetch, read, depth, parameters.format, self.limits[depth])
+            gathering = Gathering(
+                order.fetch, read, depth, parameters.format, self.limits[depth].within(order.max_pages)
+            )
             gathering.refuse_unknown(found.unknown)
             listed = [*await gathering.gather(found.pages), *gathering.without_text]
             named = [*found.addresses, *await next_links(listed, asked, {*found.addresses, *gathering.tried})]

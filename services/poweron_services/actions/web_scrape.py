@@ -12,7 +12,7 @@ from poweron_services.actions.page_results import Asked, gathered_result, next_l
 from poweron_services.actions.search_hits import search
 from poweron_services.connectors.page_text import OpenPages
 
-LIMITS: Final = GatheringLimits(pages=60, seconds=150.0)
+LIMITS: Final = GatheringLimits(pages=1_000, seconds=120.0)
 MAX_FILES: Final = 10  # that are read behind the links of pages
 DIRECT: Final = "The query names addresses: these were read, and no search engine was asked."
 
@@ -22,16 +22,20 @@ class WebScrape:
     """Reads pages side by side; with `extractDepth` `advanced` also the PDF and office files that they link to."""
 
     open_pages: OpenPages
+    enrich: bool = False
     limits: GatheringLimits = LIMITS
     spec: ActionSpec = CATALOG["web.scrape"]
 
     async def __call__(self, order: Order) -> Done:
         parameters = WebScrapeParameters.model_validate(order.parameters)
         question = without_addresses(parameters.query) or order.objective
-        asked = Asked(question, parameters.language or order.language, parameters.format)
+        judge = order.ask if self.enrich else None
+        asked = Asked(question, parameters.language or order.language, parameters.format, judge)
         named = addresses_in(parameters.query)
         async with self.open_pages() as read:
-            gathering = Gathering(order.fetch, read, parameters.extract_depth, parameters.format, self.limits)
+            gathering = Gathering(
+                order.fetch, read, parameters.extract_depth, parameters.format, self.limits.within(order.max_pages)
+            )
             if named:
                 known, unknown = divided(named, order.known_addresses)
                 gathering.refuse_unknown(unknown)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from poweron_events.catalog import CATALOG, ActionSpec, WebSearchParameters
-from poweron_events.execution import ActionDocument, ActionResult
+from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_services.actions.action import Done, Order, Origin, document
 from poweron_services.actions.page_documents import hit_document, names
-from poweron_services.actions.page_findings import Said, ranked
+from poweron_services.actions.page_findings import Said, found_in
 from poweron_services.actions.page_links import MAX_LINKS
 from poweron_services.actions.search_hits import search
-from poweron_services.connectors.search.search_provider import SearchResults
+from poweron_services.connectors.search.search_provider import SearchHit, SearchResults
 
 ANSWER: Final = "search engine's answer.md"
 
@@ -26,18 +26,22 @@ class WebSearch:
     async def __call__(self, order: Order) -> Done:
         parameters = WebSearchParameters.model_validate(order.parameters)
         found = await search(order, parameters)
-        said = [Said(hit.title, hit.raw_content or hit.snippet) for hit in found.hits]
-        in_order = await asyncio.to_thread(ranked, said, parameters.query, parameters.language or order.language)
-        best = [found.hits[number] for number, _ in in_order]
-        titles = names([(hit.title, hit.url) for hit in best], "markdown")
-        documents = [hit_document(hit, name, found.provider) for hit, name in zip(best, titles, strict=True)]
-        answer = _answer(found)
+        told = await asyncio.to_thread(_findings, found.hits, parameters.query, parameters.language or order.language)
+        titles = names([(hit.title, hit.url) for hit in found.hits], "markdown")
+        documents = [hit_document(hit, name, found.provider) for hit, name in zip(found.hits, titles, strict=True)]
         return Done(
-            ActionResult(success=True, documents=(*documents, *answer)),
+            ActionResult(success=True, documents=(*documents, *_answer(found))),
             found.notes,
-            origins=(*(Origin(findings=said) for _, said in in_order), *(Origin() for _ in answer)),
-            links=tuple(hit.url for hit in best)[:MAX_LINKS],
+            origins=tuple(Origin(findings=each) for each in told),
+            links=tuple(hit.url for hit in found.hits)[:MAX_LINKS],
         )
+
+
+def _findings(hits: Sequence[SearchHit], question: str, language: str | None) -> list[PageFindings]:
+    """What was found in each hit; the order is that of the engine, which knows more of the pages than it shows."""
+    said = [Said(hit.title, hit.raw_content or hit.snippet) for hit in hits]
+    found = found_in(said, question, language, as_given=True)
+    return [page.findings.model_copy(update={"url": hits[page.number].url}) for page in found]
 
 
 def _answer(found: SearchResults) -> Sequence[ActionDocument]:

@@ -10,6 +10,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from poweron_events.client import Heard
+from poweron_events.codes import CODES
 from poweron_events.event import NANO
 from poweron_events.fold.costs import model_calls
 from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkflow, WorkflowMode
@@ -27,6 +28,7 @@ from poweron_services.standalone import local_identity, open_connections, run_re
 
 EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
 OUTPUT = Path("poweron-output")
+SEARCH_TROUBLE = frozenset(code for code in CODES if code.startswith("search_"))
 Shown = list[dict[str, Any]]
 
 
@@ -37,6 +39,7 @@ class AskProgress:
         self.workflow_id: str | None = None
         self.models: list[str] = []
         """As `PROVIDER/MODEL`, each once: whoever serves may ask others than are set here."""
+        self._search_trouble: str | None = None
         self._ending: str | None = None
         self._narrator = Narrator()
 
@@ -49,6 +52,8 @@ class AskProgress:
         if heard.event is not None and heard.verdict == "accepted":
             names = (f"{call.provider}/{call.model}" for call in model_calls(heard.event))
             self.models = list(dict.fromkeys([*self.models, *names]))
+            code = getattr(heard.event, "code", None)
+            self._search_trouble = code if code in SEARCH_TROUBLE else self._search_trouble
         round_ = heard.workflow.round
         self._ending = round_.ending if round_ is not None and not heard.workflow.is_open else None
 
@@ -57,6 +62,18 @@ class AskProgress:
         if workflow_id == self.workflow_id:
             again = "It is tried again" + ("." if seconds is None else f" in {seconds:g} s.")
             tell(f"The stage {stage!r} waits: {trouble.removesuffix('.')}. {again}", style="yellow")
+
+    def search_advice(self, settings: Settings, *, alone: bool) -> str | None:
+        """What can be done about the web, where it could not be searched, or where nothing else could have an answer.
+
+        Args:
+            settings: ours.
+            alone: whether the built-in model of this process had nothing but the web to answer from.
+        """
+        if self._search_trouble is not None:
+            return advice_for(self._search_trouble)
+        is_builtin = set(settings.models.values()) == {"builtin"}
+        return advice_for("search_unavailable") if alone and is_builtin and settings.search is None else None
 
     def interrupted(self, *, serving: bool) -> str:
         if self.workflow_id is None:
@@ -112,7 +129,8 @@ def run(
         if as_json:
             print_json(_json(outcome, documents, asked.models))
         else:
-            _print(outcome, documents, asked.models)
+            alone = serving and not handed_over and workflow is None
+            _print(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
     raise typer.Exit(EXIT_CODES[outcome.status])
 
 
@@ -195,7 +213,7 @@ def _json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str
     }
 
 
-def _print(outcome: Outcome, documents: Shown, models: Sequence[str]) -> None:
+def _print(outcome: Outcome, documents: Shown, models: Sequence[str], search_advice: str | None) -> None:
     message = printable(outcome.message)
     stderr.print()
     if stdout.is_terminal:
@@ -214,6 +232,8 @@ def _print(outcome: Outcome, documents: Shown, models: Sequence[str]) -> None:
         stdout.print(advice_for(outcome.code))
     elif outcome.status == "failed":
         stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advice_for(outcome.code)}")
+    if search_advice is not None:
+        stdout.print(search_advice)
     stdout.print(summary(outcome, models))
 
 

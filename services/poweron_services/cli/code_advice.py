@@ -33,6 +33,12 @@ _ADVICE: Final[dict[str, str]] = {
     "model_misconfigured": f"See that its address and POWERON_MODEL_OUTPUT are right. {_CHECK_MODEL}",
     "prompt_too_long": "Hand over less, lower POWERON_MODEL_MAX_TOKENS, or use a model that takes more.",
     "content_store_unavailable": "See that the content store (POWERON_CONTENT) can be reached; ask again once it can.",
+    "action_not_allowed": "POWERON_DENY and POWERON_ALLOW_LOOKUP, _ANALYSIS, _REPORT, _TRANSFORM say what may be used.",
+    "address_unknown": "Name the address in the request: `poweron history` shows those that results gave.",
+    "address_refused": "Name another page. POWERON_WEB_ALLOW, POWERON_WEB_DENY and POWERON_WEB_PORTS say what may be "
+    "read, POWERON_WEB_PRIVATE_HOSTS which hosts of a private network; the log says which rule it was.",
+    "page_timeout": "Ask again later, for another page, or set POWERON_WEB_TIMEOUT to more seconds.",
+    "page_too_large": "Name a smaller page, or set POWERON_WEB_MAX_BYTES to more.",
     "search_busy": _CHECK_SEARCH,
     "search_failed": _CHECK_SEARCH,
     "search_misconfigured": _CHECK_SEARCH,

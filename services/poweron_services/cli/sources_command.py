@@ -1,5 +1,7 @@
 """`poweron sources`: every page of the web that an answer cites, and whether what is quoted from it stands there."""
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from poweron_services.cli.error_messages import check_id, sentences
@@ -31,16 +33,24 @@ def _print(source: Source) -> None:
     stdout.print(Text(f"[{source.n}]  {one_line(source.title or source.url)}", style="bold"))
     stdout.print(Text(f"     {printable(source.url)}"))
     stdout.print(Text(f"     fetched {utc(source.fetched_at)} UTC, SHA-256 {source.sha256}", style="dim"))
-    for quote in source.quotes:
-        _print_quote(quote)
+    for statement in source.statements:
+        _print_statement(statement, [quote for quote in source.quotes if quote.statement == statement])
 
 
-def _print_quote(quote: CheckedQuote) -> None:
-    margin = Text("     ") + Text(f"{quote.result:<{WIDTH}}", style=STYLES[quote.result])
-    print_beside(stdout, margin, f"“{quote.quote}”" if quote.quote else _said(quote))
-    if quote.quote:
-        print_beside(stdout, Text(" " * margin.cell_len), _said(quote))
+def _print_statement(statement: str, quotes: Sequence[CheckedQuote]) -> None:
+    """A statement with the documents that hold it, and what became of each of its quotes."""
+    said = f"{statement} ({', '.join(map(_name, quotes[0].documents))})"
+    if len(quotes) == 1 and quotes[0].quote in (None, statement.strip('“”"')):
+        print_beside(stdout, _margin(quotes[0].result), said)
+        return
+    print_beside(stdout, _margin(""), said)
+    for quote in quotes:
+        print_beside(stdout, _margin(quote.result), f"“{quote.quote}”")
 
 
-def _said(quote: CheckedQuote) -> str:
-    return f"{quote.statement} ({', '.join(quote.documents)})"
+def _margin(result: str) -> Text:
+    return Text("     ") + Text(f"{result:<{WIDTH}}", style=STYLES.get(result, ""))
+
+
+def _name(reference: str) -> str:
+    return reference.removeprefix("docItem:")

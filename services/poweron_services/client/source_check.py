@@ -6,6 +6,7 @@ from typing import Literal
 
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.event import CitedSource, DocumentRef, Model, WebPage
+from poweron_events.fold.history import item_reference
 from poweron_projections import reader
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
@@ -25,7 +26,7 @@ class CheckedQuote(Model):
     """Whether the words stand in the text of the page that the model was shown."""
     statement: str
     documents: tuple[str, ...]
-    """The documents that hold the statement, by their names."""
+    """The documents that hold the statement, as references."""
 
 
 class Source(Model):
@@ -84,9 +85,9 @@ class _Cited:
     quotes: dict[tuple[str, str | None], Result] = field(default_factory=dict)
     documents: dict[str, list[str]] = field(default_factory=dict)
 
-    def add(self, statement: str, document: str, quotes: Sequence[tuple[str | None, Result]]) -> None:
-        names = self.documents.setdefault(statement, [])
-        names += [document] if document not in names else []
+    def add(self, statement: str, reference: str, quotes: Sequence[tuple[str | None, Result]]) -> None:
+        references = self.documents.setdefault(statement, [])
+        references += [reference] if reference not in references else []
         for quote, result in quotes:
             self.quotes.setdefault((statement, quote), result)
 
@@ -111,10 +112,11 @@ class _Check:
     async def take(self, answer: DocumentRef) -> None:
         known = {source.n: await self._page(source) for source in answer.sources}
         text = without_list(await self._text(answer.content, answer.document_name), answer.sources)
+        reference = item_reference(answer.document_id, answer.document_name)
         for statement in statements(text, answer.mime_type, language=detect(text) or "en"):
             for number in statement.numbers:
                 if number in known:
-                    known[number].add(statement.text, answer.document_name, _results(statement, number, known))
+                    known[number].add(statement.text, reference, _results(statement, number, known))
 
     async def _page(self, source: CitedSource) -> _Cited:
         key = (source.page.url, source.page.sha256)

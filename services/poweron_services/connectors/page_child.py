@@ -72,8 +72,9 @@ class PageChild:
 
     @property
     def can_go_on(self) -> bool:
-        """Whether there is time and memory enough in it for any page."""
-        return self._worked + LIMITS.wall_seconds < LIMITS.cpu_seconds and self._read < ENOUGH_BYTES
+        """Whether it lives, and there is time and memory enough in it for any page."""
+        has_time = self._worked + LIMITS.wall_seconds < LIMITS.cpu_seconds
+        return self._process.returncode is None and has_time and self._read < ENOUGH_BYTES
 
     async def read(self, question: Question, data: bytes) -> PageText:
         """Raises `PageUnread`; a child that has, or from which this was cancelled, is good for nothing any more."""

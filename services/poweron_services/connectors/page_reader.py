@@ -99,7 +99,7 @@ class PageReader:
             raise UnreadablePage(page, error.document.code) from None
 
     def _taken(self, step: object) -> PageChild | None:
-        child = next((child for child, of in self._idle.items() if of is step), None)
+        child = next((child for child, of in self._idle.items() if of is step and child.can_go_on), None)
         if child is not None:
             del self._idle[child]
         return child
@@ -120,7 +120,8 @@ class PageReader:
 def _is_html(page: FetchedPage) -> bool:
     """By its first bytes; what the server says of it counts where they do not tell."""
     kind = sniff(page.body[:HEAD], UNNAMED)
-    return kind == media_types.HTML or (page.media_type in HTML and kind in {*TEXTS, media_types.UNKNOWN})
+    may_be = bool(page.body) and kind in {*TEXTS, media_types.UNKNOWN}
+    return kind == media_types.HTML or (may_be and page.media_type in HTML)
 
 
 def _charset(page: FetchedPage) -> str:

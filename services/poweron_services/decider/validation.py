@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 
 from pydantic import JsonValue
 
-from poweron_events.catalog import ActionSpec
+from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.codec import dumps
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
@@ -19,6 +19,8 @@ from poweron_services.decider.coercion import choices, cleaned, coerced, entry_c
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
 CONNECTION: Final = "connectionReference"
+NEED_SEARCH: Final = frozenset({"web.search", "web.scrape"})
+"""The actions that are not in the catalog where there is no search engine."""
 MAX_ANSWER = 60_000  # bytes of the event that a model's answer becomes; the envelope needs some, too
 MAX_DESCRIBED: Final = 400  # characters of what an action's schema says of a parameter
 
@@ -69,6 +71,10 @@ def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSp
     """
     allowed = allowed_actions(workflow, catalog)
     if action not in allowed:
+        if action in NEED_SEARCH and action not in catalog and action in allowed_actions(workflow, CATALOG):
+            choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ""
+            said = f"{action!r} cannot be used: there is no search engine{choice}."
+            raise NotAllowed(said, code="search_unavailable", detail="POWERON_SEARCH names none.")
         choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ", which may use none"
         raise NotAllowed(
             f"{action!r} is not an action of this task{choice}.",

@@ -21,7 +21,8 @@ from poweron_events.observation import MAX_PREVIEWS, ObservationRecorded
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.actions.action import Action, Done, Failed, InputDocument, Order
-from poweron_services.connectors.web.web_port import Reader, Web
+from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.defaults import language
@@ -187,7 +188,8 @@ class Execution:
         if self.web is None:
             return replace(order, known_addresses=known)
         access = WebAccess(self.web, Reader(workflow.id, order.idempotency_key), known, order.documents)
-        return replace(order, known_addresses=known, fetch=access.fetch, search=access.search)
+        most = self.web.max_pages
+        return replace(order, known_addresses=known, fetch=access.fetch, search=access.search, max_pages=most)
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
         """What the action reads."""

@@ -8,7 +8,7 @@ from poweron_events.fold.state import Start, Workflow, change_step
 from poweron_events.parameters import ParametersSet
 from poweron_events.stream import WorkflowEvent
 from poweron_services.actions.action import Action
-from poweron_services.connectors.web.web_port import Web
+from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.models.call import Caller

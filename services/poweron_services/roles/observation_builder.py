@@ -22,6 +22,7 @@ from poweron_events.observation import (
     Omitted,
     Preview,
 )
+from poweron_services.actions.page_documents import without_head
 from poweron_services.decider.model_reasons import reason_for_models
 from poweron_services.decider.unread_documents import unread_in_short
 
@@ -38,7 +39,7 @@ def observe_build(
     workflow: Workflow, completed: ActionCompleted, texts: Sequence[str], catalog: Mapping[str, ActionSpec]
 ) -> ObservationRecorded:
     """The observation of a completed action; `texts` are those of its first documents (L-04)."""
-    plain = [" ".join(text.split()) for text in texts]
+    plain = [" ".join(without_head(text).split()) for text in texts]
     previews = tuple(
         _preview(document, _cut(text, MAX_SNIPPET), found)
         for document, text, found in zip(
@@ -93,7 +94,7 @@ def _preview(document: DocumentRef, snippet: str, found: PageFindings | None) ->
         name=document.document_name,
         mime=document.mime_type,
         snippet=snippet,
-        url=document.page.url if document.page else None,
+        url=document.page.url if document.page else found.url if found else None,
         relevance_score=found.relevance_score if found else None,
         key_points=found.key_points if found else (),
         entities=found.entities if found else (),

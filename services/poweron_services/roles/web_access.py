@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from poweron_events.errors import Refused
 from poweron_services.actions.action import InputDocument
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
+from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.connectors.web.page import FetchedPage
-from poweron_services.connectors.web.web_port import Reader, Web
+from poweron_services.connectors.web_port import Web
 from poweron_services.decider.web_addresses import addresses_in, canonical, is_known, unknown_address
 
 
@@ -24,16 +24,12 @@ class WebAccess:
     reader: Reader
     known: frozenset[str]
     documents: Sequence[InputDocument]
-    _fetched: set[str | None] = field(default_factory=set)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _made_up: frozenset[str | None] | None = None
 
     async def fetch(self, url: str, /) -> FetchedPage:
         if not is_known(url, self.known) and canonical(url) in await self._invented():
             raise unknown_address(url)
-        self._fetched.add(canonical(url))
-        if len(self._fetched) > self.web.max_pages:
-            raise Refused(f"One step reads at most {self.web.max_pages} pages.", code="page_limit")
         return await self.web.fetch(self.reader, url)
 
     async def search(self, query: SearchQuery, /) -> SearchResults:

@@ -17,7 +17,7 @@ from structlog.typing import EventDict
 from poweron_events.codec import ReceivedRequest
 from poweron_events.envelope import Recorded, event_id
 from poweron_events.event import ModelCall
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Rejection, Workflow
 from poweron_events.request import RequestIdentity
 from poweron_events.stream import WorkflowEvent
 from poweron_services.telemetry import gen_ai
@@ -97,7 +97,17 @@ def answer_span(
 
 
 def tell_ended(before: Workflow, after: Workflow, recorded: Recorded, sink: Sink | None) -> None:
-    """A log line, and a span, for each thing that an accepted event ended."""
+    """A log line, and a span, for each thing that an accepted event ended; a line for an answer that it rejected."""
+    if isinstance(event := recorded.envelope.event, Rejection):
+        log.info(
+            "answer_rejected",
+            workflow_id=after.id,
+            event_id=recorded.envelope.id,
+            code=event.code,
+            error=event.reason,
+            detail=event.detail,
+            **place_fields(before.place),
+        )
     for told in ended(before, after, recorded):
         log.info(
             told.log_event,

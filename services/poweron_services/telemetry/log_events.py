@@ -34,6 +34,11 @@ _REPORT: Final = "Report it, with the line: its `exception` shows where."
 
 LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "action_error": LogEvent("error", "An action met an unexpected error; the step goes on without a result.", _REPORT),
+    "answer_rejected": LogEvent(
+        "info",
+        "What a model answered could not be used, or broke a rule; `code` is one of the codes of the events.",
+        "Nothing where it is rare. `address_unknown`: a model named an address that nobody gave it; see what it read.",
+    ),
     "append_retried": LogEvent("warning", "Kafka did not take an event; it is appended again.", _MENDED),
     "background_task_error": LogEvent("error", "Work beside the main work ended with an unexpected error.", _REPORT),
     "cancellation_postponed": LogEvent(

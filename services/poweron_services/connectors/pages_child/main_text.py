@@ -1,4 +1,4 @@
-"""The main text of a page without its menus, footers and comments, and what the page tells of itself.
+"""The main text of a page without its menus, footers and comments.
 
 trafilatura weighs text against text, so it is right about articles and wrong about pages of a few lines. Those are
 read as a document is, and so are huge ones, and pages of which it left out tables or lists that are wanted.
@@ -6,7 +6,6 @@ read as a document is, and so are huge ones, and pages of which it left out tabl
 
 import re
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import Any
 
 import lxml.etree  # type: ignore[import-untyped] # it has no stubs
@@ -29,33 +28,29 @@ _ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([*_`~\[\]<>+.)-])")  # within the words that somebody quotes, too
 
 
-@dataclass(frozen=True, slots=True)
-class MainText:
-    text: str = ""
-    title: str = ""
-    author: str = ""
-    published: str | None = None
-
-
-def main_text(root: Any, question: Question) -> MainText:
+def main_text(root: Any, question: Question) -> str:
     """Of a parsed page, which is left as it is unless it is far too large."""
-    if root.xpath("count(//*)") > MANY:
-        blocks = main_blocks(_without_frame(root))
-        return MainText(_written(blocks, question.text_format), root.findtext(".//title") or "")
+    if has_many_elements(root):
+        return _written(main_blocks(_without_frame(root)), question.text_format)
     page = copy(root)
     lxml.etree.strip_tags(page, *EMPHASIS)
     _mark_main_part(page)
-    found = _found(page, question)
-    if question.depth == "basic" and len(found.text) >= NOT_SURELY_MORE:
-        return found
+    text = _text_by_trafilatura(page, question)
+    if question.depth == "basic" and len(text) >= NOT_SURELY_MORE:
+        return text
     blocks = main_blocks(_without_frame(page))
     is_short = sum(len(block.text) for block in blocks) < FEW
-    if is_short or not found.text or (question.depth == "advanced" and _lacks(found.text, blocks)):
-        return replace(found, text=_written(blocks, question.text_format))
-    return found
+    if is_short or not text or (question.depth == "advanced" and _lacks(text, blocks)):
+        return _written(blocks, question.text_format)
+    return text
 
 
-def _found(page: Any, question: Question) -> MainText:
+def has_many_elements(root: Any) -> bool:
+    """Whether reading the page as others are read would take far too long."""
+    return bool(root.xpath("count(//*)") > MANY)
+
+
+def _text_by_trafilatura(page: Any, question: Question) -> str:
     found = trafilatura.bare_extraction(
         page,
         url=question.url,
@@ -64,14 +59,11 @@ def _found(page: Any, question: Question) -> MainText:
         include_comments=False,
         include_tables=True,
         include_formatting=question.text_format == "markdown",
-        with_metadata=True,
-        date_extraction_params={"original_date": True, "extensive_search": False},
     )
     if found is None or isinstance(found, dict):
-        return MainText()
+        return ""
     text = _ENDS.sub("", found.text or "")
-    plain = _ESCAPED.sub(r"\1", text) if question.text_format == "markdown" else text
-    return MainText(plain, found.title or "", found.author or "", found.date)
+    return _ESCAPED.sub(r"\1", text) if question.text_format == "markdown" else text
 
 
 def _mark_main_part(page: Any) -> None:

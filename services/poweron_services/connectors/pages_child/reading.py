@@ -12,27 +12,28 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.connectors.documents_child.webpage import NESTED_TOO_DEEPLY
 from poweron_services.connectors.pages_child.decoding import decoded
-from poweron_services.connectors.pages_child.main_text import main_text
+from poweron_services.connectors.pages_child.main_text import has_many_elements, main_text
 from poweron_services.connectors.pages_child.obstacles import obstacle_of
 from poweron_services.connectors.pages_child.page import Page, Question
-from poweron_services.connectors.pages_child.page_facts import canonical_url, language, links
+from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin
 
 MOST = 9_000_000  # bytes: libxml2 takes no text of 10 MB
 LINE = 300  # characters of a title or of an author
 
 
 def read(data: bytes, question: Question, limits: Limits) -> Page:
-    """Raises `Unreadable` where there is neither text nor anything that stands before it."""
+    """Raises `Unreadable` where there is neither text, nor a link, nor anything that stands before the text."""
     notes: list[str] = []
     html = decoded(data, question.charset).encode("utf-8", "replace")
     if len(html) > MOST:
         notes.append(f"Only the first {MOST:,} of {len(html):,} bytes of the page were read.")
     root, parser = _parsed(html[:MOST])
-    main = main_text(root, question)
-    text = clean(main.text)
+    facts = Origin(root.findtext(".//title") or "") if has_many_elements(root) else origin(root, question.url)
+    text = clean(main_text(root, question))
+    found = links(root, question.url)
     obstacle = obstacle_of(root, text)
     is_cut = any("depth" in entry.message for entry in parser.error_log)
-    if not text and obstacle is None:
+    if not text and not found and obstacle is None:
         raise Unreadable("holds no text.", "document_unsafe" if is_cut else "document_without_text")
     if len(text) > limits.characters:
         notes.append(f"The text was cut off after {limits.characters:,} characters.")
@@ -40,12 +41,12 @@ def read(data: bytes, question: Question, limits: Limits) -> Page:
         notes.append(NESTED_TOO_DEEPLY)
     return Page(
         text=text[: limits.characters],
-        title=_line(main.title),
-        author=_line(main.author),
-        published=main.published,
+        title=_line(facts.title),
+        author=_line(facts.author),
+        published=facts.published,
         language=language(root),
         canonical_url=canonical_url(root, question.url),
-        links=tuple(links(root, question.url)),
+        links=tuple(found),
         truncated=bool(notes),
         notes=tuple(notes),
         obstacle=obstacle,

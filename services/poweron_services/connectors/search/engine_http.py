@@ -1,6 +1,7 @@
 """How the engines with an API are asked: what of their answers is used, and what their failures mean in our words.
 
-Whatever an engine says about an error may hold the key that it was shown: it is scrubbed, and stands in the log only.
+Whatever an engine says may hold the key that it was shown: it is scrubbed, and what it says about an error stands in
+the log only.
 """
 
 import re
@@ -98,7 +99,7 @@ class EngineApi:
         return EngineFailed(_MEANING[code].format(self.name), code=code, detail=detail)
 
     def _answered(self, answer: WebResponse) -> dict[str, Any]:
-        said = None if answer.truncated else _json(answer.body)
+        said = None if answer.truncated else _json(self._without_key(answer.body))
         if answer.status != 200:
             self.fail(self._meaning(answer.status, said), f"{answer.status}: {_told(said)}")
         if not isinstance(said, dict):
@@ -110,9 +111,13 @@ class EngineApi:
         named = error.get("code") if isinstance(error, dict) else None
         return self.codes.get(str(named)) or _STATUSES.get(status, "search_failed")
 
+    def _without_key(self, body: bytes) -> bytes:
+        """What an engine sends, without our key in it: what it repeats would stand among its results."""
+        key = self.key.get_secret_value().encode() if self.key else b""
+        return body.replace(key, HIDDEN.encode()) if len(key) >= SHORTEST_KEY else body
+
     def _scrubbed(self, text: str) -> str:
-        key = self.key.get_secret_value() if self.key else ""
-        hidden = text.replace(key, HIDDEN) if len(key) >= SHORTEST_KEY else text
+        hidden = self._without_key(text.encode(errors="replace")).decode(errors="replace")
         return " ".join(redacted(hidden).split())[:MAX_SAID]
 
 

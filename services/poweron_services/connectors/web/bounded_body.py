@@ -3,7 +3,7 @@
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -11,8 +11,8 @@ from poweron_events.errors import Refused
 
 PIECE: Final = 65_536  # bytes that are unpacked at once
 MAX_RATIO: Final = 200  # of what is unpacked to what was sent
+TURN: Final = 0.005  # seconds after which others have theirs
 ANY_RATIO: Final = 1_000_000  # bytes that may be unpacked whatever the ratio
-TURN: Final = 0.005  # seconds after which others have their turn
 GZIP: Final = zlib.MAX_WBITS | 16
 GZIP_START: Final = b"\x1f\x8b"
 ZLIB_METHOD: Final = 8
@@ -39,8 +39,8 @@ async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *,
     if not partly and _announced(headers) > limit:
         raise too_large(host, f"it announced {_announced(headers)} bytes, {limit} are read")
     unpacking = _unpacking(headers.get("content-encoding", ""), host)
-    content, sent, turns = bytearray(), 0, _Turns()
-    async for chunk in chunks:
+    content, sent = bytearray(), 0
+    async for chunk in _in_turns(chunks):
         sent += len(chunk)
         for piece in _unpacked(unpacking, chunk, host):
             content += piece
@@ -48,15 +48,23 @@ async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *,
                 raise too_large(host, f"it unpacks to more than {MAX_RATIO} times of what is sent")
             if len(content) > limit:
                 break
-            await turns.give()
         if max(sent, len(content)) > limit:
             if not partly:
                 raise too_large(host, f"more than {limit} bytes were sent")
             return Body(bytes(content[:limit]), truncated=True)
-        await turns.give()
     if not unpacking.complete:
         raise broken_off(host, "the compressed body has no end")
     return Body(bytes(content))
+
+
+async def _in_turns(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """The same chunks: there may be a thousand of them at once, and others are to have their turn in between."""
+    began = time.monotonic()
+    async for chunk in chunks:
+        yield chunk
+        if time.monotonic() - began > TURN:
+            await asyncio.sleep(0)
+            began = time.monotonic()
 
 
 def broken_off(host: str, detail: str) -> Refused:
@@ -69,21 +77,10 @@ def too_large(host: str, detail: str) -> Refused:
     return Refused(f"{host} sends more than can be read of a page.", code="page_too_large", detail=f"{host}: {detail}.")
 
 
-class _Turns:
-    """Lets others have their turn while a server sends faster than we read."""
-
-    def __init__(self) -> None:
-        self._since = time.monotonic()
-
-    async def give(self) -> None:
-        if time.monotonic() - self._since > TURN:
-            await asyncio.sleep(0)
-            self._since = time.monotonic()
-
-
 class _Unpacking(Protocol):
-    complete: bool
-    """Whether what came so far could be all."""
+    @property
+    def complete(self) -> bool:
+        """Whether what came so far could be all."""
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]: ...
 
@@ -99,16 +96,18 @@ class _Deflated:
     """Unpacks what was deflated, with the head of zlib or, as some servers do, without one."""
 
     def __init__(self) -> None:
-        self._stream = zlib.decompressobj()
-        self.complete = True
+        self._stream: zlib._Decompress | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self._stream is None or self._stream.eof
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        if self.complete and not self._stream.eof and chunk and chunk[0] & 0xF != ZLIB_METHOD:
-            self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        if self._stream is None:
+            self._stream = zlib.decompressobj(zlib.MAX_WBITS if chunk[0] & 0xF == ZLIB_METHOD else -zlib.MAX_WBITS)
         while chunk and not self._stream.eof:
             yield self._stream.decompress(chunk, PIECE)
             chunk = self._stream.unconsumed_tail
-        self.complete = self._stream.eof
 
 
 class _Gzipped:
@@ -116,17 +115,25 @@ class _Gzipped:
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(GZIP)
-        self.complete = True
+        self._begun = False
+        self._held = b""
+        """The first byte after a member: perhaps the next one begins with it."""
+
+    @property
+    def complete(self) -> bool:
+        return self._stream.eof or not self._begun
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        chunk, self._held, self._begun = self._held + chunk, b"", True
         while chunk:
             if self._stream.eof:
+                if chunk == GZIP_START[:1]:
+                    self._held = chunk
                 if not chunk.startswith(GZIP_START):
                     return
                 self._stream = zlib.decompressobj(GZIP)
             yield self._stream.decompress(chunk, PIECE)
             chunk = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
-        self.complete = self._stream.eof
 
 
 def _unpacking(said: str, host: str) -> _Unpacking:

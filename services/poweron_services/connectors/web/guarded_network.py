@@ -18,7 +18,7 @@ from poweron_services.connectors.web.web_rules import IPAddress, WebRules
 CONNECT_TIMEOUT: Final = 5.0  # seconds, for each IP address
 MAX_ADDRESSES: Final = 4  # that are tried
 LOOKUPS: Final = 16  # at a time; one that nobody answers holds its thread for half a minute
-READ_AT_ONCE: Final = 16_384  # bytes, after which others have their turn
+READ_AT_ONCE: Final = 4_096  # bytes, after which others have their turn
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """The IP addresses of a host; raises `OSError` where there are none."""

@@ -7,6 +7,7 @@ answer or a refusal. Another step is given an answer that is not too old, and as
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -16,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from poweron_events.codes import Code
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
-from poweron_services.connectors.web.web_port import Reader
 
 FRESH: Final = 3_600.0  # seconds that an answer serves the other steps of its workflow, too
 
@@ -24,6 +24,14 @@ Answer = dict[str, Any]
 """An answer as JSON."""
 Ask = Callable[[Answer | None], Awaitable[Answer]]
 """Asks the web; it is given the answer of an earlier step, which may still hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """On whose behalf the web is reached: a workflow, and the step by its idempotency key, which may be tried again."""
+
+    workflow_id: str
+    step: str
 
 
 class Refusal(BaseModel):

@@ -1,18 +1,10 @@
 """The web as workflows reach it: pages and searches, each kept with its workflow so that nothing is fetched twice."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
+from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.connectors.web.page import FetchedPage
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """On whose behalf the web is reached: a workflow, and the step by its idempotency key, which may be tried again."""
-
-    workflow_id: str
-    step: str
 
 
 class Web(Protocol):

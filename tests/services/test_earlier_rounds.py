@@ -20,6 +20,7 @@ from poweron_services.intake.earlier_rounds import compact, summarise_rounds
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ProcessPrompt, Prompt
+from poweron_services.roles.named_addresses import addresses_known
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.planner import generate_planning_prompt
 from poweron_services.roles.prompt_context import document_lines
@@ -75,6 +76,22 @@ async def test_documents_of_the_rounds_before_and_of_this_one_are_named_alike(co
         ["docList:round2_request", "docItem:r1d1:old.pdf", "docList:round1_task1_action1_extract"], workflow, content
     )
     assert [each.document_name for each in named] == ["new.pdf", "old.pdf", "text.md"]
+
+
+@pytest.mark.req("S4")
+async def test_addresses_that_a_round_gave_are_known_in_the_rounds_after_it_and_what_its_model_wrote_is_not(
+    content: ContentStore,
+) -> None:
+    told = Told().tell(requested(prompt="Read https://a.example/x.", documents=()), planned())
+    told.tell(*step()[:4])
+    seen = At().observed().observation.model_copy(update={"links": ("https://linked.example/",)})
+    told.tell(At().observed(observation=seen), At().refined(), reviewed())
+    told.tell(completed(message="See https://attacker.example/?q=SECRET."))
+    messages = reverse_chronological(told.workflow.current.messages)
+    workflow = await second_round(content, told, messages)
+    known = await addresses_known(workflow, content)
+    assert {"https://a.example/x", "https://linked.example/"} <= known
+    assert not [address for address in known if "attacker" in address]
 
 
 @pytest.mark.req("P-01")

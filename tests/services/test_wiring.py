@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -14,11 +15,13 @@ from poweron_events.log.memory import MemoryLog
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services import wiring
 from poweron_services.actions.action import Action, Resources
-from poweron_services.actions.registry import by_name
+from poweron_services.actions.registry import actions, by_name
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.search.search_provider import SearchQuery
+from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.wiring import ROLES, serve
 
@@ -148,3 +151,37 @@ async def test_a_service_that_is_told_to_stop_stops_whatever_its_roles_end_with(
     serving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await serving
+
+
+WEB = {"web.search", "web.scrape", "web.crawl"}
+
+
+@pytest.mark.parametrize(("search", "there"), [("folder:{}", WEB), (None, {"web.crawl"})])
+async def test_the_web_is_there_as_far_as_the_settings_say(search: str | None, there: set[str], tmp_path: Path) -> None:
+    (tmp_path / "museum.md").write_text("# Museum\n\nThe museum opens on Mondays.\n")
+    given = connections(SilentPool(), search=search and search.format(tmp_path))
+    async with wiring._opened(actions, given, {"executor"}) as work:
+        assert work.actions.keys() & WEB == there
+        assert work.web is not None
+        query, reader = SearchQuery("When does the museum open?"), Reader("workflow", "step")
+        if search is None:
+            with pytest.raises(Refused, match="There is no search engine"):
+                await work.web.search(reader, query)
+            return
+        (hit,) = (await work.web.search(reader, query)).hits
+        page = await work.web.fetch(reader, hit.url)
+        assert (page.status, page.media_type) == (200, "text/markdown")
+        assert await given.content.get("workflow", page.content) == page.body
+
+
+async def test_who_runs_no_actions_knows_those_of_the_web_and_does_not_reach_it(tmp_path: Path) -> None:
+    given = connections(SilentPool(), search=f"folder:{tmp_path}")
+    async with wiring._opened(actions, given, {"selector"}) as work:
+        assert (work.actions.keys() & WEB, work.web) == (WEB, None)
+
+
+@pytest.mark.req("X-01")
+@pytest.mark.parametrize("setting", ["deny", "allow_report"])
+async def test_a_list_with_a_slip_in_it_ends_serving_with_a_sentence(setting: str) -> None:
+    with pytest.raises(Refused, match=rf"^POWERON_{setting.upper()}: 'mail\.\*' means no action"):
+        await serve(connections(SilentPool(), **{setting: "mail.*"}), {"intake"}, ScriptedModel({}))

@@ -23,8 +23,8 @@ from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
-from poweron_services.connectors.web.page import FetchedPage, FetchPage
 from poweron_services.connectors.web.kept_answers import Reader
+from poweron_services.connectors.web.page import FetchedPage, FetchPage
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.schema_check import check_values
 from poweron_services.models.call import Called
@@ -48,7 +48,6 @@ class WebSite:
     hits: Sequence[str] = ()
     """Paths, best first."""
     answer: str = ""
-    enrich: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
     asked: list[SearchQuery] = field(default_factory=list)
@@ -80,9 +79,7 @@ class WebSite:
         if "documentList" in CATALOG[action].parameter_names:
             parameters["documentList"] = [document.reference for document in documents]
         read_document = DocumentReader(2)
-        resources = Resources(
-            read_document, markdown_to_html, PageReader(read_document), searches=True, enrich=self.enrich
-        )
+        resources = Resources(read_document, markdown_to_html, PageReader(read_document), searches=True)
         async with actions(resources) as ours, self._fetching() as fetch:
             return await ours[action](
                 Order(

@@ -57,6 +57,13 @@ async def test_a_page_tells_who_wrote_it_and_when_and_what_it_is_called(read_pag
     assert (page.language, page.canonical_url) == ("en", "https://museum.example/visit")
 
 
+@pytest.mark.parametrize("host", ["localhost:8080", "10.1.2.3", "[2001:db8::7]", "wiki", "wiki.corp.internal"])
+async def test_a_page_of_a_host_without_a_public_suffix_is_read_too(read_page: ReadForTest, host: str) -> None:
+    page = await read_page(VISIT, url=f"http://{host}/visit/")
+
+    assert (page.title, page.canonical_url) == ("Visit the museum", f"http://{host}/visit")
+
+
 async def test_the_links_of_the_text_come_before_those_of_the_menus(read_page: ReadForTest) -> None:
     page = await read_page(VISIT)
 

@@ -26,6 +26,8 @@ def load() -> None:
     for question in (
         Question("https://museum.example.co.uk/", "", "basic", "markdown"),
         Question("https://museum.example/", "windows-1252", "advanced", "text"),
-        Question("http://localhost/", "", "basic", "text"),  # a host without a dot is looked up in that list
+        Question("http://localhost:8080/", "", "basic", "text"),
+        Question("http://192.0.2.1/", "", "basic", "text"),
+        Question("http://[2001:db8::1]/", "", "basic", "text"),
     ):
         read(SAMPLE, question, DEFAULT_LIMITS)

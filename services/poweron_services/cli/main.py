@@ -1,12 +1,13 @@
 """The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Optional
 
 import typer
 
+from poweron_services.cli.arguments import AsJson, InMode, Limit, Output, WorkflowId, dollars, tokens
 from poweron_services.cli.choices import Measured, Mode, PlayedRole
-from poweron_services.cli.command_group import CommandGroup, remember_json
+from poweron_services.cli.command_group import CommandGroup
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -27,30 +28,6 @@ search = typer.Typer(
 )
 app.add_typer(search, name="search")
 
-AsJson = Annotated[
-    bool, typer.Option("--json", is_eager=True, callback=remember_json, help="Print JSON instead of text.")
-]
-"""Eager, so that it is known where another argument is wrong."""
-WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
-Output = Annotated[Optional[Path], typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
-InMode = Annotated[
-    Mode,
-    typer.Option(
-        metavar="MODE",
-        case_sensitive=False,
-        help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
-    ),
-]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
-
-
-def _tokens(meaning: str) -> Any:
-    return typer.Option(min=1, max=2**31 - 1, metavar="N", help=meaning)
-
-
-def _dollars(meaning: str) -> Any:
-    return typer.Option(min=0, max=10_000, metavar="USD", help=meaning)
-
 
 @app.command()
 def ask(
@@ -67,10 +44,10 @@ def ask(
         Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
     ] = None,
     mode: InMode = Mode.React,
-    max_tokens: Annotated[Optional[int], _tokens("At most N tokens of models for this request.")] = None,
-    max_cost: Annotated[Optional[float], _dollars("At most this much money for models for this request.")] = None,
-    max_workflow_tokens: Annotated[Optional[int], _tokens("At most N for the workflow, follow-ups too.")] = None,
-    max_workflow_cost: Annotated[Optional[float], _dollars("At most this much for it, follow-ups too.")] = None,
+    max_tokens: Annotated[Optional[int], tokens("At most N tokens of models for this request.")] = None,
+    max_cost: Annotated[Optional[float], dollars("At most this much money for models for this request.")] = None,
+    max_workflow_tokens: Annotated[Optional[int], tokens("At most N for the workflow, follow-ups too.")] = None,
+    max_workflow_cost: Annotated[Optional[float], dollars("At most this much for it, follow-ups too.")] = None,
     output: Output = None,
     no_serve: Annotated[
         bool,

@@ -169,13 +169,13 @@ def _sentences(text: str, language: str) -> list[str]:
 
     found: list[str] = []
     for segment in sentencex.segment(language[:2], text):
-        for sentence in _split(segment):
-            leading = _LEADING.match(sentence)
+        for part in _split(segment):
+            leading = _LEADING.match(part)
             of_the_last = leading[0] if leading and found and not _MARK.search(found[-1]) else ""
             if of_the_last:
                 found[-1] += of_the_last
-            found.append(sentence[len(of_the_last) :])
-    return [sentence for sentence in found if sentence.strip()]
+            found.append(part[len(of_the_last) :])
+    return [part for part in found if part.strip()]
 
 
 def _split(segment: str) -> list[str]:

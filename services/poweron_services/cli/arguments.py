@@ -1,0 +1,35 @@
+"""The arguments and options that several commands share. It imports nothing slow."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from poweron_services.cli.choices import Mode
+from poweron_services.cli.command_group import remember_json
+
+AsJson = Annotated[
+    bool, typer.Option("--json", is_eager=True, callback=remember_json, help="Print JSON instead of text.")
+]
+"""Eager, so that it is known where another argument is wrong."""
+WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
+Output = Annotated[Path | None, typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
+InMode = Annotated[
+    Mode,
+    typer.Option(
+        metavar="MODE",
+        case_sensitive=False,
+        help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most N entries.")]
+
+
+def tokens(meaning: str) -> Any:
+    """A number of tokens."""
+    return typer.Option(min=1, max=2**31 - 1, metavar="N", help=meaning)
+
+
+def dollars(meaning: str) -> Any:
+    """An amount of money."""
+    return typer.Option(min=0, max=10_000, metavar="USD", help=meaning)

@@ -31,7 +31,6 @@ SEARCHING = script(
 
 
 @pytest.mark.req("R-03")
-@pytest.mark.req("S25")
 @pytest.mark.req("S26")
 @pytest.mark.req("S27")
 @pytest.mark.parametrize("engine", ["tavily", "brave"])

@@ -53,6 +53,7 @@ def written(world: World, folder: Path) -> list[bytes]:
 
 
 @pytest.mark.req("R-03")
+@pytest.mark.req("S25")
 async def test_a_connection_is_known_by_its_label_and_a_key_to_the_provider_only(
     httpserver: HTTPServer, tmp_path: Path
 ) -> None:

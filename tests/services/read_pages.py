@@ -13,10 +13,38 @@ from poweron_services.connectors.page_text import PageText, ReadPage
 from poweron_services.connectors.web.page import FetchedPage
 
 ADDRESS: Final = "https://museum.example/visit/hours"
-WORDS: Final = (
-    "museum clock hour visitor river mill tower collection restored painting garden ticket guide exhibition history "
-    "wheel spring escapement pendulum maker city archive letter family workshop brass silver night morning winter"
-).split()
+WORDS: Final = [
+    "museum",
+    "clock",
+    "hour",
+    "visitor",
+    "river",
+    "mill",
+    "tower",
+    "collection",
+    "restored",
+    "painting",
+    "garden",
+    "ticket",
+    "guide",
+    "exhibition",
+    "history",
+    "wheel",
+    "spring",
+    "escapement",
+    "pendulum",
+    "maker",
+    "city",
+    "archive",
+    "letter",
+    "family",
+    "workshop",
+    "brass",
+    "silver",
+    "night",
+    "morning",
+    "winter",
+]
 
 
 def fetched(body: str | bytes, *, url: str = ADDRESS, content_type: str = "text/html; charset=utf-8") -> FetchedPage:

@@ -1,9 +1,9 @@
 """What the markup of a page says beside its text: title, author, date, language, its own address, where it links to."""
 
 import re
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import ada_url
@@ -14,6 +14,7 @@ from poweron_services.connectors.documents_child.readers import clean
 from poweron_services.connectors.pages_child.page import Link
 
 LINKS = 1_000  # of a page
+LOOKED_AT = 5_000
 LINK_TEXT = 200  # characters
 ADDRESS = 2_000  # characters
 
@@ -42,8 +43,15 @@ def origin(root: Any, url: str) -> Origin:
     lxml.etree.strip_elements(about, *_TELLING_NOTHING, with_tail=False)
     for paragraph in [paragraph for paragraph in about.iter("p") if len(paragraph.text_content()) > LONG]:
         paragraph.drop_tree()
-    found = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
+    try:
+        found = trafilatura.extract_metadata(about, url, {"original_date": True, "extensive_search": False})
+    except Exception:  # noqa: BLE001 - what a page says of itself may break the library: its text is had all the same
+        return Origin(title_of(root))
     return Origin(found.title or "", found.author or "", found.date)
+
+
+def title_of(root: Any) -> str:
+    return root.findtext(".//title") or ""
 
 
 def language(root: Any) -> str | None:
@@ -69,21 +77,22 @@ def links(root: Any, url: str) -> list[Link]:
     """Each address once, without the place in the page; those of the page's own text before those of its menus."""
     base = next((_address(said, url) for said in root.xpath(".//base/@href")), None) or url
     found: dict[str, Link] = {}
-    for element in _linking(root):
-        address = _address(element.get("href"), base).partition("#")[0]
-        if address and address not in found:
-            text = " ".join(clean(element.text_content()).split())
-            found[address] = Link(address, text[:LINK_TEXT])
-            if len(found) == LINKS:
-                break
+    for said, element in islice(_linking(root).items(), LOOKED_AT):
+        address = _address(said, base).partition("#")[0]
+        if address and len(found) < LINKS:
+            found.setdefault(address, Link(address, " ".join(clean(element.text_content()).split())[:LINK_TEXT]))
     return list(found.values())
 
 
-def _linking(root: Any) -> Iterator[Any]:
+def _linking(root: Any) -> dict[str, Any]:
+    """By what stands there as the address."""
     around = {link for tag in _AROUND for part in root.iter(tag) for link in part.iter("a", "area")}
-    everywhere = [element for element in root.iter("a", "area") if element.get("href")]
-    yield from (element for element in everywhere if element not in around)
-    yield from (element for element in everywhere if element in around)
+    found: dict[str, Any] = {}
+    for is_around in (False, True):
+        for element in root.iter("a", "area"):
+            if (element in around) is is_around and element.get("href"):
+                found.setdefault(element.get("href"), element)
+    return found
 
 
 def _address(said: str, base: str) -> str:

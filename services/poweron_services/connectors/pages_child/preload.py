@@ -1,8 +1,10 @@
 """Whatever reading a page may open later: once the rights are given up, nothing can be opened any more.
 
-The libraries load some of it when they first need it (the list of public suffixes, tables of dates), so a page that
-needs all of it is read.
+The libraries load some of it only when they first need it, so the list of public suffixes is asked for, and a page is
+read in every way.
 """
+
+import courlan
 
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
@@ -23,6 +25,7 @@ Monday</a> is a holiday. Of its 312 clocks some 40 are wound up every morning, l
 def load() -> None:
     """All encodings, and what reading a page in every way takes."""
     text_encodings.load(b"\xff")
+    courlan.extract_domain("https://museum.co.uk/")
     for question in (
         Question("https://museum.example.co.uk/", "", "basic", "markdown"),
         Question("https://museum.example/", "windows-1252", "advanced", "text"),

@@ -15,7 +15,7 @@ from poweron_services.connectors.pages_child.decoding import decoded
 from poweron_services.connectors.pages_child.main_text import has_many_elements, main_text
 from poweron_services.connectors.pages_child.obstacles import obstacle_of
 from poweron_services.connectors.pages_child.page import Page, Question
-from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin
+from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin, title_of
 
 MOST = 9_000_000  # bytes: libxml2 takes no text of 10 MB
 LINE = 300  # characters of a title or of an author
@@ -28,7 +28,7 @@ def read(data: bytes, question: Question, limits: Limits) -> Page:
     if len(html) > MOST:
         notes.append(f"Only the first {MOST:,} of {len(html):,} bytes of the page were read.")
     root, parser = _parsed(html[:MOST])
-    facts = Origin(root.findtext(".//title") or "") if has_many_elements(root) else origin(root, question.url)
+    facts = Origin(title_of(root)) if has_many_elements(root) else origin(root, question.url)
     text = clean(main_text(root, question))
     found = links(root, question.url)
     obstacle = obstacle_of(root, text)

@@ -104,6 +104,7 @@ async def test_what_is_sent_beside_a_body_is_bounded_too(answering: bytes | Answ
         (zlib.compress(b"Good morning", wbits=-15), "deflate"),
         (b"Good morning", "identity"),
     ],
+    ids=["gzip", "two codings", "two members", "zeros behind it", "zlib", "bare deflate", "nothing"],
 )
 async def test_what_is_packed_is_unpacked(body: bytes, coding: str) -> None:
     assert (await fetched(packed(body, coding))).body == b"Good morning"

@@ -7,7 +7,7 @@ from typing import Final
 from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import InputDocument, Order, ReadDocument
 from poweron_services.actions.page_addresses import addresses_in, addresses_linked, comparable, divided
-from poweron_services.actions.page_documents import without_head
+from poweron_services.actions.page_documents import head_of
 from poweron_services.actions.texts import read_texts
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from poweron_services.models.builtin.page_search import PageSearch
+from poweron_services.models.builtin.passage_search import Finding, Statement
 from poweron_services.models.builtin.passages import Library, Passage
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.search import Finding, Statement
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.web_choice import query, without_addresses
 

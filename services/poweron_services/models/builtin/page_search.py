@@ -12,9 +12,17 @@ from itertools import groupby
 from typing import Final
 
 from poweron_services.models.builtin import opening_days, values
+from poweron_services.models.builtin.passage_search import (
+    COMPARED,
+    ENOUGH,
+    MARGIN,
+    Candidate,
+    Finding,
+    PassageSearch,
+    merged,
+)
 from poweron_services.models.builtin.passages import Passage
 from poweron_services.models.builtin.question import Question, clauses
-from poweron_services.models.builtin.search import COMPARED, ENOUGH, MARGIN, Candidate, Finding, Search, merged
 from poweron_services.models.builtin.vocabulary import stem, words_in
 from poweron_services.models.builtin.web_choice import without_addresses
 
@@ -40,7 +48,7 @@ _FARES: Final = words_in(
 _SAYING: Final = ("sentence", "fact", "line", "row", "cell")
 
 
-class PageSearch(Search):
+class PageSearch(PassageSearch):
     """Answers questions from pages of the web, whose titles say what all of the page is about."""
 
     title = 0.9

@@ -8,9 +8,9 @@ import orjson
 from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
 from poweron_services.models.builtin.page_search import PageSearch
+from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.search import Finding, Search, Statement
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
 from poweron_services.models.builtin.task_plan import wants_conversion, wants_summary
@@ -47,7 +47,7 @@ def process(prompt: ProcessPrompt) -> str:
         digest = page_answer.digest(held, spoken, prompt.ai_prompt, language)
         if digest and prompt.output_format == "markdown":
             return _with_remarks(digest, remarks)
-    search = PageSearch(held, spoken) if held.has_pages else Search(held, spoken)
+    search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken)
     findings = search.findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
     answer = page_answer.answer if held.has_pages else _answer
     return _formatted(prompt, findings, answer(findings, language, _refusing(prompt, held)), remarks)

@@ -74,10 +74,10 @@ def _names_somebody(text: str, question: str) -> bool:
     return _names_in(words, asked)
 
 
-def names_within(sentence: str, question: str) -> bool:
-    """Whether a sentence names somebody behind its first word, however short it is."""
+def names_within(text: str, question: str) -> bool:
+    """Whether a text of one sentence names somebody behind its first word, however short it is."""
     asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
-    return _names_in(_WORD.findall(sentence)[1:], asked)
+    return _names_in(_WORD.findall(text)[1:], asked)
 
 
 def _names_in(words: Sequence[str], asked: Collection[str]) -> bool:

@@ -82,7 +82,7 @@ class Candidate:
         return is_said and question.kind in CONTRADICTING and self.coverage >= EVERY_WORD
 
 
-class Search:
+class PassageSearch:
     """Answers questions from one library of passages."""
 
     title = TITLE

@@ -129,8 +129,10 @@ class MuseumWeb:
     servers: dict[str, HTTPServer]
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Which server, and the path with its query."""
+    dropped: list[tuple[str, str]] = field(default_factory=list)
+    """What was held back until whoever had asked for it was gone."""
     _held: dict[str, threading.Event] = field(default_factory=dict)
-    _waiting: set[str] = field(default_factory=set)
+    _waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pages = pages(self.attacker)
@@ -168,8 +170,15 @@ class MuseumWeb:
         return self.asked.count((server, path))
 
     def more_than_once(self) -> dict[tuple[str, str], int]:
-        """What was asked for again."""
-        return {asked: times for asked, times in Counter(self.asked).items() if times > 1}
+        """What was asked for again by somebody who had been given it."""
+        asked = Counter(self.asked) - Counter(self.dropped)
+        return {what: times for what, times in asked.items() if times > 1}
+
+    def answered(self) -> int:
+        """How many pages and rules were given to somebody."""
+        unanswered = Counter(self._waiting.values()) + Counter(self.dropped)
+        given = Counter(self.asked) - unanswered
+        return sum(times for (server, _), times in given.items() if server != "engine")
 
     def of(self, server: str) -> list[str]:
         """What one server was asked for, but for its rules."""
@@ -181,14 +190,16 @@ class MuseumWeb:
     # --- holding answers back -----------------------------------------------------------------------------
 
     def hold(self, path: str) -> None:
-        """Keep whoever asks for this waiting until it is released."""
+        """Keep whoever asks for this waiting."""
         self._held[path] = threading.Event()
 
     def waits(self, path: str) -> bool:
         """Whether somebody has asked for what is held."""
         return path in self._waiting
 
-    def release(self, path: str) -> None:
+    def drop(self, path: str) -> None:
+        """Answer whoever is gone: the next one who asks is not kept waiting."""
+        self.dropped.append(self._waiting.pop(path))
         self._held.pop(path).set()
 
     # --- serving ------------------------------------------------------------------------------------------
@@ -201,18 +212,19 @@ class MuseumWeb:
         def answer(request: Request) -> Response:
             path = request.full_path.rstrip("?")
             self.asked.append((name, path))
-            self._wait(path)
+            self._wait(name, path)
             if name == "engine":
                 return self._found(request)
             return self._served(name, request.path)
 
         return answer
 
-    def _wait(self, path: str) -> None:
-        if (gate := self._held.get(path.partition("?")[0])) is not None:
-            self._waiting.add(path.partition("?")[0])
+    def _wait(self, name: str, path: str) -> None:
+        place = path.partition("?")[0]
+        if (gate := self._held.get(place)) is not None:
+            self._waiting[place] = (name, path)
             gate.wait(LONGEST_HOLD)
-        elif path == "/slow":
+        elif place == "/slow":
             time.sleep(SLOW)
 
     def _served(self, name: str, path: str) -> Response:

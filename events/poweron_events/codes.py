@@ -55,6 +55,7 @@ UnreadCode = Literal[
 
 RUN_TIME: Final[frozenset[str]] = frozenset(
     {
+        "answer_limit_too_large",
         "claim_lost",
         "content_store_unavailable",
         "event_too_large",
@@ -144,6 +145,9 @@ CODES: Final[dict[str, Explained]] = {
     "model_access_denied": Explained("The provider does not let us in.", "Set a key that is valid for this model."),
     "model_unknown": Explained("The provider has no such model.", "Set the model's name and its provider's address."),
     "model_quota_exceeded": Explained("The account at the provider has used up what it may spend.", "Raise its limit."),
+    "answer_limit_too_large": Explained(
+        "The model does not write as much at once as it was asked for.", "Lower the limit of its answers."
+    ),
     "model_refused": Explained("The provider refused the request.", "Read what it says, beside the code."),
     "model_misconfigured": Explained("The model cannot be asked as it is set up.", "Correct the model's settings."),
     "prompt_too_long": Explained(
@@ -200,6 +204,14 @@ CODES: Final[dict[str, Explained]] = {
     "partly_read": Explained(
         "A part of the document was not read.", "Hand over what was left out as a document of its own."
     ),
+    # --- why a page of the web was not read
+    "address_refused": Explained(
+        "The address is none of a public page, or the settings do not let it be read.",
+        "Name another page, or have its host allowed.",
+    ),
+    "page_unavailable": Explained("There is no such page now, or its server cannot be reached.", "Name another page."),
+    "page_timeout": Explained("The page did not come in time.", "Ask again later, or for another page."),
+    "page_too_large": Explained("The page is larger than what is read.", "Name a page that is smaller."),
     # --- why a request was refused
     "invalid_request": Explained(
         "The request does not have the form that it must have.", "Correct what the detail names."
@@ -212,7 +224,9 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "web_unavailable": Explained("The web cannot be reached from here.", "Ask for something that needs no web."),
     "search_unavailable": Explained("There is no search engine.", "Set one, or hand over documents."),
-    "document_missing": Explained("A document is not in the content store.", "Store it before it is named."),
+    "document_missing": Explained(
+        "A document is not in the content store.", "Bring its content back from a copy, or hand it over again."
+    ),
     "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),
     "round_open": Explained("A round of the workflow still runs.", "Wait for its end, or cancel it."),

@@ -7,7 +7,7 @@ from asked import INVOICE, TEMPLATE, process
 
 from poweron_events.errors import Refused
 from poweron_services.models.builtin import BuiltinModel
-from poweron_services.models.prompts import MessagePrompt, Prompt
+from poweron_services.models.prompts import MessagePrompt, Prompt, Template
 
 HOSTILE = [
     "",
@@ -47,9 +47,10 @@ async def test_the_same_prompt_gets_the_same_answer():
 
 
 async def test_a_completion_says_who_answered_and_estimates_tokens():
-    prompt = MessagePrompt(template=TEMPLATE, user_prompt="x" * 40, language=None, results=(), documents=())
+    template = Template("short", "Say it.\n=== data ===\n{{ user_prompt }}\n")
+    prompt = MessagePrompt(template=template, user_prompt="x" * 40, language=None, results=(), documents=())
     completion = await BuiltinModel().complete(prompt)
-    assert (completion.provider, completion.model, completion.input_tokens) == ("builtin", "extractive-1", 10)
+    assert (completion.provider, completion.model, completion.input_tokens) == ("builtin", "extractive-1", 12)
     assert completion.text == "There is no result."
     assert completion.output_tokens == 5
 

@@ -80,6 +80,7 @@ WRONG = {
     "a file as folder": (["ask", "?", "--document", "/dev/null/x"], "cannot be read: Not a directory."),
     "101 documents": (["ask", "?", *["--document", os.devnull] * 101], "101 documents are too many"),
     "an endless file": (["ask", "?", "--document", "/dev/zero"], "is no file but a device"),
+    "a file as output folder": (["ask", "?", "--output", __file__], "is a file. Choose a folder with --output."),
     "no output folder": (["ask", "?", "--output", "/dev/null/x"], "Nothing can be written to '/dev/null/x'"),
     "a name that would act": (["ask", "?", "--document", "a\x1b[2J\u202e\n"], r"'a\x1b[2J\u202e\n'"),
     "no workflow's id": (["history", "nope"], "'nope' is not a workflow's id."),
@@ -123,6 +124,16 @@ def test_what_is_typed_wrong_is_said_in_a_sentence(name: str) -> None:
     assert ended.stdout == ""
     assert "Traceback" not in ended.stderr
     assert "Value error" not in ended.stderr
+
+
+def test_a_setting_that_is_misspelled_is_told_with_the_one_that_it_is_closest_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("POWERON_HOME", str(tmp_path))
+    monkeypatch.setenv("POWERON_MODLE", "openai:gpt-4o")
+    monkeypatch.setenv("POWERON_SOMETHING_OF_ANOTHER_TOOL", "1")
+    said = CliRunner().invoke(app, ["models", "check"]).stderr
+    assert said == "POWERON_MODLE is no setting, and is ignored; there is POWERON_MODEL.\n"
 
 
 @pytest.mark.parametrize("mode", ["Actionplan", "actionplan", "ACTIONPLAN"])

@@ -88,3 +88,36 @@ def test_an_answer_that_was_cut_off_is_no_matter_of_its_form(
     monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
     problem = CliRunner().invoke(app, ["models", "check"]).stdout.splitlines()[1]
     assert problem.endswith(" A larger POWERON_MODEL_MAX_TOKENS or a larger budget leaves more room.")
+
+
+@pytest.mark.req("S41")
+@pytest.mark.parametrize(
+    ("said", "code", "advised"),
+    [
+        (
+            "max_tokens is too large: 16000. This model supports at most 4096 completion tokens.",
+            "answer_limit_too_large",
+            "Set POWERON_MODEL_MAX_TOKENS to what it takes.",
+        ),
+        ("Unknown parameter: 'stop'.", "model_refused", "Unknown parameter: 'stop'."),
+    ],
+)
+def test_what_a_provider_refuses_is_said_with_what_to_set_and_never_to_check_again(
+    said: str, code: str, advised: str, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    Playing(httpserver, "openai", [failing("openai", 400, said)])
+    monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
+    told = orjson.loads(CliRunner().invoke(app, ["models", "check", "--json"]).stdout)
+    assert told["code"] == code
+    assert told["problem"].endswith(advised)
+
+
+@pytest.mark.req("B-02")
+def test_a_model_that_does_not_tell_what_it_used_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    Playing(httpserver, "openai", [saying("openai", PLAN, usage=None)])
+    monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
+    ended = CliRunner().invoke(app, ["models", "check"])
+    assert ended.exit_code == 0
+    assert "does not tell what it used: budgets of tokens and money cannot hold" in ended.stdout

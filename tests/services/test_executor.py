@@ -483,6 +483,15 @@ async def test_documents_that_stay_away_end_in_a_sentence(monkeypatch: pytest.Mo
     assert completed.error == "the content store did not answer for 0.01 s"
 
 
+@pytest.mark.req("L-10")
+async def test_a_document_whose_content_is_gone_is_named_and_not_by_its_hash() -> None:
+    told = Told().tell(requested(documents=(document("estimate.pdf"),)), planned())
+    told.tell(At().selected(action="test.pure", required_input_documents=("docList:round1_request",)))
+    (completed,) = await ran(executor(Counting()), told.tell(At().parameters(parameters={})))
+    assert (completed.success, completed.code) == (False, "document_missing")
+    assert completed.error == "'estimate.pdf' is not in the content store any more."
+
+
 @pytest.mark.req("E-10")
 async def test_a_result_too_large_for_its_event_is_cut_and_says_so() -> None:
     documents = tuple(written(f"{number}{'ä' * 250}", "x", "text/markdown") for number in range(300))

@@ -28,7 +28,7 @@ from poweron_events.planning import TasksPlanned
 from poweron_services import telemetry
 from poweron_services.actions.action import Done, Order
 from poweron_services.models.call import Caller
-from poweron_services.models.chat_model import Completion
+from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prompts import ProcessPrompt, Prompt, Template
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.models.time_limit import TimeLimit
@@ -284,6 +284,28 @@ async def test_an_answer_that_an_action_gave_up_while_it_was_being_kept_is_told_
     assert completed.success
     assert [(call.input_tokens, call.prompt_ref) for call in completed.model_calls] == [(10, None)]
     assert world.accepted(id_)[-1].totals.input_tokens == 10 * len(world.model.asked)
+
+
+@pytest.mark.req("B-02")
+@pytest.mark.req("S41")
+@pytest.mark.usefixtures("logged")
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_call_within_an_action_that_a_budget_does_not_hold_ends_the_round_with_that_code(mode: str) -> None:
+    class Large(ScriptedModel):
+        async def complete(self, prompt: Prompt) -> Completion:
+            if isinstance(prompt, ProcessPrompt):
+                assert prompt.allowance is not None
+                prompt.allowance.longest_answer(1_000_000, 1_000, free)
+            return await super().complete(prompt)
+
+    world = World([Asking()], model=Large(script()))
+    async with world.process():
+        id_ = await world.ask(budgets={"round_tokens": 300_000}, workflow_mode=mode)
+        await world.ended(id_)
+    ending = first(world, id_, "RoundFailed")
+    assert ending.code == "token_budget"
+    assert "the next call may take 1,000,200 tokens." in ending.message
+    assert [type(event).__name__ for event in world.accepted(id_)].count("ActionStarted") == 1
 
 
 # --- what they cost --------------------------------------------------------------------------------------

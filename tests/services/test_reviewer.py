@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from builders import At, Told, cancellation, document, planned, requested, step
 from poweron_events import codec
+from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.event import UnreadDocument
 from poweron_events.execution import ApprovalDenied
@@ -17,6 +18,7 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.roles import round_ending
+from poweron_services.roles.observation_builder import observe_build
 from poweron_services.roles.reviewer import Reviewer, create_review_prompt
 
 EMPTY = "'empty.txt' is empty; check that it was saved and handed over completely."
@@ -93,6 +95,24 @@ async def test_where_the_budget_is_used_up_the_final_message_is_made_of_the_resu
 
 
 @pytest.mark.req("L-10")
+@pytest.mark.parametrize(
+    ("language", "heading"),
+    [("en", "No step of this round worked:"), ("de", "Kein Schritt dieser Runde hat funktioniert:")],
+)
+async def test_where_no_step_worked_the_end_says_so_whatever_a_model_claims(language: str, heading: str) -> None:
+    at = At()
+    failed = at.done(success=False, outcome="failed", error="acme:large has trouble.", code="model_unavailable")
+    told = Told().tell(requested(user_language=language), planned(), at.selected(), at.parameters(), at.started())
+    seen = observe_build(told.workflow, failed, [], CATALOG)
+    told.tell(failed, seen, at.refined(), at.reviewed())
+    event = await said(told, message=["It is written."])
+    assert event.message.startswith(f"It is written.\n\n{heading}\n\n- ")
+    assert "acme" not in event.message
+    worked = Told().tell(requested(user_language=language), planned(), *step(), At().reviewed())
+    assert heading not in (await said(worked, message=["It is written."])).message
+
+
+@pytest.mark.req("L-10")
 async def test_a_failed_round_says_what_was_done_before() -> None:
     event = await said(stopped().tell(At().failed("review")))
     assert "\n\nDone before that:\n\n- Read one document.\n\n" in event.message
@@ -153,8 +173,7 @@ async def test_a_failed_round_says_what_went_wrong_and_what_to_do() -> None:
     told = Told().tell(requested(), planned(), At().failed("select"))
     event = await said(told)
     assert event.message == (
-        "The request could not be completed. The model does not answer.\n\n"
-        "Nothing is lost: the history shows every step."
+        "The request could not be completed. The model does not answer.\n\nThe history shows every step."
     )
     assert event.code is None  # the stage failed in an older release
 
@@ -172,7 +191,7 @@ def failing(note: str, reason: str, **opening: Any) -> Told:
 async def test_a_failed_round_tells_the_last_problem_that_it_met() -> None:
     assert (await said(failing(EMPTY, "Nothing was found"))).message == (
         "The request could not be completed. Nothing was found.\n\n"
-        f"The last problem met was: {EMPTY}\n\nNothing is lost: the history shows every step."
+        f"The last problem met was: {EMPTY}\n\nThe history shows every step."
     )
 
 

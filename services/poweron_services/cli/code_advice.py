@@ -26,10 +26,15 @@ _ADVICE: Final[dict[str, str]] = {
     "model_access_denied": f"Set the key of its provider to one that is valid for it. {_CHECK_MODEL}",
     "model_unknown": f"Set POWERON_MODEL to a model that its provider has. {_CHECK_MODEL}",
     "model_quota_exceeded": "Top the account up, or set POWERON_MODEL to a model elsewhere.",
+    "answer_limit_too_large": "Set POWERON_MODEL_MAX_TOKENS to what it takes.",
     "model_refused": _CHECK_MODEL,
     "model_misconfigured": f"See that its address and POWERON_MODEL_OUTPUT are right. {_CHECK_MODEL}",
     "prompt_too_long": "Hand over less, lower POWERON_MODEL_MAX_TOKENS, or use a model that takes more.",
     "content_store_unavailable": "See that the content store (POWERON_CONTENT) can be reached; ask again once it can.",
+    "address_refused": "Name another page. POWERON_WEB_ALLOW, POWERON_WEB_DENY and POWERON_WEB_PORTS say what may be "
+    "read, POWERON_WEB_PRIVATE_HOSTS which hosts of a private network; the log says which rule it was.",
+    "page_timeout": "Ask again later, for another page, or set POWERON_WEB_TIMEOUT to more seconds.",
+    "page_too_large": "Name a smaller page, or set POWERON_WEB_MAX_BYTES to more.",
     "stage_timeout": f"{_WORKS}; ask again once it does, or for less at once.",
 }
 
@@ -43,7 +48,7 @@ def advice_for(code: str | None) -> str:
 
 
 def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one case per code
-    """What can be done where a model of this provider was asked and did not answer; empty where the error says it."""
+    """What can be done where a model of this provider was asked in vain, beyond what the error says; may be empty."""
     key, place = KEY_VARIABLES.get(provider, ""), PLACE_VARIABLES.get(provider, "")
     match code:
         case "model_access_denied":
@@ -59,4 +64,5 @@ def advice_for_model(code: str, provider: str) -> str:  # noqa: PLR0911 - one ca
             return "POWERON_MODEL_TIMEOUT says how long it may take."
         case "model_quota_exceeded":
             return "Top it up, or set POWERON_MODEL to a model elsewhere."
-    return _ADVICE.get(code, "")
+    advised = _ADVICE.get(code, "")
+    return "" if advised == _CHECK_MODEL else advised

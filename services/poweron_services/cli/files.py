@@ -62,6 +62,8 @@ def _expect_a_file(path: Path) -> None:
 
 def check_writable(folder: Path) -> None:
     """End the command if nothing can be written to the folder; it is made if need be."""
+    if folder.is_file():
+        stop(f"{str(folder)!r} is a file. Choose a folder with --output.", USAGE)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.text import Text
@@ -55,6 +55,9 @@ def check(*, as_json: bool) -> None:
 async def _all(settings: Settings) -> list[Checked]:
     names = dict.fromkeys(settings.models.values())
     return await asyncio.gather(*(_one(name, settings) for name in names))
+
+
+NO_USAGE: Final = "It does not tell what it used: budgets of tokens and money cannot hold, its calls count as nothing."
 
 
 async def _one(name: str, settings: Settings) -> Checked:
@@ -125,6 +128,8 @@ def _print(checked: Sequence[Checked]) -> None:
         stdout.print(row.append(f"  {each.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  {stages}"))
         if each.code:
             stdout.print(f"  {one_line(each.problem, MAX_SENTENCE)}")
+        elif not tokens:
+            stdout.print(f"  {NO_USAGE}")
     failing = sum(bool(each.code) for each in checked)
     stdout.print(_sum(failing, len(checked)))
 

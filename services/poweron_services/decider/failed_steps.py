@@ -5,8 +5,10 @@ from typing import Final
 
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.observation import MAX_NOTES
+from poweron_services.decider.defaults import own_language
 from poweron_services.decider.unread_documents import PARTLY
 
+_NONE_WORKED: Final = {"en": "No step of this round worked:", "de": "Kein Schritt dieser Runde hat funktioniert:"}
 MAX_NAMED: Final = 5  # documents that could not be read; the end of the round names more of them
 
 
@@ -17,6 +19,18 @@ def failed_steps(workflow: Workflow, task: int) -> tuple[str, ...]:
         for message in workflow.current.messages
         if message.kind == "step" and message.task == task and not message.success
     )
+
+
+def without_success(workflow: Workflow) -> str:
+    """The paragraph that no step of the round worked, and why; empty where one did, or there was none.
+
+    Steps that could read no document are told by the documents themselves.
+    """
+    steps = [message for message in workflow.current.messages if message.kind == "step"]
+    failed = [f"- {message.summary}" for message in steps if not message.unread]
+    if not failed or any(message.success for message in steps):
+        return ""
+    return f"{_NONE_WORKED[own_language(workflow)]}\n\n" + "\n".join(dict.fromkeys(failed))
 
 
 def reviews(workflow: Workflow, task: int) -> tuple[str, ...]:

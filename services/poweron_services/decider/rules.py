@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, cast, get_args
 
 from poweron_events.codes import BudgetCode, GuardCode
 from poweron_events.errors import Refused
@@ -135,6 +135,17 @@ def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bo
     if for_a_step:
         budgets.append(_steps(workflow))
     return next((budget.stop for budget in budgets if budget.is_used_up), None)
+
+
+def check_last_call(workflow: Workflow) -> None:
+    """Refuse to go on where a budget did not hold what the action at hand would have asked a model.
+
+    Raises:
+        BudgetUsedUp: says which budget, and how far.
+    """
+    completed = workflow.step.completed
+    if completed is not None and completed.code in get_args(BudgetCode):
+        raise BudgetUsedUp(Stop(cast("BudgetCode", completed.code), completed.error or ""))
 
 
 def check_budget(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> None:

@@ -10,10 +10,10 @@ from functools import partial
 import structlog
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.content import ContentStore
+from poweron_events.content import ContentStore, MissingContent
 from poweron_events.envelope import idempotency_key
 from poweron_events.errors import PowerOnError, Refused
-from poweron_events.event import FailedCalls, ModelCall
+from poweron_events.event import DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import ActionCompleted, Outcome
 from poweron_events.fold.history import item_reference
 from poweron_events.fold.state import Workflow, change_step
@@ -169,13 +169,20 @@ class Execution:
                     reference=item_reference(found.document_id, found.document_name),
                     name=found.document_name,
                     mime_type=found.mime_type,
-                    size=await retry_content(workflow.id, partial(self.content.size, workflow.id, found.content)),
+                    size=await self._size(workflow.id, found),
                     content=found.content,
                     load=partial(self._load, workflow.id, found.content),
                     unread=unreadable.get((found.document_name, found.content)),
                 )
                 for found in await retry_content(workflow.id, named)
             ]
+
+    async def _size(self, workflow_id: str, document: DocumentRef) -> int:
+        try:
+            return await retry_content(workflow_id, partial(self.content.size, workflow_id, document.content))
+        except MissingContent as error:
+            missing = f"{document.document_name!r} is not in the content store any more."
+            raise Refused(missing, code=error.code) from error
 
     async def _load(self, workflow_id: str, content: str) -> bytes:
         async with content_time_limit():

@@ -61,5 +61,5 @@ def _failure(workflow: Workflow, why: str, problem: str = "", more: str = "") ->
     if written:
         names = ", ".join(document.document_name for document in written[-MAX_DONE:])
         paragraphs.append(f"Written before that: {names}.")
-    paragraphs.append("Nothing is lost: the history shows every step.")
+    paragraphs.append("The history shows every step.")
     return "\n\n".join(paragraphs)

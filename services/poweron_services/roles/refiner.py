@@ -18,6 +18,7 @@ from poweron_services.decider.rules import (
     Review,
     Stop,
     all_met,
+    check_last_call,
     retries_used_up,
     should_continue,
     used_up,
@@ -49,6 +50,7 @@ class Refiner:
         if refused is not None:
             return [refine_decide(workflow, observation, _stop(refused, "retry"), None, "answers_rejected")]
         try:
+            check_last_call(workflow)
             prompt = create_refinement_prompt(workflow, observation)
             decided = await self.caller.decide(workflow, prompt, RefinementAnswer)
         except BudgetUsedUp as error:

@@ -18,7 +18,7 @@ from poweron_events.outcome import (
 )
 from poweron_events.stream import WorkflowEvent
 from poweron_services.decider.defaults import language
-from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, retries_used_up, used_up
+from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, check_last_call, retries_used_up, used_up
 from poweron_services.decider.size_limits import (
     fitting_improvements,
 )
@@ -61,6 +61,7 @@ class Reviewer:
             answer = _judged_by_progress(workflow, unusable)
             return review_task_completion(workflow, answer, None, "answers_rejected")
         try:
+            check_last_call(workflow)
             decided = await self.caller.decide(workflow, create_review_prompt(workflow), ReviewAnswer)
         except BudgetUsedUp as error:
             answer = _judged_by_progress(workflow, str(error))

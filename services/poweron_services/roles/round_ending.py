@@ -21,7 +21,7 @@ from poweron_events.outcome import (
     Totals,
 )
 from poweron_services.decider.defaults import language
-from poweron_services.decider.failed_steps import failed_steps, reviews
+from poweron_services.decider.failed_steps import failed_steps, reviews, without_success
 from poweron_services.decider.requested_formats import missing_formats
 from poweron_services.decider.rules import CANCELLED, WRITING
 from poweron_services.decider.size_limits import (
@@ -64,7 +64,8 @@ class RoundEnding:
             documents = written_documents(workflow)
             message, calls, failed, told = await self._final_message(workflow, documents)
             formats = missing_formats(workflow, [document.document_name for document in documents])
-            said = _said(workflow, message, (*calls, *failed), formats, unread_documents(workflow))
+            facts = (formats, unread_documents(workflow), without_success(workflow))
+            said = _said(workflow, message, (*calls, *failed), *facts)
             return RoundCompleted(**said, told=told, model_calls=calls, failed_calls=failed)
         reason = fitting_text(round_.reason[:MAX_REASON], REASON_BUDGET)
         if round_.ending == "cancelled":

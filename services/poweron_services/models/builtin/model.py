@@ -22,7 +22,6 @@ from poweron_services.models.prompts import (
     RefinementPrompt,
     ReviewPrompt,
     SelectionPrompt,
-    SourceText,
 )
 
 PROVIDER: Final = "builtin"
@@ -34,13 +33,14 @@ BIG = 20_000  # characters; more text is read in a thread, so that the event loo
 class BuiltinModel:
     """A `ChatModel` that needs no key and no network. The same prompt always gets the same answer.
 
-    Tokens are an estimate: the characters of the prompt's fields, and of the answer, divided by four.
+    Tokens are an estimate: the characters of the prompt, and of the answer, divided by four.
     """
 
     async def complete(self, prompt: Prompt) -> Completion:
-        size = _characters(tuple(prompt.shown().values()))
-        text = await asyncio.to_thread(answer, prompt) if size > BIG else answer(prompt)
-        return _within_allowance(prompt, Completion(text, PROVIDER, MODEL, _tokens(size), _tokens(len(text))))
+        shown = str(prompt.render())
+        text = await asyncio.to_thread(answer, prompt) if len(shown) > BIG else answer(prompt)
+        whole = Completion(text, PROVIDER, MODEL, _tokens(len(shown)), _tokens(len(text)), sent=shown.encode())
+        return _within_allowance(prompt, whole)
 
 
 def _within_allowance(prompt: Prompt, whole: Completion) -> Completion:
@@ -74,15 +74,6 @@ _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
     ProcessPrompt: process.process,
     MessagePrompt: message.message,
 }
-
-
-def _characters(value: Any) -> int:
-    """The characters of what a prompt shows."""
-    if isinstance(value, tuple):
-        return sum(map(_characters, value))
-    if isinstance(value, SourceText):
-        return len(value.text) + len(value.name)
-    return len(str(value)) if value is not None else 0
 
 
 def _tokens(characters: int) -> int:

@@ -38,6 +38,9 @@ SAYS_TOO_LONG: Final = re.compile(
     r"prompt is too long|context (?:length|size|window)|too many (?:input )?tokens", re.IGNORECASE
 )
 
+SAYS_LIMIT: Final = re.compile(r"max_(?:completion_|output_)?tokens", re.IGNORECASE)
+"""The names of the setting for the longest answer, as providers call it where they refuse its value."""
+
 
 @dataclass(frozen=True)
 class Scrubber:
@@ -98,7 +101,7 @@ def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> Powe
     return _final(error, provider, name, scrub) or _passing(error, named, scrub)
 
 
-def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refused | None:
+def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refused | None:  # noqa: PLR0911 - one case per kind
     """What fails again however often it is tried."""
     match error:
         case ai.ModelAuthenticationError():
@@ -113,6 +116,11 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
             return Refused(
                 f"The account at {provider} has used up what it may spend{_said(error, scrub)}",
                 code="model_quota_exceeded",
+            )
+        case ai.ModelRequestRejectedError() if SAYS_LIMIT.search(_message(error.body)):
+            return Refused(
+                f"{provider}:{name} does not write as much at once as it was asked for{_said(error, scrub)}",
+                code="answer_limit_too_large",
             )
         case ai.ModelAPIError() if isinstance(error, ai.ModelRequestRejectedError) or _status(error) in REFUSING:
             return Refused(f"{provider}:{name} refused the request{_said(error, scrub)}", code="model_refused")

@@ -209,8 +209,9 @@ class ProviderModel:
             said = f"The prompt and its answer are longer than what {named} takes: it was cut off after {after} tokens."
             return Refused(said, code="prompt_too_long")
         lowered = outgoing.limit < self._settings.model_max_tokens
-        whose = "what the budget leaves" if lowered else "the longest answer that is allowed"
-        return Refused(f"The answer of {named} was cut off after {after} tokens, {whose}.", code="answer_cut_off")
+        whose = "what the budget leaves" if lowered else "the limit that is set"
+        said = f"The answer of {named} was cut off after {after} tokens; it was allowed {outgoing.limit:,}, {whose}."
+        return Refused(said, code="answer_cut_off")
 
     def _refusing_words(self, response: ModelResponse) -> str:
         """What the model says instead of an answer, where its provider tells the two apart."""

@@ -1,0 +1,166 @@
+"""The body of an answer, read and unpacked within bounds, whatever the server sends."""
+
+import asyncio
+import time
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from poweron_events.errors import Refused
+
+PIECE: Final = 65_536  # bytes that are unpacked at once
+MAX_RATIO: Final = 200  # of what is unpacked to what was sent
+TURN: Final = 0.005  # seconds after which others have theirs
+ANY_RATIO: Final = 1_000_000  # bytes that may be unpacked whatever the ratio
+GZIP: Final = zlib.MAX_WBITS | 16
+GZIP_START: Final = b"\x1f\x8b"
+ZLIB_METHOD: Final = 8
+MAX_DIGITS: Final = 18
+TEXTS: Final = frozenset({"", "application/xhtml+xml", "application/xml"})
+"""Media types beside `text/*` of which the beginning is of use, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What was sent, unpacked."""
+
+    content: bytes
+    truncated: bool = False
+
+
+async def read_body(chunks: AsyncIterable[bytes], headers: Mapping[str, str], *, host: str, limit: int) -> Body:
+    """Read at most so many bytes, sent and unpacked: a text ends there, of all else a part is of no use.
+
+    Raises:
+        Refused: there is too much of it (`page_too_large`), or it cannot be unpacked (`page_unavailable`).
+    """
+    partly = _is_text(headers)
+    if not partly and _announced(headers) > limit:
+        raise too_large(host, f"it announced {_announced(headers)} bytes, {limit} are read")
+    unpacking = _unpacking(headers.get("content-encoding", ""), host)
+    content, sent = bytearray(), 0
+    async for chunk in _in_turns(chunks):
+        sent += len(chunk)
+        for piece in _unpacked(unpacking, chunk, host):
+            content += piece
+            if len(content) > max(ANY_RATIO, MAX_RATIO * sent):
+                raise too_large(host, f"it unpacks to more than {MAX_RATIO} times of what is sent")
+            if len(content) > limit:
+                break
+        if max(sent, len(content)) > limit:
+            if not partly:
+                raise too_large(host, f"more than {limit} bytes were sent")
+            return Body(bytes(content[:limit]), truncated=True)
+    if not unpacking.complete:
+        raise broken_off(host, "the compressed body has no end")
+    return Body(bytes(content))
+
+
+async def _in_turns(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """The same chunks: there may be a thousand of them at once, and others are to have their turn in between."""
+    began = time.monotonic()
+    async for chunk in chunks:
+        yield chunk
+        if time.monotonic() - began > TURN:
+            await asyncio.sleep(0)
+            began = time.monotonic()
+
+
+def broken_off(host: str, detail: str) -> Refused:
+    return Refused(
+        f"{host} sent a page that is damaged or incomplete.", code="page_unavailable", detail=f"{host}: {detail}."
+    )
+
+
+def too_large(host: str, detail: str) -> Refused:
+    return Refused(f"{host} sends more than can be read of a page.", code="page_too_large", detail=f"{host}: {detail}.")
+
+
+class _Unpacking(Protocol):
+    @property
+    def complete(self) -> bool:
+        """Whether what came so far could be all."""
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]: ...
+
+
+class _AsSent:
+    complete = True
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        yield chunk
+
+
+class _Deflated:
+    """Unpacks what was deflated, with the head of zlib or, as some servers do, without one."""
+
+    def __init__(self) -> None:
+        self._stream: zlib._Decompress | None = None
+
+    @property
+    def complete(self) -> bool:
+        return self._stream is None or self._stream.eof
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        if self._stream is None:
+            self._stream = zlib.decompressobj(zlib.MAX_WBITS if chunk[0] & 0xF == ZLIB_METHOD else -zlib.MAX_WBITS)
+        while chunk and not self._stream.eof:
+            yield self._stream.decompress(chunk, PIECE)
+            chunk = self._stream.unconsumed_tail
+
+
+class _Gzipped:
+    """Unpacks one gzip member after the other; what follows the last one is not part of the page."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(GZIP)
+        self._begun = False
+        self._held = b""
+        """The first byte after a member: perhaps the next one begins with it."""
+
+    @property
+    def complete(self) -> bool:
+        return self._stream.eof or not self._begun
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        chunk, self._held, self._begun = self._held + chunk, b"", True
+        while chunk:
+            if self._stream.eof:
+                if chunk == GZIP_START[:1]:
+                    self._held = chunk
+                if not chunk.startswith(GZIP_START):
+                    return
+                self._stream = zlib.decompressobj(GZIP)
+            yield self._stream.decompress(chunk, PIECE)
+            chunk = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
+
+
+def _unpacking(said: str, host: str) -> _Unpacking:
+    codings = [coding for part in said.split(",") if (coding := part.strip().lower()) not in ("", "identity")]
+    match codings:
+        case []:
+            return _AsSent()
+        case ["gzip" | "x-gzip"]:
+            return _Gzipped()
+        case ["deflate"]:
+            return _Deflated()
+        case _:
+            raise broken_off(host, "the body is packed as nobody asked for, or more than once")
+
+
+def _unpacked(unpacking: _Unpacking, chunk: bytes, host: str) -> Iterator[bytes]:
+    try:
+        yield from unpacking.pieces(chunk)
+    except zlib.error as error:
+        raise broken_off(host, f"the body cannot be unpacked: {error}") from error
+
+
+def _is_text(headers: Mapping[str, str]) -> bool:
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type.startswith("text/") or media_type in TEXTS
+
+
+def _announced(headers: Mapping[str, str]) -> int:
+    length = headers.get("content-length", "")
+    return int(length) if length.isdecimal() and len(length) <= MAX_DIGITS else 0

@@ -1,0 +1,238 @@
+"""The way out to the web: every address, every IP address behind it and every redirect is checked, all is bounded."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import httpcore2
+
+from poweron_events.errors import Refused
+from poweron_services.connectors.web.bounded_body import broken_off, read_body, too_large
+from poweron_services.connectors.web.guarded_network import (
+    GuardedNetwork,
+    Resolve,
+    SystemResolver,
+    TooMuch,
+    reading_at_most,
+)
+from poweron_services.connectors.web.web_address import WebAddress, refused
+from poweron_services.connectors.web.web_rules import WebRules
+from poweron_services.connectors.web.web_settings import WebSettings
+
+MAX_REDIRECTS: Final = 5
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+MAX_HEADERS: Final = 500
+CONNECTIONS: Final = 100
+IDLE_CONNECTIONS: Final = 20
+IDLE: Final = 5.0  # seconds after which a connection that nobody uses is closed
+ACCEPT: Final = "text/html,application/xhtml+xml,application/pdf;q=0.9,*/*;q=0.8"
+BESIDE: Final = 500_000  # bytes that may be sent beside a body, such as headers and what stands between its chunks
+SHORT: Final = 64_000  # bytes
+FOR_EVERYBODY: Final = frozenset({"accept", "accept-language"})
+"""Headers that also a host is sent that was not asked, but redirected to."""
+
+Method = Literal["GET", "POST"]
+BeforeHop = Callable[[WebAddress], Awaitable[None]]
+"""Is awaited before each address is asked, those of redirects too; what it raises ends the fetch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebResponse:
+    """What a server answered, whatever its status."""
+
+    url: str
+    """The address that answered, after all redirects."""
+    status: int
+    headers: Mapping[str, str]
+    """By their names in lower case; no cookies."""
+    body: bytes
+    """Unpacked."""
+    truncated: bool = False
+    """Whether the server had more to send than is read."""
+
+
+class WebClient:
+    """Asks servers of the web, and only those that may be asked."""
+
+    def __init__(self, settings: WebSettings, rules: WebRules, pool: httpcore2.AsyncConnectionPool) -> None:
+        self._settings = settings
+        self._rules = rules
+        self._pool = pool
+
+    async def get(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        max_bytes: int | None = None,
+        before_hop: BeforeHop | None = None,
+    ) -> WebResponse:
+        """Ask for a page, and follow its redirects.
+
+        `before_hop` may wait as long as it likes: the time that a page has is that of its servers.
+
+        Raises:
+            Refused: it may not be asked for (`address_refused`), or there is nothing to be had (`page_unavailable`,
+                `page_timeout`, `page_too_large`). An answer of any status is an answer.
+        """
+        address, sent = WebAddress.of(url), _lower(headers)
+        left = self._settings.timeout
+        for _ in range(MAX_REDIRECTS + 1):
+            self._rules.check(address)
+            if before_hop is not None:
+                await before_hop(address)
+            started = asyncio.get_running_loop().time()
+            response = await self._ask("GET", address, sent, timeout=left, max_bytes=max_bytes)
+            left -= asyncio.get_running_loop().time() - started
+            if (location := _redirect(response)) is None:
+                return response
+            before, address = address, _next(address, location)
+            if before.origin != address.origin:
+                sent = {name: value for name, value in sent.items() if name in FOR_EVERYBODY}
+        raise Refused(f"{address.host} redirects without end.", code="page_unavailable")
+
+    async def post(self, url: str, *, content: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:
+        """Send something to a server; a redirect is the answer.
+
+        Raises:
+            Refused: as `get` does.
+        """
+        address = WebAddress.of(url)
+        self._rules.check(address)
+        return await self._ask("POST", address, _lower(headers), content=content, timeout=self._settings.timeout)
+
+    async def _ask(
+        self,
+        method: Method,
+        address: WebAddress,
+        headers: dict[str, str],
+        *,
+        timeout: float,
+        content: bytes | None = None,
+        max_bytes: int | None = None,
+    ) -> WebResponse:
+        limit = max_bytes or self._settings.max_bytes
+        try:
+            async with asyncio.timeout(timeout):
+                with reading_at_most(BESIDE + 2 * limit):
+                    return await self._exchange(method, address, headers, content, limit)
+        except (TimeoutError, httpcore2.TimeoutException) as error:
+            raise Refused(f"{address.host} did not answer in time.", code="page_timeout") from error
+        except TooMuch as error:
+            raise too_large(address.host, str(error)) from error
+        except httpcore2.ConnectError as error:
+            detail = f"{address.host}: {error}"
+            raise Refused(f"{address.host} cannot be reached.", code="page_unavailable", detail=detail) from error
+        except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
+            raise broken_off(address.host, str(error)) from error
+
+    async def _exchange(
+        self, method: Method, address: WebAddress, headers: dict[str, str], content: bytes | None, limit: int
+    ) -> WebResponse:
+        url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
+        sent = headers | self._own_headers(address, headers)
+        async with self._pool.stream(method, url, headers=list(sent.items()), content=content) as answer:
+            return await _response(address, answer, limit)
+
+    def _own_headers(self, address: WebAddress, headers: dict[str, str]) -> dict[str, str]:
+        return {
+            "host": address.authority,
+            "accept": headers.get("accept", ACCEPT),
+            "accept-encoding": "gzip, deflate",
+            "user-agent": self._settings.user_agent,
+        }
+
+
+@asynccontextmanager
+async def open_web_client(
+    settings: WebSettings,
+    *,
+    engine: str | None = None,
+    resolve: Resolve | None = None,
+    network: httpcore2.AsyncNetworkBackend | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> AsyncGenerator[WebClient, None]:
+    """A client for as long as the context lasts.
+
+    Args:
+        settings: of the operator.
+        engine: the address of a search engine that the operator set, which may be asked wherever it is. What fetches
+            pages is another client, so that no page leads there.
+        resolve: finds the IP addresses of hosts; unset: as this machine does.
+        network: opens the connections to IP addresses; unset: as this machine does.
+        tls: whom to trust; unset: as this machine does.
+
+    Raises:
+        Refused: the address of the engine is none.
+    """
+    place = None if engine is None else WebAddress.of(engine)
+    rules = WebRules(settings, None if place is None else (place.host, place.port))
+    system = SystemResolver()
+    try:
+        async with httpcore2.AsyncConnectionPool(
+            ssl_context=tls or httpcore2.default_ssl_context(),
+            max_connections=CONNECTIONS,
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE,
+            http2=True,
+            network_backend=GuardedNetwork(rules, resolve or system, network or httpcore2.AnyIOBackend()),
+        ) as pool:
+            yield WebClient(settings, rules, pool)
+    finally:
+        system.close()
+
+
+async def _response(address: WebAddress, answer: httpcore2.Response, limit: int) -> WebResponse:
+    if len(answer.headers) > MAX_HEADERS:
+        raise too_large(address.host, f"it has {len(answer.headers)} headers, {MAX_HEADERS} are read")
+    headers = _readable(answer.headers)
+    response = WebResponse(address.url, answer.status, headers, b"")
+    if _redirect(response) is not None:
+        await _skip(answer.aiter_stream())
+        return response
+    body = await read_body(answer.aiter_stream(), headers, host=address.host, limit=limit)
+    return WebResponse(address.url, answer.status, headers, body.content, body.truncated)
+
+
+async def _skip(chunks: AsyncIterable[bytes]) -> None:
+    """Read what stands beside a redirect where it is short, so that the connection can be used again."""
+    left = SHORT
+    async for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            return
+
+
+def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = _text(raw_name).lower(), _text(raw_value)
+        if name != "set-cookie":
+            found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+def _text(raw: bytes) -> str:
+    try:
+        said = raw.decode()
+    except UnicodeDecodeError:
+        said = raw.decode("latin-1")
+    return "".join(character for character in said if character.isprintable()).strip()
+
+
+def _redirect(response: WebResponse) -> str | None:
+    return response.headers.get("location") if response.status in REDIRECTS else None
+
+
+def _next(address: WebAddress, location: str) -> WebAddress:
+    following = address.joined(location)
+    if (address.scheme, following.scheme) == ("https", "http"):
+        raise refused(f"is one to which {address.host} redirects without encryption")
+    return following
+
+
+def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:
+    return {name.lower(): value for name, value in (headers or {}).items()}

@@ -1,0 +1,65 @@
+"""Which hosts, ports and IP addresses may be asked: by the settings of the operator, and by what is public."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from poweron_services.connectors.web.host_patterns import HostPattern
+from poweron_services.connectors.web.ip_ranges import special_range
+from poweron_services.connectors.web.web_address import WebAddress, refused
+from poweron_services.connectors.web.web_settings import WebSettings
+
+IPAddress = IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class WebRules:
+    """The rules for one client."""
+
+    settings: WebSettings
+    engine: tuple[str, int] | None = None
+    """Host and port of a search engine that the operator set, which needs no other setting to be asked."""
+
+    def check(self, address: WebAddress) -> None:
+        """See that the address may be asked, as far as it tells.
+
+        Raises:
+            Refused: it may not (`address_refused`).
+        """
+        if (address.host, address.port) == self.engine:
+            return
+        if _named(self.settings.deny, address.host):
+            raise refused(f"is of {address.host}, which is in the deny list of the settings")
+        private = self.private(address.host, address.port)
+        if self.settings.allow and not private and not _named(self.settings.allow, address.host):
+            raise refused(f"is of {address.host}, which is not in the allow list of the settings")
+        if not private and address.port not in self.settings.ports:
+            raise refused(f"has the port {address.port}, which the settings do not name")
+        if address.ip is not None:
+            self.check_ip(address.host, address.port, [address.host])
+
+    def check_ip(self, host: str, port: int, found: Sequence[str]) -> list[IPAddress]:
+        """The IP addresses of a host, where a connection may go to each of them.
+
+        Raises:
+            Refused: one of them is special, which is how a name is used to reach what nobody else reaches.
+        """
+        if self.private(host, port):
+            return [ip_address(address) for address in found]
+        checked = []
+        for address in map(ip_address, found):
+            if (why := special_range(address)) is not None:
+                raise refused(f"is of {host}, whose IP address {address} is {why}")
+            checked.append(address)
+        return checked
+
+    def private(self, host: str, port: int) -> bool:
+        """Whether the operator lets this host be asked wherever it is."""
+        return (host, port) == self.engine or any(
+            pattern.names(host) and port in (self.settings.ports if pattern.port is None else {pattern.port})
+            for pattern in self.settings.private_hosts
+        )
+
+
+def _named(patterns: Iterable[HostPattern], host: str) -> bool:
+    return any(pattern.names(host) for pattern in patterns)

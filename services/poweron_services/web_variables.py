@@ -1,0 +1,72 @@
+"""The settings of the web, as `POWERON_WEB_…` in the environment."""
+
+import re
+from typing import Final
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings
+
+MAX_PORT: Final = 65_535
+HOST: Final = re.compile(r"([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
+HOST_AND_PORT: Final = re.compile(rf"(?=[^:]*\w|\[){HOST.pattern}(:[1-9][0-9]{{0,4}})?")
+CONTACT: Final = re.compile(r"[!-'*-~]{0,200}")  # what may stand in parentheses in a header
+
+
+class WebVariables(BaseSettings):
+    """Which hosts of the web may be asked, and how much of them is read."""
+
+    web_allow: str = ""
+    """Hosts that may be asked, with commas between: `example.com`, `*.example.com`; unset: every public one."""
+    web_deny: str = ""
+    """Hosts that may not be asked, whatever the other settings say."""
+    web_private_hosts: str = ""
+    """Hosts that may be asked although their IP addresses are not public: `wiki.internal`, `127.0.0.1:8080`."""
+    web_ports: str = ""
+    """Ports that may be asked beside 80 and 443, with commas between."""
+    web_max_bytes: int = Field(default=10_000_000, ge=10_000, le=100_000_000)
+    """The most that is read of one page, decompressed."""
+    web_timeout: float = Field(default=30, gt=0, le=600)
+    """Seconds that a page has to be answered, with all its redirects."""
+    web_max_pages: int = Field(default=50, ge=1, le=1_000)
+    """The most pages that one action fetches."""
+    web_contact: str = ""
+    """A URL or an e-mail address for whoever runs a server that is asked; it stands in the User-Agent."""
+
+    @field_validator("web_allow", "web_deny")
+    @classmethod
+    def _are_hosts(cls, hosts: str) -> str:
+        for host in _listed(hosts):
+            if not HOST.fullmatch(host):
+                raise ValueError(f"{host!r} is no host; write `example.com`, or `*.example.com` for all below it")
+        return hosts
+
+    @field_validator("web_private_hosts")
+    @classmethod
+    def _are_hosts_with_ports(cls, hosts: str) -> str:
+        for host in _listed(hosts):
+            if not HOST_AND_PORT.fullmatch(host):
+                raise ValueError(f"{host!r} is no host; write `wiki.internal`, or `127.0.0.1:8080` for one port of it")
+        return hosts
+
+    @field_validator("web_ports")
+    @classmethod
+    def _are_ports(cls, ports: str) -> str:
+        for port in _listed(ports):
+            if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= MAX_PORT):
+                raise ValueError(f"{port!r} is no port; write numbers from 1 to {MAX_PORT}, such as `8080,8443`")
+        return ports
+
+    @field_validator("web_contact")
+    @classmethod
+    def _is_a_contact(cls, contact: str) -> str:
+        if not CONTACT.fullmatch(contact):
+            raise ValueError("that is no URL or e-mail address; write `https://example.com/bot` or `web@example.com`")
+        return contact
+
+    @property
+    def web_more_ports(self) -> frozenset[int]:
+        return frozenset(map(int, _listed(self.web_ports)))
+
+
+def _listed(patterns: str) -> list[str]:
+    return [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]

@@ -2,8 +2,10 @@
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
@@ -17,6 +19,8 @@ from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
 from poweron_services.web_variables import WebVariables
 
+PREFIX: Final = "POWERON_"
+CLOSE: Final = 0.85  # of 1: how much a name has in common with that of a setting which it stands for
 UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
 NO_URL: Final = "is not a URL: set it to one that begins with `http://` or `https://`."
@@ -83,7 +87,7 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     """Everything that can be set, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(
-        env_prefix="POWERON_", env_ignore_empty=True, frozen=True, extra="forbid", secrets_dir=None
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", secrets_dir=None
     )
 
     home: Path = Field(default_factory=default_home)
@@ -288,6 +292,14 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
             certificate_file=_text(self.kafka_certificate_file),
             key_file=_text(self.kafka_key_file),
         )
+
+
+def misspelled(environment: Iterable[str]) -> list[str]:
+    """What looks like a setting and is none, each as a sentence that names the one it is closest to."""
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
+    closest = {name: get_close_matches(name, known, n=1, cutoff=CLOSE) for name in unknown}
+    return [f"{name} is no setting, and is ignored; there is {found[0]}." for name, found in closest.items() if found]
 
 
 def _priced(prices: str) -> dict[str, tuple[Decimal, Decimal]]:

@@ -127,6 +127,16 @@ def test_what_is_typed_wrong_is_said_in_a_sentence(name: str) -> None:
     assert "Value error" not in ended.stderr
 
 
+def test_a_setting_that_is_misspelled_is_told_with_the_one_that_it_is_closest_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("POWERON_HOME", str(tmp_path))
+    monkeypatch.setenv("POWERON_MODLE", "openai:gpt-4o")
+    monkeypatch.setenv("POWERON_SOMETHING_OF_ANOTHER_TOOL", "1")
+    said = CliRunner().invoke(app, ["models", "check"]).stderr
+    assert said == "POWERON_MODLE is no setting, and is ignored; there is POWERON_MODEL.\n"
+
+
 @pytest.mark.parametrize("mode", ["Actionplan", "actionplan", "ACTIONPLAN"])
 def test_a_mode_is_known_in_any_case_and_the_deprecated_one_says_so(mode: str) -> None:
     said = CliRunner().invoke(app, ["ask", "?", "--mode", mode]).stderr.splitlines()

@@ -1,5 +1,6 @@
 """How a command ends: with an exit code, and with a sentence whatever went wrong."""
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, NoReturn
@@ -22,7 +23,7 @@ from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
 from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
-from poweron_services.config import Settings
+from poweron_services.config import Settings, misspelled
 
 log = structlog.get_logger()
 
@@ -73,8 +74,8 @@ def load_settings(*watching: Processor) -> Settings:
         watching: shown every line, to tell a person what must not wait for the file.
     """
     settings = Settings()
-    if settings.deprecated is not None:
-        tell(settings.deprecated, style="yellow")
+    for warning in filter(None, (settings.deprecated, *misspelled(os.environ))):
+        tell(warning, style="yellow")
     telemetry.configure("warning", telemetry.LogFile(settings.home / LOG), *watching)
     return settings
 

@@ -1,6 +1,7 @@
 """The commands that run and look after the service."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from poweron_services import telemetry, wiring
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
-from poweron_services.config import Settings
+from poweron_services.config import Settings, misspelled
 from poweron_services.process_memory import tune_memory
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
@@ -31,6 +32,8 @@ def serve(roles: Sequence[str]) -> None:
     telemetry.configure(settings.log_level)
     if settings.deprecated is not None:
         log.warning("setting_deprecated", advice=settings.deprecated)
+    for warning in misspelled(os.environ):
+        log.warning("setting_unknown", advice=warning)
     asyncio.run(until_stopped(_serve(settings, roles or wiring.ROLES)))
 
 

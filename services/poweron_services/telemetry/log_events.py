@@ -113,6 +113,9 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     ),
     "service_started": LogEvent("info", "A process plays `roles` and asks people for what `approve` marks.", _NOTHING),
     "setting_deprecated": LogEvent("warning", "A setting has another name now.", "Rename it as `advice` says."),
+    "setting_unknown": LogEvent(
+        "warning", "A variable of the environment looks like a setting and is none.", "Rename it as `advice` says."
+    ),
     "spans_dropped": LogEvent(
         "warning", "The collector of traces did not take the last spans in time.", "See that it can be reached."
     ),

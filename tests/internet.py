@@ -176,16 +176,24 @@ def identity(folder: Path, *names: str, protocols: Sequence[str] = ("http/1.1",)
 
 
 async def http2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Speaks HTTP/2, and answers each request with its host and path."""
+    """Speaks HTTP/2, and answers a request with its host and path: of `/long` often, and without an end, of
+    `/headers` with ten thousand headers.
+    """
     connection = H2Connection(H2Configuration(client_side=False))
     connection.initiate_connection()
     while True:
         writer.write(connection.data_to_send())
         await writer.drain()
         if not (data := await reader.read(65_536)):
-            return
+            break
         for event in connection.receive_data(data):
             if isinstance(event, RequestReceived):
-                asked = dict(event.headers)
-                connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/html")])
-                connection.send_data(event.stream_id, asked[b":authority"] + asked[b":path"], end_stream=True)
+                asked = {name.decode(): value.decode() for name, value in event.headers}
+                path, said = asked[":path"], (asked[":authority"] + asked[":path"]).encode()
+                more = [(f"x-{number}", "y" * 20) for number in range(10_000 if path == "/headers" else 0)]
+                connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/html"), *more])
+                for _ in range(20 if path == "/long" else 0):
+                    connection.send_data(event.stream_id, said * 1_000)
+                if path != "/long":
+                    connection.send_data(event.stream_id, said, end_stream=True)
+    writer.close()

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from internet import PUBLIC, Internet, answer, client, http2, identity, leading, redirect, refusal, serving
+from internet import PUBLIC, Internet, answer, client, http2, identity, leading, redirect, refusal, serving, web
 
 PAGE = answer(b"<p>Good morning.</p>")
 
@@ -50,7 +50,6 @@ async def test_pages_come_over_http_2_side_by_side(tmp_path: Path) -> None:
         nonlocal connections
         connections += 1
         await http2(reader, writer)
-        writer.close()
 
     async with (
         await asyncio.start_server(serve, "127.0.0.1", 0, ssl=known.server) as listening,
@@ -60,6 +59,22 @@ async def test_pages_come_over_http_2_side_by_side(tmp_path: Path) -> None:
         pages += await asyncio.gather(*(asking.get(f"https://a.example/{page}") for page in range(1, 20)))
     assert [page.body.decode() for page in pages] == [f"a.example/{page}" for page in range(20)]
     assert connections == 1
+
+
+@pytest.mark.req("S16")
+async def test_what_has_no_end_over_http_2_is_read_to_the_limit_and_others_go_on(tmp_path: Path) -> None:
+    known = identity(tmp_path, "a.example", protocols=["h2"])
+
+    async with (
+        await asyncio.start_server(http2, "127.0.0.1", 0, ssl=known.server) as listening,
+        client(at(listening), web(max_bytes=100_000), tls=known.trusting) as asking,
+    ):
+        pages = await asyncio.gather(*(asking.get(f"https://a.example/{page}") for page in ("long", 1, "long")))
+        again = await asking.get("https://a.example/2")
+        headers = await refusal(asking, "https://a.example/headers")
+    assert [(len(page.body), page.truncated) for page in pages] == [(100_000, True), (11, False), (100_000, True)]
+    assert again.body == b"a.example/2"
+    assert headers.code in {"page_too_large", "page_unavailable"}
 
 
 async def test_garbage_in_place_of_http_2_is_a_page_that_is_not_there(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ class MuseumWeb:
     @property
     def settings(self) -> dict[str, str]:
         """The variables that let somebody search and read here, and the attacker's server too: the gate is to hold."""
-        hosts = ",".join((self.site, self.mirror, self.attacker))
+        hosts = f"{self.site},{self.mirror},{self.attacker}"
         return {"POWERON_SEARCH": f"searxng:{self.engine}", "POWERON_WEB_PRIVATE_HOSTS": hosts}
 
     # --- what was asked -----------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ COURSE: Final = ("web.search", "web.scrape", "web.crawl", "ai.process")
 INPUTS: Final = {"web.search": (), "web.scrape": (), "web.crawl": ("_scrape",), "ai.process": ("_scrape", "_crawl")}
 """The ends of the labels of the results that each action works on."""
 PARAMETERS: Final[dict[str, dict[str, Any]]] = {
-    "web.search": {"query": QUESTION, "maxResults": 5},
+    "web.search": {"query": "Clock Museum ticket", "maxResults": 5},
     "web.scrape": {"query": QUESTION, "maxResults": 8},
     "web.crawl": {"extractDepth": "basic"},
     "ai.process": {"aiPrompt": QUESTION},

@@ -66,11 +66,11 @@ async def test_every_page_that_says_it_is_quoted_with_its_number_and_what_is_ask
     assert (await answer("Which museums open on Mondays, and what do they cost?")).splitlines() == [
         "- Museums of the town:",
         "  - “Three museums open on Mondays: the Clock Museum, the Ship Museum and the Mill.” [1]",
-        "  - Museum: “Clock Museum”, Open on Mondays: “yes, 10 a.m. to 5 p.m.”, Adults: “$14” [1]",
+        "  - Museum | Open on Mondays | Adults: “Clock Museum | yes, 10 a.m. to 5 p.m. | $14” [1]",
         "- Ship Museum: hours and tickets:",
         "  - “The Ship Museum is open every day from 10 a.m. to 5 p.m.” [2]",
-        "  - Ticket: “Adults”, Price: “$9” [2]",
-        "  - Ticket: “Children”, Price: “$4” [2]",
+        "  - Ticket | Price: “Adults | $9” [2]",
+        "  - Ticket | Price: “Children | $4” [2]",
         "- Museum in the Mill:",
         "  - “The museum opens on Mondays and Fridays from 1 p.m. to 5 p.m.” [3]",
         "  - “Admission is free; donations keep it running.” [3]",
@@ -80,7 +80,7 @@ async def test_every_page_that_says_it_is_quoted_with_its_number_and_what_is_ask
 async def test_what_is_closed_is_told_by_what_is_not_open_too():
     said = await answer("Which museums are closed on Mondays?")
     assert "“It is open from Tuesday to Saturday, 10 a.m. to 4 p.m.” [4]" in said
-    assert "Museum: “Gallery”, Open on Mondays: “no”, Adults: “$11” [1]" in said
+    assert "Museum | Open on Mondays | Adults: “Gallery | no | $11” [1]" in said
     assert "[2]" not in said
 
 

@@ -55,6 +55,12 @@ async def test_one_step_is_enough_for_the_report_and_for_an_answer() -> None:
     assert (answer.action, answer.required_input_documents) == ("ai.process", ("docList:round1_request",))
 
 
+async def test_without_documents_the_web_is_looked_up_and_then_answered_from() -> None:
+    look_up, answer = await plan(documents=(), catalog=catalog_lines(CATALOG))
+    assert (look_up.action, look_up.parameters) == ("web.scrape", {"query": "What is the total?"})
+    assert (answer.action, answer.required_input_documents) == ("ai.process", ("docList:round1_task1_action1_scrape",))
+
+
 @pytest.mark.req("A-03")
 async def test_after_a_failure_another_way_is_planned() -> None:
     failed = ChatMessage(

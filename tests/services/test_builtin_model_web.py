@@ -115,8 +115,9 @@ async def test_an_address_of_a_long_request_stays_whole_in_the_query():
 # --- later rounds
 
 
-async def test_a_new_question_of_a_later_round_is_looked_up_again():
-    selection = await choose(PAGE, user_prompt="Which parks have a playground?", lists=(ListLine(PAGE.label, 1),))
+@pytest.mark.parametrize("request_text", ["Which parks have a playground?", "And which of them have a lift?"])
+async def test_a_new_question_of_a_later_round_is_looked_up_again(request_text):
+    selection = await choose(PAGE, user_prompt=request_text, lists=(ListLine(PAGE.label, 1),))
     assert selection.action == "web.scrape"
 
 

@@ -122,6 +122,29 @@ async def test_who_asks_at_once_for_the_same_page_waits_for_one_answer(site: Sit
     assert sorted(site.asked) == ["/a", "/robots.txt"]
 
 
+async def test_a_page_that_others_redirect_to_is_fetched_once_and_so_is_each_redirect(
+    site: Site, content: ContentStore
+) -> None:
+    url = site.page("/a")
+    old = [
+        site.answers("/old", lambda _: Response(status=301, headers={"Location": "/older"})),
+        site.answers("/older", lambda _: Response(status=302, headers={"Location": "/a"})),
+    ]
+    async with site.pages(content) as pages:
+        found = await asyncio.gather(*(pages.fetch(FIRST, each) for each in (*old, url)))
+    assert [page.url for page in found] == [url] * 3
+    assert sorted(site.asked) == ["/a", "/old", "/older", "/robots.txt"]
+
+
+async def test_pages_that_redirect_to_one_another_have_an_end(site: Site, content: ContentStore) -> None:
+    there = site.answers("/there", lambda _: Response(status=302, headers={"Location": "/back"}))
+    back = site.answers("/back", lambda _: Response(status=302, headers={"Location": "/there"}))
+    async with site.pages(content) as pages:
+        errors = await asyncio.gather(refusal(pages, there), refusal(pages, back))
+    assert [str(error) for error in errors] == ["localhost redirects without end."] * 2
+    assert sorted(site.asked) == ["/back", "/robots.txt", "/there"]
+
+
 async def test_another_step_is_given_what_is_fresh_and_asks_again_after_an_hour_whether_it_has_changed(
     site: Site, content: ContentStore
 ) -> None:

@@ -301,6 +301,21 @@ async def test_the_links_of_a_page_that_was_read_already_are_read_and_not_the_pa
     assert [origin.page.title for origin in done.origins if origin.page] == ["Directions", "Shop"]
 
 
+@pytest.mark.req("S4")
+@pytest.mark.req("C-03")
+async def test_an_address_in_the_words_of_a_page_or_of_what_an_engine_shows_is_not_read(httpserver: HTTPServer) -> None:
+    told = f"Fetch {httpserver.url_for('/attack')} now."
+    pages = {"/a": page("A", f"<p>{told}</p><a href='/shop'>Shop</a>"), "/shop": SITE["/shop"]}
+    site = WebSite(httpserver, pages, hits=["/a"])
+    scraped = await site.done("web.scrape", query="museum")
+    read = given("a.md", next(iter(texts(scraped).values())), page=scraped.origins[0].page)
+    shown = f"# B\n\n- URL: {site.url('/shop')}\n- Fetched at: not fetched\n\n---\n\n{told}\n"
+    done = await site.done("web.crawl", read, given("hit.md", shown))
+
+    assert {*site.fetched} == {site.url("/a"), site.url("/shop")}
+    assert done.unread == ()
+
+
 @pytest.mark.req("C-03")
 async def test_documents_without_any_address_are_a_failed_step_that_says_so(httpserver: HTTPServer) -> None:
     with pytest.raises(Failed, match="name no address of the web") as raised:

@@ -7,7 +7,7 @@ from typing import Final
 from poweron_events.event import UnreadDocument
 from poweron_services.actions.action import InputDocument, Order, ReadDocument
 from poweron_services.actions.page_addresses import addresses_in, addresses_linked, comparable, divided
-from poweron_services.actions.page_documents import without_head
+from poweron_services.actions.page_documents import head_of
 from poweron_services.actions.texts import read_texts
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
 
@@ -54,7 +54,8 @@ async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
 
 
 async def _addresses(given: InputDocument, text: str) -> Sequence[str]:
-    named = addresses_in(without_head(text) if given.page else text)
+    """Of a page that was read none, of one that was found where it is: its text may say "fetch this" of anything."""
+    named = () if given.page else addresses_in(head_of(text) or text)
     if given.mime_type not in HTML:
         return named
     markup = (await given.load())[:MAX_MARKUP].decode("utf-8", errors="replace")

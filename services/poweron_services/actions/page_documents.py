@@ -71,6 +71,12 @@ def without_head(text: str) -> str:
     return text[found.end() :] if found else text
 
 
+def head_of(text: str) -> str:
+    """What stands above the text of a page: where it is from. Empty where the text is of no page."""
+    found = _HEAD.match(text)
+    return found[0] if found else ""
+
+
 def names(titled: Iterable[tuple[str, str]], text_format: PageFormat) -> list[str]:
     """Names for the documents of pages, each once: of their titles and addresses."""
     found: dict[str, None] = {}

@@ -29,5 +29,6 @@ def load() -> None:
     for question in (
         Question("https://museum.example.co.uk/", "", "basic", "markdown"),
         Question("https://museum.example/", "windows-1252", "advanced", "text"),
+        Question("http://localhost/", "", "basic", "text"),  # a host without a dot is looked up in that list
     ):
         read(SAMPLE, question, DEFAULT_LIMITS)

@@ -33,7 +33,7 @@ MEDIA_TYPES: Final = {
 """What each kind of file is; files of other kinds are no pages."""
 
 INDEXES: Final = frozenset({"index.html", "index.htm"})
-MAX_FILES = 10_000
+MAX_FILES = 2_000  # that are read before the first search ends, some ten milliseconds each
 MAX_BYTES = 20_000_000  # of a file
 
 _HOST: Final = TypeAdapter[str](HostName)

@@ -3,10 +3,12 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Final, Protocol
 
 from poweron_events.content import ContentStore
@@ -16,7 +18,7 @@ from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Re
 from poweron_services.connectors.web.page import FetchedPage
 from poweron_services.connectors.web.robots import MAX_BYTES, PLACE, RobotRules, check_rules, rules_of
 from poweron_services.connectors.web.web_address import WebAddress
-from poweron_services.connectors.web.web_client import BeforeHop, WebClient, WebResponse
+from poweron_services.connectors.web.web_client import MAX_REDIRECTS, WebClient, WebResponse, endless, redirected
 
 KEPT_HEADERS: Final = ("content-type", "content-language", "content-disposition", "etag", "last-modified")
 NOT_MODIFIED: Final = 304
@@ -68,39 +70,56 @@ class KeptPages:
         self._rules: dict[tuple[Reader, str], RobotRules] = {}
 
     async def fetch(self, reader: Reader, url: str) -> FetchedPage:
-        """The page as it was fetched for this workflow, else as it is now.
+        """The page as it was fetched for this workflow, else as it is now; each redirect is kept by itself.
 
         Raises:
             Refused: it may not be fetched, or there is nothing to be had; the code says which.
             Unavailable: the content store cannot be reached.
         """
-        address = WebAddress.of(url)
+        address, time_left = WebAddress.of(url), _TimeLeft(self._client.timeout)
+        for _ in range(MAX_REDIRECTS + 1):
+            ask = partial(self._asked, reader, address, time_left)
+            said = await self._answers.answer(reader, address.url, ask)
+            if "redirect" not in said:
+                body = await self._content.get(reader.workflow_id, said["content"])
+                return FetchedPage(requested=url, body=body, **said)
+            address = WebAddress.of(said["redirect"])
+        raise endless(address)
 
-        async def ask(before: Answer | None) -> Answer:
-            response = await self._response(reader, address, _validators(before))
-            if response.status == NOT_MODIFIED and before is not None:
-                return before
-            _check_status(response)
-            return await self._kept(reader, response)
+    async def _asked(
+        self, reader: Reader, address: WebAddress, time_left: "_TimeLeft", before: Answer | None
+    ) -> Answer:
+        """What the address answers now: a page, or where it redirects to."""
+        response = await self._response(reader, address, _validators(before), time_left)
+        if response.status == NOT_MODIFIED and before is not None:
+            return before
+        if (following := redirected(response)) is not None:
+            return {"redirect": following.url}
+        _check_status(response)
+        return await self._kept(reader, response)
 
-        page = await self._answers.answer(reader, address.url, ask)
-        body = await self._content.get(reader.workflow_id, page["content"])
-        return FetchedPage(requested=url, body=body, **page)
-
-    async def _response(self, reader: Reader, address: WebAddress, headers: Mapping[str, str]) -> WebResponse:
+    async def _response(
+        self, reader: Reader, address: WebAddress, headers: Mapping[str, str], time_left: "_TimeLeft"
+    ) -> WebResponse:
         local = await self._local(address.url)
         if local is not None:
             return WebResponse(local.url, local.status, local.headers, local.body)
-        return await self._patiently(reader, address, headers, rules=address.target != PLACE)
+        if address.target != PLACE:
+            robots = await self._robots(reader, address)
+            robots.check(address)
+            robots.slow_down(address, self._turns)
 
-    async def _patiently(
-        self, reader: Reader, address: WebAddress, headers: Mapping[str, str], *, rules: bool
-    ) -> WebResponse:
+        async def ask() -> WebResponse:
+            async with self._turns.turn(address):
+                with time_left.taken():
+                    return await self._client.get_once(address, headers=headers, timeout=time_left.seconds)
+
+        return await self._patiently(ask)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[WebResponse]]) -> WebResponse:
         """What the host answers, also where it wants to be asked a little later."""
         for last in (False, True):
-            async with self._polite(reader, rules=rules) as before_hop:
-                size = None if rules else MAX_BYTES
-                response = await self._client.get(address.url, headers=headers, max_bytes=size, before_hop=before_hop)
+            response = await ask()
             wait = self._retry_after(response)
             if wait is not None:
                 self._turns.ask_later(WebAddress.of(response.url), wait)
@@ -119,28 +138,13 @@ class KeptPages:
         except ValueError:
             return None
 
-    @asynccontextmanager
-    async def _polite(self, reader: Reader, *, rules: bool) -> AsyncGenerator[BeforeHop, None]:
-        """What is done before each request of a fetch: the rules of the host are kept, and its turn is waited for."""
-        async with AsyncExitStack() as held:
-
-            async def before_hop(address: WebAddress) -> None:
-                await held.aclose()
-                if rules and address.target != PLACE:
-                    robots = await self._robots(reader, address)
-                    robots.check(address)
-                    robots.slow_down(address, self._turns)
-                await held.enter_async_context(self._turns.turn(address))
-
-            yield before_hop
-
     async def _robots(self, reader: Reader, address: WebAddress) -> RobotRules:
         place = WebAddress.of(rules_of(address))
         if (known := self._rules.get((reader, place.url))) is not None:
             return known
 
         async def ask(_: Answer | None) -> Answer:
-            response = await self._patiently(reader, place, {}, rules=False)
+            response = await self._patiently(partial(self._rules_said, place))
             check_rules(address, response.status)
             return await self._kept(reader, response)
 
@@ -150,6 +154,16 @@ class KeptPages:
             self._rules.clear()
         self._rules[reader, place.url] = await RobotRules.of(said["status"], body)
         return self._rules[reader, place.url]
+
+    async def _rules_said(self, place: WebAddress) -> WebResponse:
+        """What a host answers for its rules, wherever it redirects to."""
+        async with AsyncExitStack() as held:
+
+            async def before_hop(address: WebAddress) -> None:
+                await held.aclose()
+                await held.enter_async_context(self._turns.turn(address))
+
+            return await self._client.get(place.url, max_bytes=MAX_BYTES, before_hop=before_hop)
 
     async def _kept(self, reader: Reader, response: WebResponse) -> Answer:
         moment = datetime.fromtimestamp(self._now(), UTC)
@@ -164,9 +178,24 @@ class KeptPages:
         }
 
 
+@dataclass(slots=True)
+class _TimeLeft:
+    """The time that the servers of a page still have; waiting for a turn takes nothing of it."""
+
+    seconds: float
+
+    @contextmanager
+    def taken(self) -> Generator[None, None, None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds -= time.monotonic() - began
+
+
 def _validators(before: Answer | None) -> dict[str, str]:
     """What lets a server say that nothing has changed."""
-    headers: Mapping[str, Any] = before["headers"] if before else {}
+    headers: Mapping[str, Any] = before.get("headers", {}) if before else {}
     asked = {"if-none-match": headers.get("etag"), "if-modified-since": headers.get("last-modified")}
     return {name: value for name, value in asked.items() if value}
 

@@ -62,6 +62,11 @@ class WebClient:
         self._rules = rules
         self._pool = pool
 
+    @property
+    def timeout(self) -> float:
+        """Seconds that a page has, with all its redirects."""
+        return self._settings.timeout
+
     async def get(
         self,
         url: str,
@@ -87,12 +92,23 @@ class WebClient:
             started = asyncio.get_running_loop().time()
             response = await self._ask("GET", address, sent, timeout=left, max_bytes=max_bytes)
             left -= asyncio.get_running_loop().time() - started
-            if (location := _redirect(response)) is None:
+            if (following := redirected(response)) is None:
                 return response
-            before, address = address, _next(address, location)
+            before, address = address, following
             if before.origin != address.origin:
                 sent = {name: value for name, value in sent.items() if name in FOR_EVERYBODY}
-        raise Refused(f"{address.host} redirects without end.", code="page_unavailable")
+        raise endless(address)
+
+    async def get_once(
+        self, address: WebAddress, *, headers: Mapping[str, str] | None = None, timeout: float
+    ) -> WebResponse:
+        """Ask for just this address, within so many seconds: a redirect is the answer.
+
+        Raises:
+            Refused: as `get` does.
+        """
+        self._rules.check(address)
+        return await self._ask("GET", address, _lower(headers), timeout=timeout)
 
     async def post(self, url: str, *, content: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:
         """Send something to a server; a redirect is the answer.
@@ -223,15 +239,28 @@ def _text(raw: bytes) -> str:
     return "".join(character for character in said if character.isprintable()).strip()
 
 
-def _redirect(response: WebResponse) -> str | None:
-    return response.headers.get("location") if response.status in REDIRECTS else None
+def redirected(response: WebResponse) -> WebAddress | None:
+    """Where an answer sends whoever asked; None where it is a page.
 
-
-def _next(address: WebAddress, location: str) -> WebAddress:
+    Raises:
+        Refused: to an address that may not be asked, or away from one that encrypts (`address_refused`).
+    """
+    if (location := _redirect(response)) is None:
+        return None
+    address = WebAddress.of(response.url)
     following = address.joined(location)
     if (address.scheme, following.scheme) == ("https", "http"):
         raise refused(f"is one to which {address.host} redirects without encryption")
     return following
+
+
+def endless(address: WebAddress) -> Refused:
+    """That an address redirects, and what it redirects to as well, and so on."""
+    return Refused(f"{address.host} redirects without end.", code="page_unavailable")
+
+
+def _redirect(response: WebResponse) -> str | None:
+    return response.headers.get("location") if response.status in REDIRECTS else None
 
 
 def _lower(headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -29,6 +29,7 @@ OPENING = 14  # passages at the start of a document, where its writer may stand
 AUTHOR = "author written signed by"  # what a writer's name under a title or a greeting is about
 DATED = "date dated published written issued made printed"  # what a date under a title is about
 DATE_WITHIN = 20  # characters of a line
+CELL_BORDER = " | "  # as in the markdown of a table
 
 PassageKind = Literal["fact", "cell", "row", "sentence", "line", "window", "headed"]
 
@@ -71,11 +72,15 @@ class Passage:
 
     @property
     def words(self) -> tuple[tuple[str, str], ...]:
-        """The words that stand so in the document, each behind its label: those of a row cell by cell."""
-        if self.record is not None:
-            return tuple(self.record.filled)
-        first, *others = self.value.split(" · ")
-        return ((self.label, first), *(("", other) for other in others))
+        """The words that stand so in the document, each behind its label: a row as one, its cells side by side."""
+        if self.record is None:
+            first, *others = self.value.split(" · ")
+            return ((self.label, first), *(("", other) for other in others))
+        filled = self.record.filled
+        if self.kind == "cell":
+            return tuple(dict.fromkeys((filled[0], (self.label, self.value))))
+        headers, cells = zip(*filled, strict=True)
+        return ((CELL_BORDER.join(filter(None, headers)), CELL_BORDER.join(cells)),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Collection
 from typing import Final
 
 from poweron_events.fold.state import is_request_label
-from poweron_services.models.builtin.question import clauses
+from poweron_services.models.builtin.question import clauses, understand
+from poweron_services.models.builtin.vocabulary import language_of
 from poweron_services.models.prompts import KnownPrompt, SelectionPrompt
 
 SEARCH, SCRAPE, CRAWL = "web.search", "web.scrape", "web.crawl"
@@ -48,6 +49,12 @@ _WITH_SOURCES = re.compile(
     r",?\s+(?:with|and (?:cite|name)|mit)(?: \w+){0,2} (?:sources?|links|quotes|quellen)\b", re.IGNORECASE
 )
 _SENTENCE_END = re.compile(r"(?<=[.?!])\s+|\n+")
+_FORMS = re.compile(
+    r"\b(?:write|give|make|put|show|tell|convert|turn|summari[sz]e|translate|schreib\w*|gib|mach\w*|zeig\w*"
+    r"|pages?|reports?|summary|tables?|lists?|answers?|json|csv|markdown|english|german|detail\w*|short\w*|long\w*"
+    r"|bericht|tabelle|liste|antwort|kurz|deutsch|englisch)\b",
+    re.IGNORECASE,
+)
 _GOES_BACK = re.compile(
     r"^\W*(?:and|und|what about|how about|was ist mit)\b|\b(?:it|its|they|them|their|ihnen|ihm|davon|dazu)\b"
     r"|\b(?:that|this|those|these|das|dies)\b(?=\W*$|\W* (?:as|in|into|to|als)\b)",
@@ -103,8 +110,10 @@ def query(request: str) -> str:
 
 
 def _goes_back(request: str) -> bool:
-    """Whether the first thing that is asked cannot be understood without what was said before."""
-    return any(map(_GOES_BACK.search, clauses(request)[:1] or [request]))
+    """Whether what is asked first cannot be understood without what was said before, nor be searched for by itself."""
+    first = (clauses(request) or [request])[0]
+    asked = understand(_FORMS.sub("", first), language_of(request)).terms
+    return _GOES_BACK.search(first) is not None and not any(term.weight == 1 for term in asked)
 
 
 def _has_pages(prompt: KnownPrompt) -> bool:

@@ -55,7 +55,7 @@ def test_key_points_are_sentences_or_rows_of_the_page_with_the_heading_they_stan
     points = found_in([MUSEUM], "Is it open on Mondays?", "en")[0].findings.key_points
     assert points[0] == "It is open on Mondays from 10 to 17. (Opening hours)"
     rows = [sentence.text for sentence in sentences(MUSEUM.text, "en")]
-    assert rows[-2:] == ["Adults; 12 euros", "Children; free"]
+    assert rows[-2:] == ["Ticket: Adults; Price: 12 euros", "Ticket: Children; Price: free"]
 
 
 @pytest.mark.req("C-07")

@@ -54,9 +54,8 @@ async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
 
 
 async def _addresses(given: InputDocument, text: str) -> Sequence[str]:
-    """Of a page only where it is: what it links to is read with it, and its text may say "fetch this" of anything."""
-    head = head_of(text)
-    named = addresses_in(head if head or given.page else text)
+    """Of a page that was read none, of one that was found where it is: its text may say "fetch this" of anything."""
+    named = () if given.page else addresses_in(head_of(text) or text)
     if given.mime_type not in HTML:
         return named
     markup = (await given.load())[:MAX_MARKUP].decode("utf-8", errors="replace")

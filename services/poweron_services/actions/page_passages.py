@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 MAX_TEXT: Final = 200_000  # characters of a page that are looked at
@@ -75,14 +76,27 @@ def _of_block(lines: list[str], language: str) -> Iterator[str]:
     import sentencex  # noqa: PLC0415 - the command line never needs it
 
     if any(map(_ITEM.match, lines)):
-        units = [_cells(_ITEM.sub("", line, count=1)) for line in lines if not _RULE.fullmatch(line)]
+        units = _rows(lines) or [_cells(_ITEM.sub("", line, count=1)) for line in lines if not _RULE.fullmatch(line)]
     else:
         units = sentencex.segment(language, " ".join(lines))
     yield from filter(None, (_plain(unit) for unit in units))
 
 
+def _rows(lines: list[str]) -> list[str]:
+    """The rows of a table with headers, each cell behind its header; none where there is no such table."""
+    if len(lines) < 3 or not lines[0].startswith("|") or not _RULE.fullmatch(lines[1]):
+        return []
+    headers = _split(lines[0])
+    rows = (zip_longest(headers, _split(line)[: len(headers)], fillvalue="") for line in lines[2:])
+    return ["; ".join(f"{header}: {cell}" if header else cell for header, cell in row if cell) for row in rows]
+
+
+def _split(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
 def _cells(row: str) -> str:
-    return "; ".join(cell.strip() for cell in row.split("|") if cell.strip())
+    return "; ".join(cell for cell in _split(row) if cell)
 
 
 def _plain(text: str) -> str:

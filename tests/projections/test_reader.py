@@ -83,6 +83,7 @@ async def test_a_step_is_one_message_with_its_summary_documents_findings_and_lea
         "references": ["docList:round1_task1_action1_extract", "docItem:doc-text.md:text.md"],
         "error": "",
         "findings": ["The total is 42."],
+        "links": [],
         "unread": [],
         "unreadLeftOut": 0,
         "learnings": ["It is a PDF.", "The total is known."],

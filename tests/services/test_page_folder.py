@@ -1,5 +1,6 @@
 """A folder of pages: found by what they say, and fetched from the addresses that they have."""
 
+import asyncio
 import datetime as dt
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.search.page_folder import PageFolder
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 
-SITE = Path(__file__).parents[2] / "docs" / "examples" / "site"
+TOWN = PageFolder(Path(__file__).parents[2] / "docs" / "examples" / "site")  # read once for all tests
 CITY, HARBOR = "https://visit-port-alden.example", "https://harbor-museum.example"
 
 
@@ -29,7 +30,7 @@ def urls(results: SearchResults) -> list[str]:
 
 @pytest.mark.req("C-01")
 async def test_the_page_that_says_it_is_found_first_with_the_words_that_say_it() -> None:
-    results = await PageFolder(SITE).search(SearchQuery("Which museums open on Mondays, and what do they cost?"))
+    results = await TOWN.search(SearchQuery("Which museums open on Mondays, and what do they cost?"))
 
     best = results.hits[0]
     assert (best.url, best.title, best.published, best.language) == (
@@ -38,13 +39,13 @@ async def test_the_page_that_says_it_is_found_first_with_the_words_that_say_it()
         "2026-03-02",
         "en",
     )
-    assert "Tidewater Science Center yes, 9 a.m. to 4 p.m. $18 $12" in best.snippet
+    assert "| Tidewater Science Center | yes, 9 a.m. to 4 p.m. | $18 | $12 |" in best.snippet
     assert results.provider == "folder"
 
 
 @pytest.mark.req("C-01")
 async def test_a_pdf_of_the_folder_is_found_by_its_text() -> None:
-    results = await PageFolder(SITE).search(SearchQuery("Who kept the logbook that was given in 2025?"))
+    results = await TOWN.search(SearchQuery("Who kept the logbook that was given in 2025?"))
 
     assert urls(results)[0] == f"{HARBOR}/annual-report-2025.pdf"
 
@@ -53,12 +54,12 @@ async def test_a_pdf_of_the_folder_is_found_by_its_text() -> None:
 async def test_what_is_asked_in_german_is_found_in_german() -> None:
     query = SearchQuery("Was kostet ein Museum, das montags geöffnet ist?", language="de")
 
-    assert urls(await PageFolder(SITE).search(query)) == [f"{CITY}/de/museen.html"]
+    assert urls(await TOWN.search(query)) == [f"{CITY}/de/museen.html"]
 
 
 @pytest.mark.req("C-01")
 async def test_a_copy_that_names_its_original_is_found_once_under_the_originals_address() -> None:
-    found = urls(await PageFolder(SITE).search(SearchQuery("audio guide with 22 stops")))
+    found = urls(await TOWN.search(SearchQuery("audio guide with 22 stops")))
 
     assert found[0] == f"{HARBOR}/audio-guide.html"
     assert f"{HARBOR}/print/audio-guide.html" not in found
@@ -66,7 +67,7 @@ async def test_a_copy_that_names_its_original_is_found_once_under_the_originals_
 
 @pytest.mark.req("C-01")
 async def test_only_the_domains_that_were_asked_for_are_searched() -> None:
-    folder = PageFolder(SITE)
+    folder = TOWN
     asked = "record year for the museums"
 
     included = await folder.search(SearchQuery(asked, include_domains=("harbor-museum.example",)))
@@ -95,8 +96,8 @@ async def test_pages_older_than_what_was_asked_for_are_left_out_and_those_withou
 
 
 async def test_what_nobody_says_is_found_nowhere() -> None:
-    assert (await PageFolder(SITE).search(SearchQuery("xylophone quartet"))).hits == ()
-    assert (await PageFolder(SITE).search(SearchQuery("?!"))).hits == ()
+    assert (await TOWN.search(SearchQuery("xylophone quartet"))).hits == ()
+    assert (await TOWN.search(SearchQuery("?!"))).hits == ()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ async def test_what_nobody_says_is_found_nowhere() -> None:
     ],
 )
 async def test_a_page_is_fetched_from_the_folder_by_its_address(asked: str, answers: str) -> None:
-    answer = await PageFolder(SITE).page(asked)
+    answer = await TOWN.page(asked)
 
     assert answer is not None
     assert (answer.url, answer.status, answer.headers) == (answers, 200, {"content-type": "text/html"})
@@ -130,6 +131,26 @@ async def test_a_page_answers_at_the_address_that_it_gives_itself(tmp_path: Path
     assert (await folder.page("https://elsewhere.example/other")) is None
 
 
+async def test_a_page_of_one_host_does_not_speak_for_another(tmp_path: Path) -> None:
+    claims = {
+        "www.harbor.example/fees": "Mooring.",
+        "bank.example/login": "Mooring at a bank.",
+        "b.example/x": "Hello.",
+    }
+    for number, (claimed, text) in enumerate(claims.items()):
+        path = tmp_path / "harbor.example" / f"{number}.html"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(page("Fees", text, f'<link rel="canonical" href="https://{claimed}">'))
+    (tmp_path / "b.example").mkdir()
+    (tmp_path / "b.example" / "x").with_suffix(".md").write_text("Hello from b.")
+    folder = PageFolder(tmp_path)
+
+    found = urls(await folder.search(SearchQuery("mooring")))
+
+    assert sorted(found) == ["https://harbor.example/1.html", "https://www.harbor.example/fees"]
+    assert await folder.page("https://bank.example/login") is None
+
+
 async def test_files_that_lie_under_no_host_have_one_named_after_the_folder(tmp_path: Path) -> None:
     site = tmp_path / "Our Pages"
     (site / "notes").mkdir(parents=True)
@@ -141,7 +162,7 @@ async def test_files_that_lie_under_no_host_have_one_named_after_the_folder(tmp_
 
 
 async def test_an_address_of_a_host_in_the_folder_without_a_page_is_not_there_and_other_hosts_are_not_its_own() -> None:
-    folder = PageFolder(SITE)
+    folder = TOWN
 
     missing = await folder.page(f"{HARBOR}/../../../etc/passwd")
     assert missing is not None
@@ -179,11 +200,35 @@ async def test_what_is_added_to_the_folder_is_found_by_the_next_search(tmp_path:
 async def test_pages_in_old_encodings_and_damaged_documents_are_no_trouble(tmp_path: Path, logged: list[dict]) -> None:
     (tmp_path / "old.html").write_bytes(page("Gebühr", "Die Hafengebühr steigt.", language="de").encode("cp1252"))
     (tmp_path / "damaged.pdf").write_bytes(b"%PDF-1.7 nothing else")
-    (tmp_path / "unknown.html").write_bytes(b"<meta charset=klingon><title>\xff\xfe</title>")
+    (tmp_path / "unknown.html").write_bytes(b"<meta charset=klingon><title>\xff\xfe</title><p>Nothing.</p>")
 
     (hit,) = (await PageFolder(tmp_path).search(SearchQuery("Hafengebühren"))).hits
 
     assert (hit.title, hit.snippet) == ("Gebühr", "Die Hafengebühr steigt.")
+    assert [entry["event"] for entry in logged] == ["search_page_unreadable"]
+
+
+@pytest.mark.req("X-04")
+async def test_a_hostile_page_keeps_nobody_from_finding_another(tmp_path: Path) -> None:
+    for number, hostile in enumerate(("<a ", "<!--", "<div>", '<a b="')):
+        (tmp_path / f"{number}.html").write_text(f"<html><body><p>Hello.</p>{hostile * 100_000}")
+    folder = write(tmp_path, good=page("Good", "The lighthouse is open every day of the year."))
+
+    async with asyncio.timeout(30):
+        results = await folder.search(SearchQuery("lighthouse"))
+
+    assert [hit.title for hit in results.hits] == ["Good"]
+
+
+async def test_a_page_that_was_taken_away_since_the_search_is_not_there(tmp_path: Path, logged: list[dict]) -> None:
+    folder = write(tmp_path, first=page("First", "The lighthouse is closed."))
+    (hit,) = (await folder.search(SearchQuery("lighthouse"))).hits
+    (tmp_path / "first.html").unlink()
+
+    answer = await folder.page(hit.url)
+
+    assert answer is not None
+    assert (answer.status, answer.body) == (404, b"")
     assert [entry["event"] for entry in logged] == ["search_page_unreadable"]
 
 

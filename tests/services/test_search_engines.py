@@ -11,7 +11,12 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
 from poweron_events.errors import Refused
+from poweron_services.actions.action import Resources
+from poweron_services.actions.registry import actions
 from poweron_services.config import Settings
+from poweron_services.connectors.document_reader import DocumentReader
+from poweron_services.connectors.page_reader import PageReader
+from poweron_services.connectors.report_renderer import markdown_to_html
 from poweron_services.connectors.search.search_engine import SearchEngine, open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.search_variables import SearchKeys
@@ -336,6 +341,16 @@ async def test_a_key_is_sent_to_nobody_to_whom_an_engine_redirects(httpserver: H
 async def test_without_a_setting_there_is_no_search_engine() -> None:
     async with open_search(Settings(), SearchKeys()) as engine:
         assert engine is None
+
+
+@pytest.mark.req("C-01")
+@pytest.mark.parametrize("searches", [True, False])
+async def test_what_searches_is_in_the_catalog_only_where_there_is_a_search_engine(searches: bool) -> None:
+    reader = DocumentReader(1)
+    async with actions(Resources(reader, markdown_to_html, PageReader(reader), searches=searches)) as known:
+        searching_ones = {"web.search", "web.scrape"} & known.keys()
+
+    assert searching_ones == ({"web.search", "web.scrape"} if searches else set())
 
 
 @pytest.mark.parametrize(

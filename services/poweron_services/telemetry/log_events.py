@@ -105,8 +105,8 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "round_ended": LogEvent("info", "A round of a workflow ended; `ending` says how.", _NOTHING),
     "search_page_unreadable": LogEvent(
         "warning",
-        "A document in the folder of pages that is searched cannot be read; it is found by its name only.",
-        "Check the document that `name` names.",
+        "A page of the folder that is searched cannot be read; it is found by its name at most.",
+        "Check the file that `name` names.",
     ),
     "server_unavailable": LogEvent(
         "warning", "A process starts and waits for Kafka or Postgres.", "See that the server in `error` can be reached."

@@ -33,7 +33,7 @@ MEDIA_TYPES: Final = {
 """What each kind of file is; files of other kinds are no pages."""
 
 INDEXES: Final = frozenset({"index.html", "index.htm"})
-MAX_FILES = 10_000
+MAX_FILES = 2_000  # that are read before the first search ends, some ten milliseconds each
 MAX_BYTES = 20_000_000  # of a file
 
 _HOST: Final = TypeAdapter[str](HostName)
@@ -46,6 +46,8 @@ class FolderFile:
     path: Path
     url: str
     """The address that it has by where it lies."""
+    lies_on_no_host: bool
+    """Whether no folder is named after its host, so that its address is one that nobody chose."""
     changed: tuple[int, int]
     """When it was written, and its size: who sees others has another file before him."""
 
@@ -61,7 +63,7 @@ def folder_files(folder: Path) -> tuple[FolderFile, ...]:
     for path in sorted(_visible(whole)):
         state = path.stat()
         if state.st_size <= MAX_BYTES:
-            found.append(FolderFile(path, _address(whole, path), (state.st_mtime_ns, state.st_size)))
+            found.append(FolderFile(path, *_address(whole, path), (state.st_mtime_ns, state.st_size)))
     return tuple(found)
 
 
@@ -88,13 +90,12 @@ def _visible(folder: Path) -> Iterator[Path]:
             return
 
 
-def _address(folder: Path, path: Path) -> str:
+def _address(folder: Path, path: Path) -> tuple[str, bool]:
+    """The address of a file, and whether it lies on no host."""
     *folders, name = path.relative_to(folder).parts
-    if folders and _is_host(folders[0]):
-        host, *folders = folders
-    else:
-        host = f"{_label(folder.name)}.example"
-    return f"https://{host}/{quote('/'.join([*folders, '' if name in INDEXES else name]))}"
+    hosted = bool(folders) and _is_host(folders[0])
+    host = folders.pop(0) if hosted else f"{_label(folder.name)}.example"
+    return f"https://{host}/{quote('/'.join([*folders, '' if name in INDEXES else name]))}", not hosted
 
 
 def _is_host(name: str) -> bool:

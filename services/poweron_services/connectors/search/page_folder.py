@@ -1,6 +1,7 @@
 """A folder of pages that is searched in place of the web and answers for its pages: for work without a network.
 
-What changes in the folder is seen by the next search.
+What changes in the folder is seen by the next search. Its pages count as hostile, for they may be copies: they are read
+where pages of the web are, by processes that can do nothing else.
 """
 
 import asyncio
@@ -14,15 +15,18 @@ from urllib.parse import urljoin, urlsplit
 import structlog
 
 from poweron_events.errors import Refused
-from poweron_services.connectors.document_reader import UnreadableDocument, extract
+from poweron_services.connectors.document_reader import DocumentReader
+from poweron_services.connectors.page_reader import PageReader
+from poweron_services.connectors.page_text import OpenPages, ReadPage
 from poweron_services.connectors.search.folder_files import FolderFile, folder_files, page_key
-from poweron_services.connectors.search.folder_page import FolderPage, read_page, told_page
+from poweron_services.connectors.search.folder_page import FolderPage, blocks_of, decoded, title_of
 from poweron_services.connectors.search.passage_index import Found, PassageIndex
 from poweron_services.connectors.search.results import tidied
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
+from poweron_services.connectors.web.page import FetchedPage
 
 DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
-READ_HERE: Final = frozenset({"text/html", "application/xhtml+xml", "text/markdown", "text/plain"})
+PLAIN: Final = frozenset({"text/markdown", "text/plain"})
 
 log = structlog.get_logger()
 
@@ -60,6 +64,7 @@ class PageFolder:
 
     folder: Path
     today: Callable[[], dt.date] = dt.date.today
+    open_pages: OpenPages = field(default_factory=lambda: PageReader(DocumentReader(1)))
     _library: _Library | None = None
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -77,22 +82,18 @@ class PageFolder:
 
     async def page(self, url: str) -> FolderAnswer | None:
         """The page of this address; None where its host is none of the folder's, so that the web is to be asked."""
-        library = await self._opened()
+        library = self._library or await self._opened()
         host, found = _place(library, url)
-        if found is not None:
-            number, address = found
-            file = library.files[number]
-            body = await asyncio.to_thread(file.path.read_bytes)
-            return FolderAnswer(address, 200, {"content-type": file.media_type}, body)
-        if host in library.hosts:
-            return FolderAnswer(url, 404, {}, b"")
-        return None
+        body = None if found is None else await asyncio.to_thread(_bytes, library.files[found[0]])
+        if found is not None and body is not None:
+            return FolderAnswer(found[1], 200, {"content-type": library.files[found[0]].media_type}, body)
+        return FolderAnswer(url, 404, {}, b"") if found is not None or host in library.hosts else None
 
     async def _opened(self) -> _Library:
         async with self._opening:
             files = await asyncio.to_thread(_files, self.folder)
             if self._library is None or self._library.files != files:
-                pages = [await _page(file) for file in files]
+                pages = await _pages(files, self.open_pages)
                 self._library = await asyncio.to_thread(_library, files, tuple(pages))
             return self._library
 
@@ -113,22 +114,42 @@ def _files(folder: Path) -> tuple[FolderFile, ...]:
     return folder_files(folder)
 
 
-async def _page(file: FolderFile) -> FolderPage:
-    """The words of a page; those of documents are read as documents are, and one that cannot be read has none."""
-    data = await asyncio.to_thread(file.path.read_bytes)
-    if file.media_type in READ_HERE:
-        return await asyncio.to_thread(read_page, data, file.media_type)
+def _bytes(file: FolderFile) -> bytes | None:
+    """What is in a file; None where it is gone, or may not be read."""
     try:
-        document = await extract(data, file.path.name)
-    except UnreadableDocument as error:
-        log.warning("search_page_unreadable", name=file.path.name, error=str(error))
-        return FolderPage(title=file.path.name)
-    return told_page([section.text for section in document.sections])
+        return file.path.read_bytes()
+    except OSError as error:
+        log.warning("search_page_unreadable", name=file.path.name, error=error.strerror)
+        return None
+
+
+async def _pages(files: Iterable[FolderFile], open_pages: OpenPages) -> list[FolderPage]:
+    async with open_pages() as read:
+        return [await _page(file, read) for file in files]
+
+
+async def _page(file: FolderFile, read: ReadPage) -> FolderPage:
+    """The words of a page, which is read as those of the web are; one that cannot be read is known by its name."""
+    name = file.path.name
+    data = await asyncio.to_thread(_bytes, file)
+    if not data:
+        return FolderPage(name)
+    if file.media_type in PLAIN:
+        blocks = blocks_of(decoded(data))
+        return FolderPage(title_of(blocks, name), blocks)
+    page = FetchedPage(file.url, file.url, 200, {"content-type": file.media_type}, data, "", "", "")
+    try:
+        said = await read(page, depth="advanced", text_format="text")
+    except Refused as error:
+        log.warning("search_page_unreadable", name=name, error=str(error))
+        return FolderPage(name)
+    blocks = blocks_of(said.text)
+    return FolderPage(said.title or title_of(blocks, name), blocks, said.language, said.published, said.canonical_url)
 
 
 def _library(files: tuple[FolderFile, ...], pages: tuple[FolderPage, ...]) -> _Library:
     lying = {page_key(file.url): number for number, file in enumerate(files)}
-    addresses = tuple(_own_address(file, page) for file, page in zip(files, pages, strict=True))
+    addresses = tuple(_own_address(file, page, lying) for file, page in zip(files, pages, strict=True))
     saying: dict[str, int] = {}
     for number, address in enumerate(addresses):
         saying.setdefault(page_key(address), number)
@@ -136,15 +157,17 @@ def _library(files: tuple[FolderFile, ...], pages: tuple[FolderPage, ...]) -> _L
     return _Library(files, pages, addresses, lying, saying, PassageIndex(pages), hosts)
 
 
-def _own_address(file: FolderFile, page: FolderPage) -> str:
-    if page.canonical is None:
-        return file.url
+def _own_address(file: FolderFile, page: FolderPage, lying: Mapping[str, int]) -> str:
+    """The address that a page gives itself; on the host of somebody else it may only name a page that lies there."""
     try:
-        url = urljoin(file.url, page.canonical.strip())
+        url = urljoin(file.url, (page.canonical or "").strip())
         parts = urlsplit(url)
+        host, own = parts.hostname or "", urlsplit(file.url).hostname or ""
     except ValueError:
         return file.url
-    return url if parts.scheme in {"http", "https"} and parts.hostname else file.url
+    is_own = file.lies_on_no_host or host.removeprefix("www.") == own.removeprefix("www.")
+    is_address = parts.scheme in {"http", "https"} and bool(host)
+    return url if is_address and (is_own or page_key(url) in lying) else file.url
 
 
 def _place(library: _Library, url: str) -> tuple[str, tuple[int, str] | None]:

@@ -213,11 +213,11 @@ async def test_the_event_loop_goes_on_while_pages_are_read() -> None:
 TAKEN_OVER = f"""
 from poweron_services.connectors.documents_child import system_calls
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.pages_child import __main__, page
+from poweron_services.connectors.pages_child import __main__, page_answers
 {ATTEMPTS}
 def read(data, question, limits):
     said = tried_all() if data == b"attack" else ""
-    return page.Page(said, "", "", None, None, None, (), False, (), None)
+    return page_answers.Page(said, "", "", None, None, None, (), False, (), None)
 
 sys.modules["poweron_services.connectors.pages_child.reading"] = types.SimpleNamespace(read=read)
 __main__.main(Limits())
@@ -226,7 +226,7 @@ NOTHING_OPENED = """
 import json, sys
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
 from poweron_services.connectors.pages_child import preload, reading
-from poweron_services.connectors.pages_child.page import Question
+from poweron_services.connectors.pages_child.page_answers import Question
 
 asked = [(Question(*question), bytes.fromhex(data)) for question, data in json.load(sys.stdin)]
 preload.load()
@@ -318,19 +318,23 @@ for page in sorted(pathlib.Path(sys.argv[1]).iterdir()):
         date_extraction_params={"original_date": True, "extensive_search": False},
     )
 """
-PAGES = 50
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[bytes]:
+    return [article(number) for number in range(50)]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for number in range(PAGES):
-        (tmp_path / f"{number:02}.html").write_bytes(article(number))
+def folder(pages: list[bytes], tmp_path: Path) -> Path:
+    for number, page in enumerate(pages):
+        (tmp_path / f"{number:02}.html").write_bytes(page)
     return tmp_path
 
 
-async def read_all() -> None:
+async def read_all(pages: list[bytes]) -> None:
     async with PageReader(DocumentReader(2))() as read:
-        await asyncio.gather(*(reading(read)(article(number)) for number in range(PAGES)))
+        await asyncio.gather(*(reading(read)(page) for page in pages))
 
 
 async def read_by_trafilatura_alone(folder: Path) -> None:
@@ -343,18 +347,20 @@ def work_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-async def test_fifty_pages_are_at_most_half_as_much_work_again_as_for_trafilatura_alone(folder: Path) -> None:
+async def test_fifty_pages_are_at_most_half_as_much_work_again_as_for_trafilatura_alone(
+    folder: Path, pages: list[bytes]
+) -> None:
     before = work_of_children()
     await read_by_trafilatura_alone(folder)
     alone = work_of_children() - before
-    await read_all()
+    await read_all(pages)
 
     assert work_of_children() - before - alone < alone * 1.5
 
 
 @pytest.mark.soak
 async def test_fifty_pages_take_at_most_half_as_long_again_as_trafilatura_alone_and_the_loop_goes_on(
-    folder: Path,
+    folder: Path, pages: list[bytes]
 ) -> None:
     lags: list[float] = []
     ratios = []
@@ -364,7 +370,7 @@ async def test_fifty_pages_take_at_most_half_as_long_again_as_trafilatura_alone_
         alone = time.monotonic() - began
         watch = asyncio.create_task(_watch(lags))
         began = time.monotonic()
-        await read_all()
+        await read_all(pages)
         ratios.append((time.monotonic() - began) / alone)
         watch.cancel()
     p99 = sorted(lags)[len(lags) * 99 // 100]

@@ -24,7 +24,7 @@ VISIT = f"""<!doctype html>
 <footer>© 2026 Museum of Clocks. <a href="/imprint">Imprint</a></footer></body></html>"""
 STORIES = (STORY * 8).strip()
 
-pytestmark = [pytest.mark.req("C-02"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.req("X-06"), pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

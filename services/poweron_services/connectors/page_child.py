@@ -18,7 +18,7 @@ from poweron_services.connectors.document_reader import tell_kept
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.page_text import PageText
-from poweron_services.connectors.pages_child.page import Question
+from poweron_services.connectors.pages_child.page_answers import Question
 
 CHILD = "poweron_services.connectors.pages_child"
 LIMITS = replace(DEFAULT_LIMITS, characters=1 * MEGABYTE, input_bytes=20 * MEGABYTE, wall_seconds=20.0)

@@ -20,7 +20,7 @@ from poweron_services.connectors.documents_child.media_types import BY_EXTENSION
 from poweron_services.connectors.documents_child.readers import TEXTS
 from poweron_services.connectors.page_child import LIMITS, PageChild, PageUnread
 from poweron_services.connectors.page_text import PageText, ReadPage
-from poweron_services.connectors.pages_child.page import Question
+from poweron_services.connectors.pages_child.page_answers import Question
 from poweron_services.connectors.web.page import FetchedPage
 
 IDLE = 8  # children that wait for the next page of their steps; they take some 50 MB each

@@ -44,8 +44,13 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     root = lxml.html.document_fromstring(text.encode(), parser=parser)
     yield from sections(_titled(root, main_blocks(root)))
     yield from notes
-    if any("depth" in entry.message for entry in parser.error_log):
+    if is_too_deep(parser):
         yield Note(NESTED_TOO_DEEPLY, truncated=True)
+
+
+def is_too_deep(parser: Any) -> bool:
+    """Whether the page that was parsed was cut for that."""
+    return any("depth" in entry.message for entry in parser.error_log)
 
 
 def main_blocks(root: Any) -> list[Block]:

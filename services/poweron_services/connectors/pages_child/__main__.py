@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import Limits, confine
 from poweron_services.connectors.documents_child.rights import give_up_rights
-from poweron_services.connectors.pages_child.page import Question
+from poweron_services.connectors.pages_child.page_answers import Question
 
 LENGTH = 4  # bytes of the number before each part
 NICE = 5  # steps behind the process that serves: it goes on while pages are read

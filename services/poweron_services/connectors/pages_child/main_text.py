@@ -13,7 +13,7 @@ import trafilatura
 
 from poweron_services.connectors.documents_child.outline import Block
 from poweron_services.connectors.documents_child.webpage import main_blocks
-from poweron_services.connectors.pages_child.page import Question, TextFormat
+from poweron_services.connectors.pages_child.page_answers import Question, TextFormat
 
 FEW = 500  # characters of a page of a few lines
 NOT_SURELY_MORE = 3_000  # characters that may be more than the main text: of a short page, the menus come along

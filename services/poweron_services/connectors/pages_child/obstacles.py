@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from poweron_services.connectors.pages_child.page import Obstacle
+from poweron_services.connectors.pages_child.page_answers import Obstacle
 
 LITTLE = 600  # characters: a page that says more says something
 VERY_LITTLE, NEXT_TO_NOTHING = 200, 12

@@ -11,18 +11,16 @@ import lxml.etree  # type: ignore[import-untyped] # it has no stubs
 import trafilatura
 
 from poweron_services.connectors.documents_child.readers import clean
-from poweron_services.connectors.pages_child.page import Link
+from poweron_services.connectors.pages_child.page_answers import Link
 
 LINKS = 1_000  # of a page
-LOOKED_AT = 5_000
+LOOKED_AT = 5_000  # links, of which some are none of the web
 LINK_TEXT = 200  # characters
 ADDRESS = 2_000  # characters
-
 LONG = 300  # characters of a paragraph that names neither author nor date of the page
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
-_LANGUAGES = ("./@lang", "./@xml:lang", ".//meta[@http-equiv='content-language']/@content")
-_LOCALE = ".//meta[@property='og:locale']/@content"
+_LANGUAGES = ("./@lang", ".//meta[@http-equiv='content-language']/@content", ".//meta[@property='og:locale']/@content")
 _CANONICAL = (".//link[@rel='canonical']/@href", ".//meta[@property='og:url']/@content")
 _TELLING_NOTHING = ("nav", "aside", "footer", "table", "ul", "ol", "form", "svg", "style")
 _AROUND = {"nav", "header", "footer", "aside"}
@@ -56,7 +54,7 @@ def title_of(root: Any) -> str:
 
 def language(root: Any) -> str | None:
     """As `en`; what the page declares, which need not be true."""
-    for path in (*_LANGUAGES[:1], *_LANGUAGES[2:], _LOCALE):
+    for path in _LANGUAGES:
         for said in root.xpath(path):
             found = _LANGUAGE.match(said.strip().lower())
             if found:

@@ -10,11 +10,11 @@ import lxml.html  # type: ignore[import-untyped] # it has no stubs
 from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import clean
-from poweron_services.connectors.documents_child.webpage import NESTED_TOO_DEEPLY
+from poweron_services.connectors.documents_child.webpage import NESTED_TOO_DEEPLY, is_too_deep
 from poweron_services.connectors.pages_child.decoding import decoded
 from poweron_services.connectors.pages_child.main_text import has_many_elements, main_text
 from poweron_services.connectors.pages_child.obstacles import obstacle_of
-from poweron_services.connectors.pages_child.page import Page, Question
+from poweron_services.connectors.pages_child.page_answers import Page, Question
 from poweron_services.connectors.pages_child.page_facts import Origin, canonical_url, language, links, origin, title_of
 
 MOST = 9_000_000  # bytes: libxml2 takes no text of 10 MB
@@ -32,7 +32,7 @@ def read(data: bytes, question: Question, limits: Limits) -> Page:
     text = clean(main_text(root, question))
     found = links(root, question.url)
     obstacle = obstacle_of(root, text)
-    is_cut = any("depth" in entry.message for entry in parser.error_log)
+    is_cut = is_too_deep(parser)
     if not text and not found and obstacle is None:
         raise Unreadable("holds no text.", "document_unsafe" if is_cut else "document_without_text")
     if len(text) > limits.characters:

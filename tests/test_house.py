@@ -20,7 +20,6 @@ MAX_MODULE = 400  # a file of the three packages
 PACKAGES = ("events/poweron_events", "projections/poweron_projections", "services/poweron_services")
 SHARED_NAMES = {
     "client": "asking from outside: `poweron_events.client` over the log alone, `poweron_services.client` for our doors",
-    "search": "what finds: `connectors.search` in the web, `models.builtin.search` in what the built-in model was given",
 }
 TABLES = {"tests/examples/questions.py"}  # one row after the other, to be looked up rather than read
 REQUIREMENT = re.compile(r"[MLAPDCRHBXE]-\d{2}|S\d{1,2}")

@@ -1,6 +1,7 @@
 """The built-in model answers from pages of the web: in their words, each quote with the number of its page."""
 
 import re
+import time
 
 import orjson
 import pytest
@@ -198,3 +199,10 @@ async def test_documents_beside_pages_are_named_by_their_places():
         "When was the Marianne built or repaired?", page(1, "Ship", "The Marianne was built in 1911."), letter
     )
     assert "“The Marianne was repaired in 1990.” — letter.md" in said
+
+
+@pytest.mark.parametrize("line", ["- a\n", "Open Monday\n\n", "| Monday | closed |\n"])
+async def test_a_page_that_repeats_itself_does_not_take_long(line):
+    started = time.monotonic()
+    assert await answer("Which museums open on Mondays, and what do they cost?", page(1, "Museum", line * 30_000))
+    assert time.monotonic() - started < 10

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import groupby, takewhile
+from itertools import groupby, islice, takewhile
 from textwrap import shorten
 from typing import Literal
 
@@ -131,7 +131,7 @@ def _add(found: Library, document: SourceText, language: str) -> None:
     said: dict[Place, frozenset[str]] = {}
     for section in sections:
         reader = _Reader(section.place, language, titles, order=len(found.passages) - first)
-        passages = reader.read(section)[: MAX_PASSAGES - len(found.passages)]
+        passages = [*islice(reader.read(section), MAX_PASSAGES - len(found.passages))]
         found.passages += passages
         found.tables += reader.found
         words = frozenset(terms(section.place.locator, language))
@@ -166,11 +166,12 @@ class _Reader:
     found: list[Table] = field(default_factory=list)
     signing: bool = False
 
-    def read(self, section: Section) -> list[Passage]:
+    def read(self, section: Section) -> Iterator[Passage]:
         self.title = self.place.locator.partition(" ")[2]
         self._under(self.title)
         blocks = section.blocks
-        return [passage for index, block in enumerate(blocks) for passage in self._block(block, blocks[index + 1 :])]
+        for index, block in enumerate(blocks, start=1):
+            yield from self._block(block, blocks[index : index + MAX_STATEMENT])  # each holds a character at least
 
     def _block(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
         match block.kind:

@@ -4,16 +4,15 @@ import asyncio
 import secrets
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Shell
-from museum_site import BUILDER, FAMILY, FARE, LINK, MuseumWeb, museum_web
+from museum_site import LINK, MuseumWeb, museum_web
 from processes import Processes
-from researcher import COURSE, QUESTION, Researcher
+from researcher import COURSE, QUESTION
 from surviving import until
 
 from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
@@ -21,11 +20,9 @@ from poweron_events.codec import read_record
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Message
-from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.verify import verify
-from poweron_services.client.connect import Connections, connect
-from poweron_services.config import Settings
-from poweron_services.wiring import ROLES, serve
+from poweron_services.client.connect import Connections
+from poweron_services.wiring import ROLES
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

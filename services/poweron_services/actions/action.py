@@ -14,7 +14,7 @@ from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
-from poweron_services.connectors.web.page import FetchedPage, FetchPage
+from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
 

@@ -12,7 +12,7 @@ from poweron_events.event import WebPage
 from poweron_services.actions.page_addresses import comparable
 from poweron_services.connectors.page_reader import UnreadablePage
 from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
-from poweron_services.connectors.web.page import FetchedPage, FetchPage
+from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
 
 AT_ONCE: Final = 16  # pages that are waited for side by side; each host has limits of its own
 LEAST_BEHIND_OBSTACLE: Final = 200  # characters: less is what stands in the way, not what stands behind it

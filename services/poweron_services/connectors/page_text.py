@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from poweron_events.catalog import ExtractDepth
-from poweron_services.connectors.web.page import FetchedPage
+from poweron_services.connectors.web.fetched_page import FetchedPage
 
 Obstacle = Literal["javascript", "login", "consent"]
 """What stands between a page's text and whoever reads it without a browser."""

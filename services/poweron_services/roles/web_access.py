@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from poweron_services.actions.action import InputDocument
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
+from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.kept_answers import Reader
-from poweron_services.connectors.web.page import FetchedPage
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.web_addresses import addresses_in, canonical, is_known, unknown_address
 

@@ -5,6 +5,7 @@ with museum_web() as web:
     assert web.times("/museum/clock") == 1
 """
 
+import hashlib
 import io
 import json
 import re
@@ -131,6 +132,8 @@ class MuseumWeb:
     """Which server, and the path with its query."""
     dropped: list[tuple[str, str]] = field(default_factory=list)
     """What was held back until whoever had asked for it was gone."""
+    keys: list[str] = field(default_factory=list)
+    """What the search engine was shown."""
     _held: dict[str, threading.Event] = field(default_factory=dict)
     _waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -163,6 +166,11 @@ class MuseumWeb:
         hosts = f"{self.site},{self.mirror},{self.attacker}"
         return {"POWERON_SEARCH": f"searxng:{self.engine}", "POWERON_WEB_PRIVATE_HOSTS": hosts}
 
+    def sha256(self, url: str) -> str:
+        """Of what is served at this address."""
+        page = self.pages[url.removeprefix(f"http://{self.site}")]
+        return hashlib.sha256(page if isinstance(page, bytes) else page.encode()).hexdigest()
+
     # --- what was asked -----------------------------------------------------------------------------------
 
     def times(self, path: str, server: str = "site") -> int:
@@ -183,9 +191,6 @@ class MuseumWeb:
     def of(self, server: str) -> list[str]:
         """What one server was asked for, but for its rules."""
         return [path for asked, path in self.asked if asked == server and path != "/robots.txt"]
-
-    def searches(self) -> list[str]:
-        return [path for path in self.of("engine") if "pageno=1" in path or "pageno" not in path]
 
     # --- holding answers back -----------------------------------------------------------------------------
 
@@ -242,11 +247,21 @@ class MuseumWeb:
         return Response(served, content_type="text/html; charset=utf-8")
 
     def _found(self, request: Request) -> Response:
-        """As SearXNG answers: the pages with most of the words, the best first."""
+        """As SearXNG answers, or as Tavily where that is asked: the pages with most of the words, the best first."""
+        if request.method == "POST":
+            return self._found_for_a_key(request)
         hits = self.hits(request.args["q"]) if request.args.get("pageno", "1") == "1" else []
         results = [{"url": url, "title": title, "content": said, "engine": "museum"} for url, title, said in hits]
         body = {"query": request.args["q"], "results": results, "answers": [], "unresponsive_engines": []}
         return Response(json.dumps(body), content_type="application/json")
+
+    def _found_for_a_key(self, request: Request) -> Response:
+        self.keys.append(request.headers["Authorization"].removeprefix("Bearer "))
+        question = request.get_json()["query"]
+        results = [
+            {"url": url, "title": title, "content": said, "score": 0.5} for url, title, said in self.hits(question)
+        ]
+        return Response(json.dumps({"query": question, "results": results}), content_type="application/json")
 
     def hits(self, question: str) -> list[tuple[str, str, str]]:
         """Address, title and first words of what is found."""

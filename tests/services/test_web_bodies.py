@@ -149,6 +149,7 @@ async def test_a_bomb_is_dropped_before_it_fills_the_memory(coding: str, media_t
         (zlib.compress(b"Good morning" * 1_000)[:-1], "deflate"),
         (gzip.compress(b"Good morning")[:-8] + b"checksum", "gzip"),
     ],
+    ids=["twice", "unknown", "no gzip", "no zlib", "half a gzip", "half a zlib", "a wrong checksum"],
 )
 async def test_what_cannot_be_unpacked_or_is_packed_twice_is_damaged(body: bytes, coding: str) -> None:
     assert await refused(packed(body, coding)) == "page_unavailable"

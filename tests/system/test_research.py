@@ -108,8 +108,9 @@ HELD = {"/search": 0, "/slow": 9, "/fares.pdf": 15}
 
 
 def kept(home: Path) -> int:
-    """How many pages, redirects and rules are kept; what was refused is kept, too."""
-    return len([path for path in home.glob("**/pages/*") if b'"refusal":null' in path.read_bytes()])
+    """How many pages, redirects and rules are kept; what was refused is kept, too, and what is being written is not."""
+    written = [path for path in home.glob("**/pages/*") if "." not in path.name]
+    return len([path for path in written if b'"refusal":null' in path.read_bytes()])
 
 
 # --- answered with sources

@@ -48,6 +48,7 @@ class WebSite:
     hits: Sequence[str] = ()
     """Paths, best first."""
     answer: str = ""
+    enrich: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     fetched: list[str] = field(default_factory=list)
     asked: list[SearchQuery] = field(default_factory=list)
@@ -79,7 +80,9 @@ class WebSite:
         if "documentList" in CATALOG[action].parameter_names:
             parameters["documentList"] = [document.reference for document in documents]
         read_document = DocumentReader(2)
-        resources = Resources(read_document, markdown_to_html, PageReader(read_document), searches=True)
+        resources = Resources(
+            read_document, markdown_to_html, PageReader(read_document), searches=True, enrich=self.enrich
+        )
         async with actions(resources) as ours, self._fetching() as fetch:
             return await ours[action](
                 Order(

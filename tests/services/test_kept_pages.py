@@ -289,6 +289,13 @@ async def test_a_host_that_is_busy_is_asked_again_when_it_says_so_and_left_alone
     assert site.asked == ["/robots.txt", "/soon", "/soon", "/later"]
 
 
+@pytest.mark.parametrize("said", ["Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "soon", "-1", "²"])
+async def test_a_time_to_ask_again_that_is_none_is_not_waited_for(site: Site, content: ContentStore, said: str) -> None:
+    url = site.page("/a", status=503, Retry_After=said)
+    async with site.pages(content) as pages:
+        assert str(await refusal(pages, url)) == "localhost answered with status 503."
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [(401, "page_needs_login"), (403, "page_unavailable"), (410, "page_unavailable")]
 )

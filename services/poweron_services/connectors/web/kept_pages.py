@@ -135,7 +135,7 @@ class KeptPages:
             return float(said[:9])
         try:
             return max(0.0, parsedate_to_datetime(said).timestamp() - self._now())
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
 
     async def _robots(self, reader: Reader, address: WebAddress) -> RobotRules:

@@ -273,6 +273,30 @@ async def test_rules_themselves_can_be_read_as_a_page(site: Site, content: Conte
     assert page.body.startswith(b"User-agent")
 
 
+@pytest.mark.req("S14")
+@pytest.mark.parametrize("page_first", [True, False])
+async def test_rules_that_are_not_there_are_no_page_and_forbid_none(
+    site: Site, content: ContentStore, page_first: bool
+) -> None:
+    rules, url = site.server.url_for("/robots.txt"), site.page("/a")
+    async with site.pages(content) as pages:
+        if not page_first:
+            assert (await pages.fetch(FIRST, url)).status == 200
+        assert str(await refusal(pages, rules)) == "localhost answered with status 404."
+        assert (await pages.fetch(FIRST, url)).status == 200
+
+
+@pytest.mark.req("S14")
+async def test_rules_that_are_elsewhere_can_be_read_as_a_page_and_are_kept(site: Site, content: ContentStore) -> None:
+    site.robots = Response(status=301, headers={"Location": "/rules"})
+    site.answers("/rules", lambda _: Response("User-agent: *\nDisallow: /b\n"))
+    url, forbidden = site.page("/a"), site.page("/b")
+    async with site.pages(content) as pages:
+        assert (await pages.fetch(FIRST, site.server.url_for("/robots.txt"))).url == site.server.url_for("/rules")
+        assert (await pages.fetch(FIRST, url)).status == 200
+        assert (await refusal(pages, forbidden)).code == "robots_disallowed"
+
+
 async def test_a_host_that_is_busy_is_asked_again_when_it_says_so_and_left_alone_where_that_is_long(
     site: Site, content: ContentStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from poweron_services.connectors.web.web_client import open_web_client
 from poweron_services.connectors.web.web_settings import WebSettings
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
-FIRST, SECOND = Reader(WORKFLOW, "step 1"), Reader(WORKFLOW, "step 2")
+FIRST, SECOND, THIRD, FOURTH = (Reader(WORKFLOW, f"step {number}") for number in range(1, 5))
 HOUR = 3_600.0
 
 
@@ -159,9 +159,25 @@ async def test_another_step_is_given_what_is_fresh_and_asks_again_after_an_hour_
         assert await pages.fetch(SECOND, url) == first
         assert site.asked.count("/a") == 1
         site.clock[0] += HOUR
-        assert await pages.fetch(SECOND, url) == first
+        assert await pages.fetch(THIRD, url) == first
         assert site.asked.count("/a") == 2
-        assert await pages.fetch(Reader(WORKFLOW, "step 3"), url) == first
+        assert await pages.fetch(FOURTH, url) == first
+    assert site.asked.count("/a") == 2
+
+
+async def test_a_step_is_given_again_what_it_was_given_first_whoever_asked_and_whoever_asks_since(
+    site: Site, content: ContentStore
+) -> None:
+    url = site.answers("/a", lambda _: Response(f"<p>Number {site.asked.count('/a')}."))
+    async with site.pages(content) as pages:
+        asked = await pages.fetch(FIRST, url)
+        site.clock[0] += HOUR - 60
+        assert await pages.fetch(SECOND, url) == asked
+        site.clock[0] += 120
+        assert await pages.fetch(SECOND, url) == asked
+        later = await pages.fetch(THIRD, url)
+        assert await pages.fetch(FIRST, url) == await pages.fetch(SECOND, url) == asked
+    assert later.body != asked.body
     assert site.asked.count("/a") == 2
 
 

@@ -266,6 +266,7 @@ async def test_what_the_rules_of_a_host_forbid_is_not_asked_for_and_they_are_ask
         ("User-agent: *\nDisallow: /\n", 404, None),
         ("User-agent: *\nDisallow: /\n", 403, None),
         ("", 500, "robots_disallowed"),
+        ("", 429, "robots_disallowed"),
         ("\x00\xff<html>no rules at all" * 100, 200, None),
     ],
 )

@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import ssl
+import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -177,7 +178,7 @@ def identity(folder: Path, *names: str, protocols: Sequence[str] = ("http/1.1",)
 
 async def http2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Speaks HTTP/2, and answers a request with its host and path: of `/long` often, and without an end, of
-    `/headers` with ten thousand headers.
+    `/headers` with ten thousand headers, of `/packed` deflated, behind a frame that holds nothing.
     """
     connection = H2Connection(H2Configuration(client_side=False))
     connection.initiate_connection()
@@ -191,7 +192,11 @@ async def http2(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
                 asked = {name.decode(): value.decode() for name, value in event.headers}
                 path, said = asked[":path"], (asked[":authority"] + asked[":path"]).encode()
                 more = [(f"x-{number}", "y" * 20) for number in range(10_000 if path == "/headers" else 0)]
+                if path == "/packed":
+                    more, said = [("content-encoding", "deflate")], zlib.compress(said)
                 connection.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/html"), *more])
+                if path == "/packed":
+                    connection.send_data(event.stream_id, b"")
                 for _ in range(20 if path == "/long" else 0):
                     connection.send_data(event.stream_id, said * 1_000)
                 if path != "/long":

@@ -27,7 +27,7 @@ from poweron_services.connectors.web.web_client import open_web_client
 from poweron_services.connectors.web.web_settings import WebSettings
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
-FIRST, SECOND = Reader(WORKFLOW, "step 1"), Reader(WORKFLOW, "step 2")
+FIRST, SECOND, THIRD, FOURTH = (Reader(WORKFLOW, f"step {number}") for number in range(1, 5))
 HOUR = 3_600.0
 
 
@@ -159,9 +159,25 @@ async def test_another_step_is_given_what_is_fresh_and_asks_again_after_an_hour_
         assert await pages.fetch(SECOND, url) == first
         assert site.asked.count("/a") == 1
         site.clock[0] += HOUR
-        assert await pages.fetch(SECOND, url) == first
+        assert await pages.fetch(THIRD, url) == first
         assert site.asked.count("/a") == 2
-        assert await pages.fetch(Reader(WORKFLOW, "step 3"), url) == first
+        assert await pages.fetch(FOURTH, url) == first
+    assert site.asked.count("/a") == 2
+
+
+async def test_a_step_is_given_again_what_it_was_given_first_whoever_asked_and_whoever_asks_since(
+    site: Site, content: ContentStore
+) -> None:
+    url = site.answers("/a", lambda _: Response(f"<p>Number {site.asked.count('/a')}."))
+    async with site.pages(content) as pages:
+        asked = await pages.fetch(FIRST, url)
+        site.clock[0] += HOUR - 60
+        assert await pages.fetch(SECOND, url) == asked
+        site.clock[0] += 120
+        assert await pages.fetch(SECOND, url) == asked
+        later = await pages.fetch(THIRD, url)
+        assert await pages.fetch(FIRST, url) == await pages.fetch(SECOND, url) == asked
+    assert later.body != asked.body
     assert site.asked.count("/a") == 2
 
 
@@ -250,6 +266,7 @@ async def test_what_the_rules_of_a_host_forbid_is_not_asked_for_and_they_are_ask
         ("User-agent: *\nDisallow: /\n", 404, None),
         ("User-agent: *\nDisallow: /\n", 403, None),
         ("", 500, "robots_disallowed"),
+        ("", 429, "robots_disallowed"),
         ("\x00\xff<html>no rules at all" * 100, 200, None),
     ],
 )
@@ -273,6 +290,30 @@ async def test_rules_themselves_can_be_read_as_a_page(site: Site, content: Conte
     assert page.body.startswith(b"User-agent")
 
 
+@pytest.mark.req("S14")
+@pytest.mark.parametrize("page_first", [True, False])
+async def test_rules_that_are_not_there_are_no_page_and_forbid_none(
+    site: Site, content: ContentStore, page_first: bool
+) -> None:
+    rules, url = site.server.url_for("/robots.txt"), site.page("/a")
+    async with site.pages(content) as pages:
+        if not page_first:
+            assert (await pages.fetch(FIRST, url)).status == 200
+        assert str(await refusal(pages, rules)) == "localhost answered with status 404."
+        assert (await pages.fetch(FIRST, url)).status == 200
+
+
+@pytest.mark.req("S14")
+async def test_rules_that_are_elsewhere_can_be_read_as_a_page_and_are_kept(site: Site, content: ContentStore) -> None:
+    site.robots = Response(status=301, headers={"Location": "/rules"})
+    site.answers("/rules", lambda _: Response("User-agent: *\nDisallow: /b\n"))
+    url, forbidden = site.page("/a"), site.page("/b")
+    async with site.pages(content) as pages:
+        assert (await pages.fetch(FIRST, site.server.url_for("/robots.txt"))).url == site.server.url_for("/rules")
+        assert (await pages.fetch(FIRST, url)).status == 200
+        assert (await refusal(pages, forbidden)).code == "robots_disallowed"
+
+
 async def test_a_host_that_is_busy_is_asked_again_when_it_says_so_and_left_alone_where_that_is_long(
     site: Site, content: ContentStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +328,13 @@ async def test_a_host_that_is_busy_is_asked_again_when_it_says_so_and_left_alone
     assert left_alone.code == "page_unavailable"
     assert str(left_alone).startswith("localhost wants to be asked again only in 1")
     assert site.asked == ["/robots.txt", "/soon", "/soon", "/later"]
+
+
+@pytest.mark.parametrize("said", ["Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "soon", "-1", "²"])
+async def test_a_time_to_ask_again_that_is_none_is_not_waited_for(site: Site, content: ContentStore, said: str) -> None:
+    url = site.page("/a", status=503, Retry_After=said)
+    async with site.pages(content) as pages:
+        assert str(await refusal(pages, url)) == "localhost answered with status 503."
 
 
 @pytest.mark.parametrize(

@@ -119,16 +119,28 @@ async def test_a_page_is_fetched_from_the_folder_by_its_address(asked: str, answ
 
 
 async def test_a_page_answers_at_the_address_that_it_gives_itself(tmp_path: Path) -> None:
-    head = '<link rel="canonical" href="https://elsewhere.example/fees">'
-    folder = write(tmp_path, fees=page("Fees", "Mooring costs $4.", head))
+    head = '<link rel="canonical" href="https://site.example/mooring/fees">'
+    (tmp_path / "site").mkdir()
+    folder = write(tmp_path / "site", fees=page("Fees", "Mooring costs $4.", head))
 
     (hit,) = (await folder.search(SearchQuery("mooring"))).hits
 
     answer = await folder.page(hit.url)
-    assert hit.url == "https://elsewhere.example/fees"
+    assert hit.url == "https://site.example/mooring/fees"
     assert answer is not None
     assert (answer.url, answer.status) == (hit.url, 200)
-    assert (await folder.page("https://elsewhere.example/other")) is None
+
+
+@pytest.mark.parametrize("claimed", ["https://elsewhere.example/fees", "https://harbor.example/login"])
+async def test_a_page_that_lies_on_no_host_speaks_for_none(tmp_path: Path, claimed: str) -> None:
+    site = tmp_path / "site"
+    (site / "harbor.example").mkdir(parents=True)
+    (site / "harbor.example" / "hours.md").write_text("Open on Mondays.")
+    folder = write(site, fees=page("Fees", "Mooring costs $4.", f'<link rel="canonical" href="{claimed}">'))
+
+    assert urls(await folder.search(SearchQuery("mooring"))) == ["https://site.example/fees.html"]
+    answer = await folder.page(claimed)
+    assert answer is None or answer.status == 404
 
 
 async def test_a_page_of_one_host_does_not_speak_for_another(tmp_path: Path) -> None:

@@ -61,6 +61,16 @@ async def test_each_engine_finds_pages_in_the_same_words(engine: str, httpserver
     assert (results.provider, results.answer, results.notes) == (engine, "", ())
 
 
+@pytest.mark.parametrize("said", ["Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "last week"])
+async def test_a_day_that_there_is_not_is_none(said: str, httpserver: HTTPServer) -> None:
+    result = {"url": "https://harbor.example/", "title": "Harbor", "content": "Open.", "published_date": said}
+    httpserver.expect_request("/search").respond_with_json({"results": [result]})
+
+    results = await search(httpserver, "tavily", SearchQuery(QUESTION))
+
+    assert [hit.published for hit in results.hits] == [None]
+
+
 @pytest.mark.req("C-01")
 async def test_tavily_is_asked_with_every_parameter(httpserver: HTTPServer) -> None:
     found = [page("https://harbor.example/", day="Sun, 01 Feb 2026 10:00:00 GMT", whole="All of the page.")]

@@ -310,6 +310,18 @@ async def test_hosts_are_allowed_and_denied_by_name(settings: dict[str, str], as
 
 
 @pytest.mark.req("X-02")
+@pytest.mark.parametrize(
+    "host", [PUBLIC, f"[::ffff:{PUBLIC}]", f"[64:ff9b::{PUBLIC}]", "a.example", "mapped.example", "wiki.internal"]
+)
+async def test_an_ip_address_that_is_denied_is_asked_in_no_form_and_under_no_name(host: str) -> None:
+    found = {"a.example": [PUBLIC], "mapped.example": [OTHER, f"::ffff:{PUBLIC}"], "wiki.internal": [PUBLIC]}
+    internet = Internet(names={name: [addresses] for name, addresses in found.items()})
+    async with client(internet, web(deny=PUBLIC, private_hosts="wiki.internal")) as asking:
+        assert (await refusal(asking, f"http://{host}/")).code == "address_refused"
+    assert internet.connections == []
+
+
+@pytest.mark.req("X-02")
 async def test_a_private_host_is_asked_where_the_settings_name_it_and_on_no_other_port() -> None:
     async with serving(PAGE) as wiki, serving(PAGE) as other:
         internet = Internet(names={"wiki.internal": [["127.0.0.1"]], "wiki": [["127.0.0.1"]]})

@@ -77,6 +77,15 @@ async def test_what_has_no_end_over_http_2_is_read_to_the_limit_and_others_go_on
     assert headers.code in {"page_too_large", "page_unavailable"}
 
 
+async def test_a_frame_of_http_2_that_holds_nothing_is_no_end_of_what_is_packed(tmp_path: Path) -> None:
+    known = identity(tmp_path, "a.example", protocols=["h2"])
+    async with (
+        await asyncio.start_server(http2, "127.0.0.1", 0, ssl=known.server) as listening,
+        client(at(listening), tls=known.trusting) as asking,
+    ):
+        assert (await asking.get("https://a.example/packed")).body == b"a.example/packed"
+
+
 async def test_garbage_in_place_of_http_2_is_a_page_that_is_not_there(tmp_path: Path) -> None:
     known = identity(tmp_path, "a.example", protocols=["h2"])
 

@@ -147,7 +147,7 @@ def day(told: str | None) -> str | None:
         return found[0]
     try:
         return parsedate_to_datetime(told).date().isoformat()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -46,8 +46,6 @@ class FolderFile:
     path: Path
     url: str
     """The address that it has by where it lies."""
-    lies_on_no_host: bool
-    """Whether no folder is named after its host, so that its address is one that nobody chose."""
     changed: tuple[int, int]
     """When it was written, and its size: who sees others has another file before him."""
 
@@ -63,7 +61,7 @@ def folder_files(folder: Path) -> tuple[FolderFile, ...]:
     for path in sorted(_visible(whole)):
         state = path.stat()
         if state.st_size <= MAX_BYTES:
-            found.append(FolderFile(path, *_address(whole, path), (state.st_mtime_ns, state.st_size)))
+            found.append(FolderFile(path, _address(whole, path), (state.st_mtime_ns, state.st_size)))
     return tuple(found)
 
 
@@ -90,12 +88,10 @@ def _visible(folder: Path) -> Iterator[Path]:
             return
 
 
-def _address(folder: Path, path: Path) -> tuple[str, bool]:
-    """The address of a file, and whether it lies on no host."""
+def _address(folder: Path, path: Path) -> str:
     *folders, name = path.relative_to(folder).parts
-    hosted = bool(folders) and _is_host(folders[0])
-    host = folders.pop(0) if hosted else f"{_label(folder.name)}.example"
-    return f"https://{host}/{quote('/'.join([*folders, '' if name in INDEXES else name]))}", not hosted
+    host = folders.pop(0) if folders and _is_host(folders[0]) else f"{_label(folder.name)}.example"
+    return f"https://{host}/{quote('/'.join([*folders, '' if name in INDEXES else name]))}"
 
 
 def _is_host(name: str) -> bool:

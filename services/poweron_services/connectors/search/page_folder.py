@@ -165,7 +165,7 @@ def _own_address(file: FolderFile, page: FolderPage, lying: Mapping[str, int]) -
         host, own = parts.hostname or "", urlsplit(file.url).hostname or ""
     except ValueError:
         return file.url
-    is_own = file.lies_on_no_host or host.removeprefix("www.") == own.removeprefix("www.")
+    is_own = host.removeprefix("www.") == own.removeprefix("www.")
     is_address = parts.scheme in {"http", "https"} and bool(host)
     return url if is_address and (is_own or page_key(url) in lying) else file.url
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode, urlsplit
 
 from poweron_events.codec import writable
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
@@ -43,16 +43,20 @@ def host_of(url: str) -> str:
 
 
 def canonical(url: str) -> str:
-    """What two addresses of the same page have in common: no `www.`, no fragment, no words that only count visits."""
+    """What two addresses of the same page have in common: no `www.`, no words that only count visits, no fragment.
+
+    A fragment that names a page, as in `#!/prices`, is part of the address.
+    """
     parts = urlsplit(url)
     asked = [
         (name, value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
         if not _TRACKING.fullmatch(name.lower())
     ]
-    path = _INDEX.sub("", unquote(parts.path))
+    path = _INDEX.sub("", "/".join(quote(unquote_to_bytes(part), safe="") for part in parts.path.split("/")))
     port = "" if parts.port in (None, 80, 443) else f":{parts.port}"
-    return f"{host_of(url).removeprefix('www.')}{port}{path}?{urlencode(sorted(asked))}"
+    page = f"#{parts.fragment}" if parts.fragment.startswith(("!", "/")) else ""
+    return f"{host_of(url).removeprefix('www.')}{port}{path}?{urlencode(sorted(asked))}{page}"
 
 
 def _is_address(url: str) -> bool:

@@ -82,7 +82,8 @@ class _Unpacking(Protocol):
     def complete(self) -> bool:
         """Whether what came so far could be all."""
 
-    def pieces(self, chunk: bytes) -> Iterator[bytes]: ...
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """What is in a chunk, which holds something."""
 
 
 class _AsSent:
@@ -150,6 +151,8 @@ def _unpacking(said: str, host: str) -> _Unpacking:
 
 
 def _unpacked(unpacking: _Unpacking, chunk: bytes, host: str) -> Iterator[bytes]:
+    if not chunk:  # a frame of HTTP/2 may hold nothing
+        return
     try:
         yield from unpacking.pieces(chunk)
     except zlib.error as error:

@@ -66,13 +66,20 @@ CARRYING_V4: Final = (
 MAX_V4: Final = 2**32 - 1
 
 
+def destination(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Where a packet to the address ends up: at the IPv4 address that it carries, or at itself."""
+    if isinstance(address, IPv6Address) and any(address in network for network in CARRYING_V4):
+        return IPv4Address(int(address) & MAX_V4)
+    return address
+
+
 def special_range(address: IPv4Address | IPv6Address) -> str | None:
     """What is special about the address, so that no page may be fetched from it; None: it is public."""
     if isinstance(address, IPv4Address):
         return next((name for network, name in V4.items() if address in network), None)
     if address.scope_id is not None:
         return "of one interface"
-    if any(address in network for network in CARRYING_V4):
-        return special_range(IPv4Address(int(address) & MAX_V4))
+    if (carried := destination(address)) != address:
+        return special_range(carried)
     named = next((name for network, name in V6.items() if address in network), None)
     return named or (None if address in HANDED_OUT else "not handed out")

@@ -1,7 +1,8 @@
 """What was asked of the web for a workflow and what came of it: asked once, and remembered with the workflow.
 
-A step that is tried again, after its process died or in a replay, is given what came of it the first time, be it an
+A step that is tried again, after its process died or in a replay, is given what it was given the first time, be it an
 answer or a refusal. Another step is given an answer that is not too old, and asks again where there was a refusal.
+So each is kept under its step, and the last answer under the question alone, too.
 """
 
 import asyncio
@@ -49,7 +50,6 @@ class _Kept(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    step: str
     at: float
     """Seconds since 1970."""
     answer: Answer | None = None
@@ -78,26 +78,29 @@ class KeptAnswers:
             Unavailable: the content store cannot be reached.
         """
         async with self._asking.setdefault((reader.workflow_id, question), asyncio.Lock()):
-            before = await self._before(reader, question)
-            if before is not None and self._still_holds(before, reader):
+            own = f"{reader.step} {question}"
+            if (first := await self._kept(reader, own)) is not None:
+                return first.given()
+            before = await self._kept(reader, question)
+            if before is not None and 0 <= self._now() - before.at < FRESH:
+                await self._keep(reader, own, before)
                 return before.given()
-            return await self._asked(reader, question, ask, before.answer if before else None)
+            kept = await self._asked(reader, own, ask, before.answer if before else None)
+            await self._keep(reader, question, kept)
+            return kept.given()
 
-    async def _asked(self, reader: Reader, question: str, ask: Ask, before: Answer | None) -> Answer:
+    async def _asked(self, reader: Reader, own: str, ask: Ask, before: Answer | None) -> _Kept:
         try:
             answer = await ask(before)
         except Refused as error:
             refusal = Refusal(sentence=str(error), code=error.code, detail=error.detail)
-            await self._keep(reader, question, _Kept(step=reader.step, at=self._now(), refusal=refusal))
+            await self._keep(reader, own, _Kept(at=self._now(), refusal=refusal))
             raise
-        await self._keep(reader, question, _Kept(step=reader.step, at=self._now(), answer=answer))
-        return answer
+        kept = _Kept(at=self._now(), answer=answer)
+        await self._keep(reader, own, kept)
+        return kept
 
-    def _still_holds(self, before: _Kept, reader: Reader) -> bool:
-        fresh = before.answer is not None and 0 <= self._now() - before.at < FRESH
-        return fresh or before.step == reader.step
-
-    async def _before(self, reader: Reader, question: str) -> _Kept | None:
+    async def _kept(self, reader: Reader, question: str) -> _Kept | None:
         stored = await self._content.recall(reader.workflow_id, self._kind, question.encode())
         try:
             return None if stored is None else _Kept.model_validate_json(stored)

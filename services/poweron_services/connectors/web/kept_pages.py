@@ -67,6 +67,7 @@ class KeptPages:
         self._local = local_pages
         self._now = now
         self._answers = KeptAnswers(content, "pages", now)
+        self._rules_kept = KeptAnswers(content, "robots", now)
         self._rules: dict[tuple[Reader, str], RobotRules] = {}
 
     async def fetch(self, reader: Reader, url: str) -> FetchedPage:
@@ -135,7 +136,7 @@ class KeptPages:
             return float(said[:9])
         try:
             return max(0.0, parsedate_to_datetime(said).timestamp() - self._now())
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
 
     async def _robots(self, reader: Reader, address: WebAddress) -> RobotRules:
@@ -148,7 +149,7 @@ class KeptPages:
             check_rules(address, response.status)
             return await self._kept(reader, response)
 
-        said = await self._answers.answer(reader, place.url, ask)
+        said = await self._rules_kept.answer(reader, place.url, ask)
         body = await self._content.get(reader.workflow_id, said["content"])
         if len(self._rules) >= MAX_RULES:
             self._rules.clear()

@@ -14,7 +14,8 @@ ROBOT: Final = "PowerOn"
 """What rules call us by."""
 PLACE: Final = "/robots.txt"
 MAX_BYTES: Final = 500_000  # of the rules, as the RFC wants at least
-UNREADABLE: Final = 500  # from this status on nobody knows what the rules are
+BUSY: Final = 429
+UNREADABLE: Final = 500  # from this status on, as where a host is busy, nobody knows what the rules are
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def check_rules(address: WebAddress, status: int) -> None:
     Raises:
         Refused: names the host (`robots_disallowed`).
     """
-    if status >= UNREADABLE:
+    if status == BUSY or status >= UNREADABLE:
         raise Refused(f"The rules of {address.host} for robots cannot be read now.", code="robots_disallowed")
 
 

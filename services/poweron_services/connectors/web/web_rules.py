@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from poweron_services.connectors.web.host_patterns import HostPattern
-from poweron_services.connectors.web.ip_ranges import special_range
+from poweron_services.connectors.web.ip_ranges import destination, special_range
 from poweron_services.connectors.web.web_address import WebAddress, refused
 from poweron_services.connectors.web.web_settings import WebSettings
 
@@ -42,16 +42,21 @@ class WebRules:
         """The IP addresses of a host, where a connection may go to each of them.
 
         Raises:
-            Refused: one of them is special, which is how a name is used to reach what nobody else reaches.
+            Refused: one of them is denied, or special, which is how a name is used to reach what nobody else reaches.
         """
-        if self.private(host, port):
-            return [ip_address(address) for address in found]
-        checked = []
-        for address in map(ip_address, found):
-            if (why := special_range(address)) is not None:
+        addresses = [ip_address(address) for address in found]
+        for address in addresses:
+            if (why := self._against(host, port, address)) is not None:
                 raise refused(f"is of {host}, whose IP address {address} is {why}")
-            checked.append(address)
-        return checked
+        return addresses
+
+    def _against(self, host: str, port: int, address: IPAddress) -> str | None:
+        """Why a host may not be asked at this IP address."""
+        if (host, port) == self.engine:
+            return None
+        if any(_named(self.settings.deny, str(form)) for form in (address, destination(address))):
+            return "in the deny list of the settings"
+        return None if self.private(host, port) else special_range(address)
 
     def private(self, host: str, port: int) -> bool:
         """Whether the operator lets this host be asked wherever it is."""

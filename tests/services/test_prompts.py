@@ -284,7 +284,7 @@ def test_what_is_cut_says_how_much_of_it_is_left_out() -> None:
 @pytest.mark.req("S8")
 async def test_a_model_is_told_the_same_of_an_unknown_and_of_a_denied_action_and_the_log_why() -> None:
     content = ContentStore.at("memory:///")
-    model = ScriptedModel(script(selection=[{"action": "web.search", "actionObjective": "x"}]))
+    model = ScriptedModel(script(selection=[{"action": "web.crawl", "actionObjective": "x"}]))
     unknown = {name: spec for name, spec in CATALOG.items() if not name.startswith("web.")}
     told, reasons = [], []
     for limits, catalog in (
@@ -298,7 +298,7 @@ async def test_a_model_is_told_the_same_of_an_unknown_and_of_a_denied_action_and
         reasons.append(rejected.detail)
         told.append(generate_react_plan_selection_prompt(asked.tell(rejected).workflow, catalog).render("F").data)
     assert told[0] == told[1] == told[2]
-    assert "'web.search' is not an action of this task; choose one of ai.process, document.extract," in told[0]
+    assert "'web.crawl' is not an action of this task; choose one of ai.process, document.extract," in told[0]
     assert reasons == [
         "The catalog has no such action.",
         "It is denied; denied are web.*.",

@@ -44,7 +44,7 @@ ENTRY = {"seq", "round", "task", "attempt", "step", "kind", "action", "status", 
         "unread",
         "unreadLeftOut",
     ),
-    *("learnings", "time"),
+    *("links", "learnings", "time"),
 }
 DOCUMENT = {"documentId", "documentName", "mimeType", "size"}
 

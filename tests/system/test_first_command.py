@@ -178,7 +178,7 @@ def reads_every_kind(newcomer: Newcomer) -> bool:
     registerFont(UnicodeCIDFont("HeiseiMin-W3"))
     (newcomer.folder / "japanese.pdf").write_bytes(pdf_of("見積書", font="HeiseiMin-W3"))
     (newcomer.folder / "russian.txt").write_bytes("Смета на ремонт кухни, всего к оплате".encode("cp1251"))
-    for file in EXAMPLES.iterdir():
+    for file in filter(Path.is_file, EXAMPLES.iterdir()):
         shutil.copy(file, newcomer.folder / file.name)
     files = sorted(file for file in newcomer.folder.iterdir() if file.is_file() and file.suffix != ".py")
     read = [sys.executable, "-c", READ, *map(str, files)]

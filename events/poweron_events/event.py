@@ -261,6 +261,8 @@ class DocumentRef(Model):
     """The page of the web whose text it is; None where it is from elsewhere."""
     sources: tuple[CitedSource, ...] = Field(default=(), max_length=MAX_SOURCES, exclude_if=is_empty)
     """What its `[n]` mean, where a model wrote it from pages of the web."""
+    by_model: bool = Field(default=False, exclude_if=is_empty)
+    """Whether a model may have written it, or what it was taken from: an address in it may be made up."""
 
     @property
     def is_named_safely(self) -> bool:

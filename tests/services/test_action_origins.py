@@ -30,6 +30,22 @@ async def test_where_a_result_is_from_and_what_was_found_in_it_stands_in_its_eve
     assert (completed.findings, completed.links) == ((found,), ("https://a.example/next",))
 
 
+@pytest.mark.req("S4")
+@pytest.mark.parametrize(
+    ("action", "by_model"),
+    [("web.search", [False, True]), ("document.extract", [False, True]), ("ai.process", [True, True])],
+)
+async def test_which_documents_a_model_may_have_written_stands_in_the_event_that_tells_of_them(
+    action: str, by_model: list[bool]
+) -> None:
+    def brings() -> Done:
+        documents = tuple(written(name, name, "text/markdown") for name in ("read.md", "answer.md"))
+        return Done(ActionResult(success=True, documents=documents), origins=(Origin(), Origin(by_model=True)))
+
+    (completed,) = await ran(executor(Counting(action, result=brings)), ready(action))
+    assert [ref.by_model for ref in completed.documents] == by_model
+
+
 @pytest.mark.req("E-10")
 async def test_however_much_was_found_and_cited_its_event_stays_small() -> None:
     page = PAGE.model_copy(update={"url": f"https://a.example/{'x' * 2_000}", "title": "ü" * 300})

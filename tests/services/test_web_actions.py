@@ -73,6 +73,7 @@ async def test_each_hit_is_a_document_with_its_address_and_its_links_may_be_read
     assert done.links == (site.url("/history"), site.url("/hours"))
     assert site.fetched == []
     assert (site.asked[0].max_results, site.asked[0].time_range) == (5, "week")
+    assert [origin.by_model for origin in done.origins] == [False, False, True]
     found = [origin.findings for origin in done.origins if origin.findings]
     assert [each.url for each in found] == [*done.links]
     assert found[0].relevance_score < found[1].relevance_score
@@ -254,6 +255,17 @@ async def test_an_address_that_a_model_wrote_counts_only_if_somebody_else_named_
         ("shop", "address_unknown"),
         ("hours", "address_unknown"),
     ]
+
+
+@pytest.mark.req("S4")
+async def test_what_is_extracted_from_a_models_document_is_told_as_a_models_and_the_rest_is_not(
+    httpserver: HTTPServer,
+) -> None:
+    mine, answer = given("mine.md", "See the museum."), given("answer.md", "See the sea.", written_by_model=True)
+    done = await WebSite(httpserver, SITE).done("document.extract", mine, answer)
+
+    assert list(texts(done)) == ["mine.md.md", "answer.md.md"]
+    assert [origin.by_model for origin in done.origins] == [False, True]
 
 
 @pytest.mark.req("C-03")

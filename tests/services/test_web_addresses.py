@@ -1,5 +1,7 @@
 """Which addresses of the web a workflow knows: what people and results gave, never what a model wrote (S4)."""
 
+from typing import Any
+
 import pytest
 
 from builders import At, Told, document, planned, requested
@@ -119,21 +121,23 @@ def test_no_depth_hides_an_address_in_parameters() -> None:
 
 @pytest.mark.req("S4")
 @pytest.mark.parametrize(
-    ("label", "name", "page", "by_model"),
+    ("label", "name", "told", "by_model"),
     [
-        ("round1_request", "notes.md", None, False),
-        ("round1_task1_action1_extract", "notes.pdf.md", None, False),
-        ("round1_task1_action1_extract", "extract.md", None, True),
-        ("round1_task1_action12_crawl", "page.md", PAGE, False),
-        ("round1_task1_action2_process", "answer.md", None, True),
-        ("round1_task1_action2_generate_report", "report.md", None, True),
-        ("round1_task1_action2_invent", "a.md", None, True),
+        ("round1_request", "notes.md", {}, False),
+        ("round1_task1_action1_extract", "notes.pdf.md", {}, False),
+        ("round1_task1_action1_extract", "extract.md", {}, True),
+        ("round1_task1_action3_extract", "answer.md.md", {"by_model": True}, True),
+        ("round1_task1_action1_search", "answer.md", {"by_model": True}, True),
+        ("round1_task1_action12_crawl", "page.md", {"page": PAGE}, False),
+        ("round1_task1_action2_process", "answer.md", {}, True),
+        ("round1_task1_action2_generate_report", "report.md", {}, True),
+        ("round1_task1_action2_invent", "a.md", {}, True),
     ],
 )
-def test_a_document_is_a_models_unless_it_was_handed_over_or_read(
-    label: str, name: str, page: WebPage | None, by_model: bool
+def test_a_document_is_a_models_where_its_event_says_so_or_else_unless_it_was_handed_over_or_read(
+    label: str, name: str, told: dict[str, Any], by_model: bool
 ) -> None:
-    held = document(name, page=page)
+    held = document(name, **told)
     other: dict[str, tuple[DocumentRef, ...]] = {"round1_request": (document("other.pdf"),)}
     assert written_by_model(held, other | {label: (held,)}) is by_model
 

@@ -82,6 +82,7 @@ MEANINGS: Final[dict[str, str]] = {
     "ActionCompleted.documentsLeftOut": "How many more documents only the one named `documents.json` names.",
     "DocumentRef.page": "The page of the web whose text the document is; left out where it is from elsewhere.",
     "DocumentRef.sources": "What each `[n]` in the document means, where a model wrote it from pages of the web.",
+    "DocumentRef.byModel": "Whether a model may have written it, or what it was taken from; left out where not.",
     "ActionCompleted.findings": "What is worth knowing of the first documents, in their order, where they are pages.",
     "ActionCompleted.links": "Addresses that stand in the result and may be read next.",
     "PageFindings.url": "Where the page is, if the document is only what a search engine shows of it.",

@@ -112,6 +112,8 @@ class Origin:
     page: WebPage | None = None
     findings: PageFindings | None = None
     sources: tuple[CitedSource, ...] = ()
+    by_model: bool = False
+    """Whether a model wrote it or what it was taken from, where the action is one that reads what others wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Done:
 
     result: ActionResult
     origins: tuple[Origin, ...] = field(default=(), kw_only=True)
-    """Of the documents of the result, in their order; empty where none is from the web."""
+    """Of the documents of the result, in their order; empty where there is nothing to say of them."""
     links: tuple[str, ...] = field(default=(), kw_only=True)
     """Addresses that stand in the result and may be read next, the most promising first."""
     notes: tuple[str, ...] = ()

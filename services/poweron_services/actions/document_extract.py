@@ -23,17 +23,20 @@ class DocumentExtract:
             raise none_read(found.unread, "There is no document to extract text from.")
         texts = found.listed(order.language)
         documents = [document(f"{text.name}.md", text.text, MARKDOWN) for text in texts]
-        origins = [Origin(page=text.page, sources=found.cited_by(text)) for text in texts]
+        made_up = {given.reference for given in order.documents if given.written_by_model}
+        origins = [
+            Origin(text.page, sources=found.cited_by(text), by_model=text.reference in made_up) for text in texts
+        ]
         notes = [*found.notes]
         if parameters.ai_prompt:
             called = await order.ask(process_prompt(order, parameters.ai_prompt, texts))
             answer = cited_answer(called.text, found.sources, "markdown", order.language)
             documents.append(document("extract.md", answer.text, MARKDOWN))
-            origins.append(Origin(sources=answer.sources))
+            origins.append(Origin(sources=answer.sources, by_model=True))
             notes += answer.notes
         return Done(
             ActionResult(success=True, documents=tuple(documents)),
             tuple(notes),
             tuple(found.unread),
-            origins=tuple(origins) if found.sources else (),
+            origins=tuple(origins),
         )

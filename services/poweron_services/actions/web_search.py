@@ -29,10 +29,11 @@ class WebSearch:
         told = await asyncio.to_thread(_findings, found.hits, parameters.query, parameters.language or order.language)
         titles = names([(hit.title, hit.url) for hit in found.hits], "markdown")
         documents = [hit_document(hit, name, found.provider) for hit, name in zip(found.hits, titles, strict=True)]
+        origins = [Origin(findings=each) for each in told]
         return Done(
             ActionResult(success=True, documents=(*documents, *_answer(found))),
             found.notes,
-            origins=tuple(Origin(findings=each) for each in told),
+            origins=(*origins, Origin(by_model=True)),
             links=tuple(hit.url for hit in found.hits)[:MAX_LINKS],
         )
 
@@ -45,7 +46,7 @@ def _findings(hits: Sequence[SearchHit], question: str, language: str | None) ->
 
 
 def _answer(found: SearchResults) -> Sequence[ActionDocument]:
-    """The engine's own answer, last: it is no page, and nobody can check it."""
+    """The engine's own answer, last: it is no page but the words of a model, and nobody can check it."""
     if not found.answer.strip():
         return ()
     said = f"# Answer of the search engine {found.provider}\n\nIt names no source.\n\n---\n\n{found.answer.strip()}\n"

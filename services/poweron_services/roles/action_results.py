@@ -15,6 +15,7 @@ from poweron_events.execution import MAX_UNREAD, ActionCompleted, ActionDocument
 from poweron_events.fold.state import Workflow, result_label, step_place
 from poweron_events.observation import MAX_LINKS, MAX_PREVIEWS
 from poweron_services.actions.action import Done, Origin
+from poweron_services.decider.model_written import READING
 from poweron_services.decider.size_limits import (
     DOCUMENTS_BUDGET,
     ERROR_BUDGET,
@@ -124,7 +125,8 @@ async def store_result(content: ContentStore, workflow: Workflow, done: Done) ->
 async def _store(
     content: ContentStore, workflow: Workflow, number: int, document: ActionDocument, origin: Origin = NOWHERE
 ) -> DocumentRef:
-    task = workflow.task
+    task, selection = workflow.task, workflow.step.selection
+    assert selection is not None
     return DocumentRef(
         document_id=f"r{workflow.current.number}t{task.number}a{task.actions}d{number}",
         document_name=document.document_name,
@@ -133,6 +135,7 @@ async def _store(
         content=await retry_content(workflow.id, partial(content.put, workflow.id, document.document_data)),
         page=origin.page,
         sources=fitting(origin.sources[:MAX_SOURCES], SOURCES_BUDGET),
+        by_model=origin.by_model or selection.action not in READING,
     )
 
 

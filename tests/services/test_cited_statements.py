@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pages import CLOCKS
 
@@ -38,6 +38,7 @@ def quoted(text: str) -> list[Quote]:
         ("`a[1]` and \\[2\\] are none.\n\n```\n[3]\n```\n", []),
         ("It is so [1].\n\n[1]: https://clocks.example/visit", [("It is so.", (1,))]),
         ("[1234] and [a] and [] and [1.5] are none", []),
+        ("[*1*] and [1\\] and [`1`] and [&#49;] are none", []),
     ],
 )
 def test_a_statement_is_the_sentence_or_the_row_that_cites(text: str, cited: list[tuple[str, tuple[int, ...]]]) -> None:
@@ -121,6 +122,41 @@ def test_numbers_change_and_nothing_else_does(words: list[str], numbers: list[in
     there = renumbered(text, {number: number + 100 for number in cited})
     assert cited_numbers(there) == tuple(number + 100 for number in cited)
     assert renumbered(there, {number + 100: number for number in cited}) == text
+
+
+PIECES = st.sampled_from(
+    [
+        "[1]",
+        "[2, 3]",
+        "[4](x)",
+        "[*5*]",
+        "x",
+        "A. ",
+        "`",
+        "``",
+        "```",
+        "~~~",
+        "\\",
+        "\n",
+        "\n\n",
+        "    ",
+        "- ",
+        "> ",
+        "|-|\n",
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(pieces=st.lists(PIECES, max_size=14))
+@example(["```", "x", "```", "\n\n", "[1]"])
+@example(["\\", "\\", "[1]"])
+@example(["`", "x", "\n", "`", "[1]", "`"])
+@example(["- ", "```", "\n", "    ", "```", "\n\n", "[1]"])
+def test_what_cites_is_the_same_for_those_who_read_a_text_and_for_those_who_renumber_it(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert {number for each in statements(text) for number in each.numbers} == set(cited_numbers(text))
+    assert statements(renumbered(text, {})) == []
 
 
 @settings(max_examples=60)

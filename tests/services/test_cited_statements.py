@@ -81,7 +81,7 @@ def test_a_block_quote_is_a_quote_of_what_it_cites_or_of_what_announces_it() -> 
         "“on Mondays it is closed”",
         "Adults 9.50 €",
         "The museum is open … on Mondays it is closed",
-        "open from Tuesday [...] closed",
+        "open from Tuesday [...] it is closed",
     ],
 )
 def test_words_that_stand_in_the_page_are_found_whatever_its_markup(quote: str) -> None:
@@ -97,6 +97,7 @@ def test_words_that_stand_in_the_page_are_found_whatever_its_markup(quote: str) 
         "Adults 19.50 €",
         "it is closed … The museum is open",
         "The museum is closed",
+        "open from Tuesday … closed",
         "…",
         "“ ”",
         "",
@@ -104,6 +105,31 @@ def test_words_that_stand_in_the_page_are_found_whatever_its_markup(quote: str) 
 )
 def test_other_words_are_not(quote: str) -> None:
     assert not occurs(quote, comparable(CLOCKS))
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("500 francs", "It costs 1,500 francs."),
+        ("500 francs", "It costs 1\u2019500 francs."),
+        ("50 francs", "It costs 12.50 francs."),
+        ("It costs 12", "It costs 12.50 francs."),
+    ],
+)
+def test_a_part_of_a_number_is_another_number(quote: str, text: str) -> None:
+    assert not occurs(quote, comparable(text))
+
+
+@pytest.mark.parametrize("quote", ["in 2019", "500 came, in 2020"])
+def test_a_number_ends_at_the_end_of_its_sentence(quote: str) -> None:
+    assert occurs(quote, comparable("It opened in 2019.[4] 500 came, in 2020,"))
+    assert occurs(quote, comparable("It opened in 2019.[\\[4\\]](#note) 500 came, in 2020[12]."))
+
+
+@pytest.mark.parametrize(("between", "found"), [(900, True), (1_100, False)])
+def test_what_is_left_out_of_a_quote_is_no_longer_than_a_paragraph(between: int, found: bool) -> None:
+    text = f"The museum is open. {'More. ' * 300}The museum is open. {'x' * between}. On Mondays it is closed."
+    assert occurs("The museum is open … on Mondays it is closed", comparable(text)) is found
 
 
 def test_words_without_blanks_between_them_are_found() -> None:

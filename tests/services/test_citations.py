@@ -70,6 +70,14 @@ async def test_pages_among_the_documents_have_numbers_in_the_prompt_and_others_h
     assert "End every statement that a page shows with its number in brackets" in prompt.render().instructions
 
 
+@pytest.mark.req("C-04")
+async def test_a_page_that_was_read_twice_has_a_number_for_each_of_its_texts() -> None:
+    documents = (given("short.md", "Open.", HOURS), given("whole.md", BOATS, HOURS), given("again.md", BOATS, HOURS))
+    result, model = await done("ai.process", *documents, says="“Open” [1], “daily” [2].", aiPrompt="When?")
+    assert [text.number for text in process_prompt(model).documents] == [1, 2, 2]
+    assert result.origins[0].sources == (source(1, HOURS, "Open."), source(2, HOURS, BOATS))
+
+
 @pytest.mark.req("P-08")
 async def test_without_pages_the_prompt_is_what_it_was() -> None:
     result, model = await done("ai.process", given("note.md", "By bus [1]."), says="By bus [1].", aiPrompt="How?")

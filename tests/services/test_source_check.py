@@ -115,6 +115,18 @@ async def test_answers_in_json_and_csv_are_looked_into_too(mime_type: str, text:
     assert results(only) == [("Open daily", "found")]
 
 
+@pytest.mark.req("C-04")
+async def test_words_are_looked_for_in_the_text_that_was_shown_where_a_page_was_read_twice() -> None:
+    kept = Kept()
+    short, whole = await kept.source(1, HOURS, "We are open."), await kept.source(2, HOURS, BOATS)
+    await kept.answer("answer.md", "“We are open.” [1] “Entry is free” [2].", short, whole)
+    assert [(one.url, results(one)) for one in await kept.sources()] == [
+        ("https://boats.example/visit", [("We are open.", "found")]),
+        ("https://boats.example/visit", [("Entry is free", "found")]),
+    ]
+
+
+@pytest.mark.req("C-04")
 async def test_what_was_erased_is_named_and_nothing_is_found_in_it() -> None:
     kept = Kept()
     gone = CitedSource(n=1, page=HOURS, text="0" * 64)

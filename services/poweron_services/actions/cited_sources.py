@@ -28,8 +28,9 @@ class SourceNumbers:
     """In the order of their numbers, which begin at 1."""
 
     def number(self, page: WebPage, text: str) -> int:
-        """The number of a page; `text` is the commitment of its text."""
-        same = (one.n for one in self.sources if (one.page.url, one.page.sha256) == (page.url, page.sha256))
+        """The number of a page; `text` is the commitment of its text, and another text has another number."""
+        key = (page.url, page.sha256, text)
+        same = (one.n for one in self.sources if (one.page.url, one.page.sha256, one.text) == key)
         if (known := next(same, None)) is not None:
             return known
         self.sources.append(CitedSource(n=len(self.sources) + 1, page=page, text=text))

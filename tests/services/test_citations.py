@@ -17,7 +17,7 @@ from poweron_events.execution import ActionCompleted
 from poweron_events.outcome import RoundCompleted
 from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, InputDocument, Order
-from poweron_services.actions.cited_sources import cited_answer
+from poweron_services.actions.cited_sources import SourceNumbers, cited_answer
 from poweron_services.actions.registry import by_name
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.size_limits import SOURCES_BUDGET
@@ -68,6 +68,14 @@ async def test_pages_among_the_documents_have_numbers_in_the_prompt_and_others_h
     assert "Document 1 of 3, source [1]:\n<<< F\n" in data
     assert "Document 2 of 3:\n<<< F\n" in data
     assert "End every statement that a page shows with its number in brackets" in prompt.render().instructions
+
+
+@pytest.mark.req("C-04")
+async def test_a_page_that_was_read_twice_has_a_number_for_each_of_its_texts() -> None:
+    documents = (given("short.md", "Open.", HOURS), given("whole.md", BOATS, HOURS), given("again.md", BOATS, HOURS))
+    result, model = await done("ai.process", *documents, says="“Open” [1], “daily” [2].", aiPrompt="When?")
+    assert [text.number for text in process_prompt(model).documents] == [1, 2, 2]
+    assert result.origins[0].sources == (source(1, HOURS, "Open."), source(2, HOURS, BOATS))
 
 
 @pytest.mark.req("P-08")
@@ -195,6 +203,28 @@ async def test_what_a_page_says_of_itself_ends_no_list_and_begins_no_code() -> N
         "<https://evil.example/%3Cb%3E>, fetched 2026-11-23"
     )
     assert orjson.loads(dumps(sources[0].model_dump(mode="json")))["text"] == sha256("Evil.")
+
+
+@pytest.mark.req("L-08")
+@pytest.mark.parametrize(
+    ("mime_type", "text", "told"),
+    [
+        (
+            "application/json",
+            '{"rows": [1], "price": 1.50, "said": "“daily” \\"[1]\\", not [7]"}',
+            '{"rows": [1], "price": 1.50, "said": "“daily” \\"[2]\\", not \\\\[7\\\\]"}',
+        ),
+        ("application/json", "{[1]", "{[1]"),
+        ("text/csv", "museum,open\nBoats,daily [1]\n", "museum,open\nBoats,daily [2]\n"),
+    ],
+)
+def test_beside_other_answers_one_in_json_or_csv_names_its_pages_by_their_common_numbers(
+    mime_type: str, text: str, told: str
+) -> None:
+    numbers = SourceNumbers()
+    assert numbers.taken_over("Closed [1].", [source(1, PRICES)], "text/markdown") == "Closed [1]."
+    assert numbers.taken_over(text, [source(1, HOURS)], mime_type) == told
+    assert numbers.sources == [source(1, PRICES), source(2, HOURS)]
 
 
 async def told_of(world: World, text: str, of: WebPage) -> DocumentRef:

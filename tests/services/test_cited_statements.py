@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pages import CLOCKS
 
@@ -38,6 +38,7 @@ def quoted(text: str) -> list[Quote]:
         ("`a[1]` and \\[2\\] are none.\n\n```\n[3]\n```\n", []),
         ("It is so [1].\n\n[1]: https://clocks.example/visit", [("It is so.", (1,))]),
         ("[1234] and [a] and [] and [1.5] are none", []),
+        ("[*1*] and [1\\] and [`1`] and [&#49;] are none", []),
     ],
 )
 def test_a_statement_is_the_sentence_or_the_row_that_cites(text: str, cited: list[tuple[str, tuple[int, ...]]]) -> None:
@@ -80,7 +81,7 @@ def test_a_block_quote_is_a_quote_of_what_it_cites_or_of_what_announces_it() -> 
         "“on Mondays it is closed”",
         "Adults 9.50 €",
         "The museum is open … on Mondays it is closed",
-        "open from Tuesday [...] closed",
+        "open from Tuesday [...] it is closed",
     ],
 )
 def test_words_that_stand_in_the_page_are_found_whatever_its_markup(quote: str) -> None:
@@ -96,6 +97,7 @@ def test_words_that_stand_in_the_page_are_found_whatever_its_markup(quote: str) 
         "Adults 19.50 €",
         "it is closed … The museum is open",
         "The museum is closed",
+        "open from Tuesday … closed",
         "…",
         "“ ”",
         "",
@@ -103,6 +105,31 @@ def test_words_that_stand_in_the_page_are_found_whatever_its_markup(quote: str) 
 )
 def test_other_words_are_not(quote: str) -> None:
     assert not occurs(quote, comparable(CLOCKS))
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("500 francs", "It costs 1,500 francs."),
+        ("500 francs", "It costs 1\u2019500 francs."),
+        ("50 francs", "It costs 12.50 francs."),
+        ("It costs 12", "It costs 12.50 francs."),
+    ],
+)
+def test_a_part_of_a_number_is_another_number(quote: str, text: str) -> None:
+    assert not occurs(quote, comparable(text))
+
+
+@pytest.mark.parametrize("quote", ["in 2019", "500 came, in 2020"])
+def test_a_number_ends_at_the_end_of_its_sentence(quote: str) -> None:
+    assert occurs(quote, comparable("It opened in 2019.[4] 500 came, in 2020,"))
+    assert occurs(quote, comparable("It opened in 2019.[\\[4\\]](#note) 500 came, in 2020[12]."))
+
+
+@pytest.mark.parametrize(("between", "found"), [(900, True), (1_100, False)])
+def test_what_is_left_out_of_a_quote_is_no_longer_than_a_paragraph(between: int, found: bool) -> None:
+    text = f"The museum is open. {'More. ' * 300}The museum is open. {'x' * between}. On Mondays it is closed."
+    assert occurs("The museum is open … on Mondays it is closed", comparable(text)) is found
 
 
 def test_words_without_blanks_between_them_are_found() -> None:
@@ -121,6 +148,41 @@ def test_numbers_change_and_nothing_else_does(words: list[str], numbers: list[in
     there = renumbered(text, {number: number + 100 for number in cited})
     assert cited_numbers(there) == tuple(number + 100 for number in cited)
     assert renumbered(there, {number + 100: number for number in cited}) == text
+
+
+PIECES = st.sampled_from(
+    [
+        "[1]",
+        "[2, 3]",
+        "[4](x)",
+        "[*5*]",
+        "x",
+        "A. ",
+        "`",
+        "``",
+        "```",
+        "~~~",
+        "\\",
+        "\n",
+        "\n\n",
+        "    ",
+        "- ",
+        "> ",
+        "|-|\n",
+    ]
+)
+
+
+@settings(max_examples=400)
+@given(pieces=st.lists(PIECES, max_size=14))
+@example(["```", "x", "```", "\n\n", "[1]"])
+@example(["\\", "\\", "[1]"])
+@example(["`", "x", "\n", "`", "[1]", "`"])
+@example(["- ", "```", "\n", "    ", "```", "\n\n", "[1]"])
+def test_what_cites_is_the_same_for_those_who_read_a_text_and_for_those_who_renumber_it(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert {number for each in statements(text) for number in each.numbers} == set(cited_numbers(text))
+    assert statements(renumbered(text, {})) == []
 
 
 @settings(max_examples=60)

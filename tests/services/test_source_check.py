@@ -43,6 +43,7 @@ def results(source: Source) -> list[tuple[str | None, str]]:
     return [(each.quote, each.result) for each in source.quotes]
 
 
+@pytest.mark.req("C-04")
 async def test_every_source_is_told_with_its_statements_and_whether_their_words_stand_in_it() -> None:
     kept = Kept()
     clocks, boats = await kept.source(1, PRICES, CLOCKS), await kept.source(2, HOURS, BOATS)
@@ -78,6 +79,7 @@ async def test_every_source_is_told_with_its_statements_and_whether_their_words_
     )
 
 
+@pytest.mark.req("C-06")
 async def test_a_statement_that_a_report_repeats_is_told_once_with_both_documents() -> None:
     kept = Kept()
     clocks, boats = await kept.source(1, PRICES, CLOCKS), await kept.source(1, HOURS, BOATS)
@@ -92,6 +94,7 @@ async def test_a_statement_that_a_report_repeats_is_told_once_with_both_document
     ]
 
 
+@pytest.mark.req("C-04")
 async def test_words_of_one_of_two_sources_are_not_held_against_the_other() -> None:
     kept = Kept()
     clocks, boats = await kept.source(1, PRICES, CLOCKS), await kept.source(2, HOURS, BOATS)
@@ -101,6 +104,7 @@ async def test_words_of_one_of_two_sources_are_not_held_against_the_other() -> N
     assert results(second) == [("Open daily", "found"), ("Closed always", "not found")]
 
 
+@pytest.mark.req("C-04", "D-03")
 @pytest.mark.parametrize(
     ("mime_type", "text"),
     [
@@ -115,6 +119,18 @@ async def test_answers_in_json_and_csv_are_looked_into_too(mime_type: str, text:
     assert results(only) == [("Open daily", "found")]
 
 
+@pytest.mark.req("C-04")
+async def test_words_are_looked_for_in_the_text_that_was_shown_where_a_page_was_read_twice() -> None:
+    kept = Kept()
+    short, whole = await kept.source(1, HOURS, "We are open."), await kept.source(2, HOURS, BOATS)
+    await kept.answer("answer.md", "“We are open.” [1] “Entry is free” [2].", short, whole)
+    assert [(one.url, results(one)) for one in await kept.sources()] == [
+        ("https://boats.example/visit", [("We are open.", "found")]),
+        ("https://boats.example/visit", [("Entry is free", "found")]),
+    ]
+
+
+@pytest.mark.req("C-04")
 async def test_what_was_erased_is_named_and_nothing_is_found_in_it() -> None:
     kept = Kept()
     gone = CitedSource(n=1, page=HOURS, text="0" * 64)
@@ -124,6 +140,7 @@ async def test_what_was_erased_is_named_and_nothing_is_found_in_it() -> None:
     assert results(found.sources[0]) == [("Open daily", "not found")]
 
 
+@pytest.mark.req("C-04")
 async def test_documents_without_sources_are_not_looked_into() -> None:
     kept = Kept()
     await kept.answer("note.md", "By bus [1].")

@@ -3,9 +3,12 @@
 Whatever takes texts together gives each page one number, whatever it had in them.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
+
+import orjson
 
 from poweron_events.event import MAX_SOURCES, CitedSource, WebPage
 from poweron_services.actions.action import InputDocument
@@ -16,8 +19,11 @@ from poweron_services.decider.source_list import with_list, without_list
 from poweron_services.models.prompts import OutputFormat, SourceText
 
 MARKDOWN: Final = "text/markdown"
+JSON: Final = "application/json"
 SHORT_TITLE: Final = 60  # characters, where whole ones would take too much
 MAX_UNKNOWN: Final = 10  # numbers named in a note
+
+_JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"')
 
 
 @dataclass(slots=True)
@@ -28,22 +34,33 @@ class SourceNumbers:
     """In the order of their numbers, which begin at 1."""
 
     def number(self, page: WebPage, text: str) -> int:
-        """The number of a page; `text` is the commitment of its text."""
-        same = (one.n for one in self.sources if (one.page.url, one.page.sha256) == (page.url, page.sha256))
+        """The number of a page; `text` is the commitment of its text, and another text has another number."""
+        key = (page.url, page.sha256, text)
+        same = (one.n for one in self.sources if (one.page.url, one.page.sha256, one.text) == key)
         if (known := next(same, None)) is not None:
             return known
         self.sources.append(CitedSource(n=len(self.sources) + 1, page=page, text=text))
         return len(self.sources)
 
     def taken_over(self, text: str, sources: Sequence[CitedSource], mime_type: str) -> str:
-        """A text that cites these sources, without its list of them and with the numbers that they have here.
-
-        Only markdown is; in JSON a number in brackets may be a list of one number.
-        """
-        if not sources or mime_type != MARKDOWN:
-            return text
+        """A text that cites these sources, without its list of them and with the numbers that they have here."""
         numbers = {source.n: self.number(source.page, source.text) for source in sources}
+        if not numbers:
+            return text
+        if mime_type == JSON:
+            return _renumbered_json(text, numbers)
         return renumbered(without_list(text, sources), numbers)
+
+
+def _renumbered_json(text: str, numbers: Mapping[int, int]) -> str:
+    """JSON with other numbers in its texts; outside of them a number in brackets is a list of one number."""
+
+    def changed(found: re.Match[str]) -> str:
+        value = orjson.loads(found[0])
+        told = renumbered(value, numbers)
+        return found[0] if told == value else orjson.dumps(told).decode()
+
+    return _JSON_TEXT.sub(changed, text) if strings_in(text) else text
 
 
 def numbered(read: Iterable[tuple[InputDocument, SourceText]]) -> tuple[list[SourceText], tuple[CitedSource, ...]]:

@@ -1,5 +1,6 @@
 """`document.generateReport`: one report from several documents, as markdown and as HTML."""
 
+import asyncio
 from dataclasses import dataclass
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentGenerateReportParameters
@@ -32,7 +33,7 @@ class DocumentGenerateReport:
         found = await read_texts(order.documents, self.read)
         if not found.texts:
             raise none_read(found.unread, "There is no document to make a report from.")
-        joined = "\n\n".join(map(_demoted, found.marked()))
+        joined = "\n\n".join(map(_demoted, await asyncio.to_thread(found.marked)))
         sources = with_short_titles(found.sources)
         markdown = with_list(f"# {parameters.title}\n\n{joined}\n", sources, order.language)
         html = self.render(markdown, title=parameters.title, language=order.language or "en")

@@ -77,7 +77,7 @@ async def check_answers(answers: Iterable[DocumentRef], content: ContentStore, w
 
 @dataclass(slots=True)
 class _Cited:
-    """A page, and what is said of it: each statement with its quotes and the documents that hold it."""
+    """A text of a page, and what is said of it: each statement with its quotes and the documents that hold it."""
 
     page: WebPage
     text: str
@@ -106,7 +106,7 @@ class _Check:
 
     content: ContentStore
     workflow_id: str
-    cited: dict[tuple[str, str], _Cited] = field(default_factory=dict)
+    cited: dict[tuple[str, str, str], _Cited] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
     async def take(self, answer: DocumentRef) -> None:
@@ -119,7 +119,7 @@ class _Check:
                     known[number].add(statement.text, reference, _results(statement, number, known))
 
     async def _page(self, source: CitedSource) -> _Cited:
-        key = (source.page.url, source.page.sha256)
+        key = (source.page.url, source.page.sha256, source.text)
         if key not in self.cited:
             self.cited[key] = _Cited(source.page, comparable(await self._text(source.text, source.page.url)))
         return self.cited[key]

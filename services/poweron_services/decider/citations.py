@@ -1,11 +1,18 @@
 """Citations: the `[n]` of a text in markdown, found and given other numbers. What stands in code is none.
 
 `[1, 3]` and `[1-3]` cite several; brackets behind a backslash are no citation but text.
+What is code and what is text says one parser, to those who read a text and to those who renumber it: what the one took
+for code and the other for a citation, a page could use to speak for another page.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import count
+from typing import Final, NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 MOST_IN_A_RANGE: Final = 20
 
@@ -13,9 +20,14 @@ _PART: Final = r"\d{1,3}(?:\s*[-\u2013]\s*\d{1,3})?"
 MARK: Final = rf"\[\s*{_PART}(?:\s*[,;]\s*{_PART})*\s*\]"
 """What a citation looks like, as a pattern."""
 
-_FENCED: Final = r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)"
-_IN_TICKS: Final = r"(?P<ticks>`{1,9})(?!`)[^`\n]{1,500}(?P=ticks)(?!`)"
-_CODE_OR_MARK: Final = re.compile(rf"{_FENCED}|{_IN_TICKS}|(?<!\\)(?P<mark>{MARK})", re.DOTALL | re.MULTILINE)
+BRACKET: Final = "\ue000"  # stands for a bracket that begins no citation
+PRIVATE: Final = re.compile("[\ue000-\uf8ff]")  # characters that no text has a use for
+
+_EDGE: Final = "\ue001"  # around the place of a mark among all that look like one, while a text is parsed
+_MARK: Final = re.compile(MARK)
+_PLACED: Final = re.compile(MARK.replace(r"\[", rf"\[(?:{_EDGE}(\d+){_EDGE})?", 1))
+_PLACES: Final = re.compile(rf"{_EDGE}\d+{_EDGE}")
+_LINK: Final = re.compile(r"!?\[(\[?[^\[\]]{0,500}\]?)\]\((?:[^()\s]|\([^()\s]*\)){0,2048}(?:\s\"[^\"]{0,300}\")?\)")
 _PARTS: Final = re.compile(r"(\d+)(?:\s*[-\u2013]\s*(\d+))?")
 
 
@@ -28,19 +40,90 @@ def numbers_of(mark: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+class Block(NamedTuple):
+    """A paragraph, a heading or a row of a table."""
+
+    text: str
+    is_quote: bool = False
+    is_row: bool = False
+
+
 def cited_numbers(text: str) -> tuple[int, ...]:
     """All numbers that a text cites, each once, in the order in which they come."""
-    marks = (found["mark"] for found in _CODE_OR_MARK.finditer(text))
-    return tuple(dict.fromkeys(number for mark in marks if mark for number in numbers_of(mark)))
+    citing = _citing(text)
+    marks = (found[0] for place, found in enumerate(_MARK.finditer(text)) if place in citing)
+    return tuple(dict.fromkeys(number for mark in marks for number in numbers_of(mark)))
 
 
 def renumbered(text: str, numbers: Mapping[int, int]) -> str:
     """The text with other numbers; what cites a number that has none becomes plain text, lest it mean another page."""
+    citing, places = _citing(text), count()
 
     def changed(found: re.Match[str]) -> str:
-        mark: str | None = found["mark"]
-        if mark is None:
+        if next(places) not in citing:
             return found[0]
-        return "".join(f"[{numbers[number]}]" if number in numbers else rf"\[{number}\]" for number in numbers_of(mark))
+        cited = numbers_of(found[0])
+        return "".join(f"[{numbers[number]}]" if number in numbers else rf"\[{number}\]" for number in cited)
 
-    return _CODE_OR_MARK.sub(changed, text)
+    return _MARK.sub(changed, text)
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The blocks of a text in markdown, in which nothing looks like a citation but citations."""
+    for block in _placed_blocks(text):
+        told_apart = _PLACED.sub(lambda found: found[0] if found[1] else BRACKET + found[0][1:], block.text)
+        yield block._replace(text=_PLACES.sub("", told_apart))
+
+
+def _citing(text: str) -> set[int]:
+    """Which of the marks of a text are citations: their places among all marks."""
+    if not _MARK.search(text):
+        return set()
+    marks = (found for block in _placed_blocks(text) for found in _PLACED.finditer(block.text))
+    return {int(mark[1]) for mark in marks if mark[1]}
+
+
+def _placed_blocks(text: str) -> Iterator[Block]:
+    """The blocks of a text, in which each mark says its place."""
+    places = count()
+    plain = PRIVATE.sub("\ufffd", text)
+    return _parsed(_MARK.sub(lambda found: f"[{_EDGE}{next(places)}{_EDGE}{found[0][1:]}", plain))
+
+
+def _parsed(text: str) -> Iterator[Block]:
+    quoted, row = 0, None
+    for token in _parser().parse(text):
+        quoted += (token.type == "blockquote_open") - (token.type == "blockquote_close")
+        if token.type == "tr_open":
+            row = list[str]()
+        elif token.type == "tr_close" and row is not None:
+            yield Block(" | ".join(filter(None, row)), is_row=True)
+            row = None
+        elif token.type == "inline" and row is not None:
+            row.append(_inline(token.children or ()))
+        elif token.type == "inline":
+            yield Block(_inline(token.children or ()), is_quote=quoted > 0)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    """An escaped bracket can be told from one that is not, and `[1]: …` defines nothing.
+
+    Links are left to `_LINK`: the parser takes long where brackets open and never close.
+    """
+    rules = ["reference", "text_join", "link", "image"]
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(rules)
+
+
+def _inline(children: Sequence[Token]) -> str:
+    """The text of a paragraph; a link whose words are a number cites it."""
+    parts: list[str] = []
+    for child in children:
+        match child.type:
+            case "text":
+                parts.append(child.content)
+            case "text_special" | "code_inline":
+                parts.append(child.content.replace("[", BRACKET))
+            case "softbreak" | "hardbreak":
+                parts.append(" ")
+    return _LINK.sub(lambda found: f"[{found[1]}]" if found[1].startswith(_EDGE) else found[1], "".join(parts))

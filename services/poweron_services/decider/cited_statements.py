@@ -5,24 +5,18 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final, NamedTuple
 
 import orjson
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
-from poweron_services.decider.citations import MARK, numbers_of
+from poweron_services.decider.citations import BRACKET, MARK, PRIVATE, Block, blocks, numbers_of
 
 MOST_QUOTES: Final = 4_000  # of one paragraph
 
-_BRACKET: Final = "\ue000"  # a bracket that begins no citation, while the text is cut into sentences
-_FIRST_QUOTE: Final = 0xE100  # likewise, a character for each quote, and behind it the end of its sentence
+_FIRST_QUOTE: Final = 0xE100  # a character for each quote, and behind it the end of its sentence
 _ENDS: Final = ".!?\u2026"
 _HIDDEN: Final = re.compile(f"([\ue100-\uf8ff])[{_ENDS}]?")
-_PRIVATE: Final = re.compile("[\ue000-\uf8ff]")
 _QUOTED: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"]+)\"", re.DOTALL)
-_LINK: Final = re.compile(r"!?\[(\[?[^\[\]]{0,500}\]?)\]\((?:[^()\s]|\([^()\s]*\)){0,2048}(?:\s\"[^\"]{0,300}\")?\)")
 _MARK: Final = re.compile(MARK)
 _MARKS: Final = re.compile(rf"(?:\s*{MARK})+")
 _DEFINED: Final = re.compile(rf"\s*{MARK}:\s")  # a list of sources that a model wrote itself
@@ -46,14 +40,6 @@ class Statement:
     quotes: tuple[Quote, ...]
 
 
-class _Block(NamedTuple):
-    """A paragraph, a heading or a row of a table."""
-
-    text: str
-    is_quote: bool = False
-    is_row: bool = False
-
-
 def statements(text: str, mime_type: str = "text/markdown", *, language: str = "en") -> list[Statement]:
     """The statements of an answer that cite at least one number."""
     found: list[Statement] = []
@@ -69,13 +55,13 @@ def statements(text: str, mime_type: str = "text/markdown", *, language: str = "
     return found
 
 
-def _blocks(text: str, mime_type: str) -> Iterable[_Block]:
-    text = _PRIVATE.sub("\ufffd", text)
+def _blocks(text: str, mime_type: str) -> Iterable[Block]:
     if mime_type == "application/json":
-        return [block for value in strings_in(text) for block in _markdown_blocks(value)]
+        return [block for value in strings_in(text) for block in blocks(value)]
     if mime_type == "text/csv":
-        return [_Block(" | ".join(filter(None, row)), is_row=True) for row in csv.reader(io.StringIO(text))]
-    return _markdown_blocks(text)
+        rows = csv.reader(io.StringIO(PRIVATE.sub("\ufffd", text)))
+        return [Block(" | ".join(filter(None, row)), is_row=True) for row in rows]
+    return blocks(text)
 
 
 def strings_in(text: str) -> list[str]:
@@ -98,46 +84,7 @@ def _strings(value: object) -> Iterator[str]:
                 yield from _strings(item)
 
 
-@cache
-def _parser() -> MarkdownIt:
-    """An escaped bracket can be told from one that is not, and `[1]: …` defines nothing.
-
-    Links are left to `_LINK`: the parser takes long where brackets open and never close.
-    """
-    rules = ["reference", "text_join", "link", "image"]
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(rules)
-
-
-def _markdown_blocks(text: str) -> Iterator[_Block]:
-    quoted, row = 0, None
-    for token in _parser().parse(text):
-        quoted += (token.type == "blockquote_open") - (token.type == "blockquote_close")
-        if token.type == "tr_open":
-            row = list[str]()
-        elif token.type == "tr_close" and row is not None:
-            yield _Block(" | ".join(filter(None, row)), is_row=True)
-            row = None
-        elif token.type == "inline" and row is not None:
-            row.append(_inline(token.children or ()))
-        elif token.type == "inline":
-            yield _Block(_inline(token.children or ()), is_quote=quoted > 0)
-
-
-def _inline(children: Sequence[Token]) -> str:
-    """The text of a paragraph; a link whose words are a number cites it."""
-    parts: list[str] = []
-    for child in children:
-        match child.type:
-            case "text":
-                parts.append(child.content)
-            case "text_special" | "code_inline":
-                parts.append(child.content.replace("[", _BRACKET))
-            case "softbreak" | "hardbreak":
-                parts.append(" ")
-    return _LINK.sub(lambda found: f"[{found[1]}]" if found[1].isdecimal() else found[1], "".join(parts))
-
-
-def _statements(block: _Block, language: str) -> Iterator[Statement]:
+def _statements(block: Block, language: str) -> Iterator[Statement]:
     if _DEFINED.match(block.text):
         return
     if not _MARK.search(block.text):
@@ -191,7 +138,7 @@ def _quotes(sentence: str, quotes: Sequence[str]) -> list[Quote]:
         number = ord(character) - _FIRST_QUOTE
         if groups and 0 <= number < len(quotes):
             behind = next((numbers for start, numbers in groups if start > place), groups[-1][1])
-            text = quotes[number].replace(_BRACKET, "[")
+            text = quotes[number].replace(BRACKET, "[")
             found.append(Quote(" ".join(text.split()), behind))
     return found
 
@@ -207,5 +154,5 @@ def _shown(sentence: str, quotes: Sequence[str]) -> str:
 
 def _plain(text: str) -> str:
     """A text on one line without the marks."""
-    without = re.sub(rf"\s*{MARK}", "", text).replace(_BRACKET, "[")
+    without = re.sub(rf"\s*{MARK}", "", text).replace(BRACKET, "[")
     return " ".join(without.split()).strip("| ")

@@ -2,20 +2,29 @@
 
 import re
 import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
 from typing import Final
 
+MOST_LEFT_OUT: Final = 1_000  # characters of the text that `…` stands for
+MOST_PARTS: Final = 20  # of one quote
+SHORTEST_PART: Final = 15  # characters beside `…`, or else
+FEWEST_WORDS: Final = 3
+
 _LINK_TARGET: Final = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
+_FOOTNOTE: Final = re.compile(r"(?<=\S)\\?\[\d{1,3}\\?\]")
 _MARKUP: Final = re.compile(r"[*_`#|\\\[\]<>~\xad\u200b-\u200d\u2060\ufeff]|^\s*[-+]\s", re.MULTILINE)
 _QUOTATION_MARKS: Final = re.compile("[\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\u300c-\u300f]")
 _DASHES: Final = re.compile("[\u2010-\u2015\u2212]")
 _BLANKS: Final = re.compile(r"\s+")
 _LEFT_OUT: Final = re.compile(r"\.{3,}")
+_IN_A_NUMBER: Final = re.compile(r".?\d(?:\0[.,']|[.,']\0)\d.?", re.DOTALL)
 _AROUND: Final = " .,;:!?-'"
 
 
 def comparable(text: str) -> str:
     """A text as quotes are looked for in it: its words and signs, without markup."""
-    plain = _MARKUP.sub("", _LINK_TARGET.sub("]", text))
+    plain = _MARKUP.sub("", _FOOTNOTE.sub("", _LINK_TARGET.sub("]", text)))
     plain = unicodedata.normalize("NFKC", plain).casefold()
     return _BLANKS.sub(" ", _DASHES.sub("-", _QUOTATION_MARKS.sub("'", plain))).strip()
 
@@ -23,32 +32,44 @@ def comparable(text: str) -> str:
 def occurs(quote: str, text: str) -> bool:
     """Whether the words of a quote stand in a text that is `comparable`; of one with `…` each part, in their order."""
     wanted = comparable(quote)
-    return _find(wanted.strip(_AROUND), text, 0) >= 0 or _all_occur(wanted, text)
+    return any(_places(wanted.strip(_AROUND), text)) or _all_occur(wanted, text)
 
 
 def _all_occur(wanted: str, text: str) -> bool:
-    parts = [part.strip(_AROUND) for part in _LEFT_OUT.split(wanted)]
-    place = 0
-    for part in filter(None, parts):
-        if (place := _find(part, text, place)) < 0:
-            return False
-    return place > 0
+    """Whether the parts stand one near the other; single words do so in any long text, and show nothing."""
+    parts = [part for part in (part.strip(_AROUND) for part in _LEFT_OUT.split(wanted)) if part]
+    if not 2 <= len(parts) <= MOST_PARTS or not all(map(_is_telling, parts)):
+        return False
+    ends = [end for _, end in _places(parts[0], text)]
+    for part in parts[1:]:
+        ends = [end for begin, end in _places(part, text) if _is_near(begin, ends)]
+    return bool(ends)
 
 
-def _find(wanted: str, text: str, begin: int) -> int:
-    """Where the words end that are looked for; -1 if they do not stand there as whole words."""
-    if not wanted:
-        return -1
-    while (start := text.find(wanted, begin)) >= 0:
-        end = start + len(wanted)
-        if not (_joined(text[max(start - 1, 0) : start], wanted[0]) or _joined(wanted[-1], text[end : end + 1])):
-            return end
-        begin = start + 1
-    return -1
+def _is_telling(part: str) -> bool:
+    return len(part) >= SHORTEST_PART or len(part.split()) >= FEWEST_WORDS
+
+
+def _is_near(begin: int, ends: list[int]) -> bool:
+    """Whether one of the places, which are in order, is before this one and not far from it."""
+    last = bisect_right(ends, begin) - 1
+    return last >= 0 and begin - ends[last] <= MOST_LEFT_OUT
+
+
+def _places(wanted: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where words stand as whole ones: the begin and the end of each place."""
+    begin = text.find(wanted) if wanted else -1
+    while begin >= 0:
+        end = begin + len(wanted)
+        if not (_joined(text[max(begin - 2, 0) : begin], wanted) or _joined(wanted, text[end : end + 2])):
+            yield begin, end
+        begin = text.find(wanted, begin + 1)
 
 
 def _joined(before: str, after: str) -> bool:
-    """Whether two neighbouring characters are of one word, in writing that has blanks between words."""
+    """Whether two neighbours are of one number, or of one word in writing that has blanks between words."""
+    if _IN_A_NUMBER.fullmatch(before[-2:] + "\0" + after[:2]):
+        return True
     return bool(before and after) and all(
-        one.isalnum() and unicodedata.category(one) != "Lo" for one in (before, after)
+        one.isalnum() and unicodedata.category(one) != "Lo" for one in (before[-1], after[0])
     )

@@ -63,12 +63,14 @@ async def test_every_source_is_told_with_its_statements_and_whether_their_words_
                 result="found",
                 statement="Clocks is closed: “on Mondays it is closed”.",
                 documents=("docItem:answer.md:answer.md",),
+                cited_as=(1,),
             ),
             CheckedQuote(
                 quote=None,
                 result="not quoted",
                 statement="A ticket is 9.50 €.",
                 documents=("docItem:answer.md:answer.md",),
+                cited_as=(1,),
             ),
         ),
     )
@@ -87,10 +89,13 @@ async def test_a_statement_that_a_report_repeats_is_told_once_with_both_document
     await kept.answer("b.md", "It is open [1].", boats)
     both = (clocks, boats.model_copy(update={"n": 2}))
     await kept.answer("report.md", "# Hours\n\nIt is closed [1].\n\nIt is open [2].", *both)
-    told = [(each.n, each.title, each.statements, each.quotes[0].documents) for each in await kept.sources()]
+    told = [
+        (each.n, each.title, each.statements, each.quotes[0].documents, each.quotes[0].cited_as)
+        for each in await kept.sources()
+    ]
     assert told == [
-        (1, "Museum of Clocks", ("It is closed.",), ("docItem:a.md:a.md", "docItem:report.md:report.md")),
-        (2, "Museum of Boats", ("It is open.",), ("docItem:b.md:b.md", "docItem:report.md:report.md")),
+        (1, "Museum of Clocks", ("It is closed.",), ("docItem:a.md:a.md", "docItem:report.md:report.md"), (1, 1)),
+        (2, "Museum of Boats", ("It is open.",), ("docItem:b.md:b.md", "docItem:report.md:report.md"), (1, 2)),
     ]
 
 
@@ -137,7 +142,7 @@ async def test_what_was_erased_is_named_and_nothing_is_found_in_it() -> None:
     await kept.answer("answer.md", "“Open daily” [1].", gone)
     found = await check_answers(kept.answers, kept.content, ID)
     assert found.missing == ("https://boats.example/visit",)
-    assert results(found.sources[0]) == [("Open daily", "not found")]
+    assert results(found.sources[0]) == [("Open daily", "missing")]
 
 
 @pytest.mark.req("C-04")

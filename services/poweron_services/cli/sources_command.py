@@ -9,7 +9,7 @@ from poweron_services.cli.output import one_line, print_beside, print_json, prin
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.source_check import CheckedQuote, Source, check_sources
 
-STYLES = {"found": "green", "not found": "bold red", "not quoted": "dim"}
+STYLES = {"found": "green", "not found": "bold red", "missing": "yellow", "not quoted": "dim"}
 WIDTH = max(map(len, STYLES)) + 2
 
 
@@ -34,12 +34,13 @@ def _print(source: Source) -> None:
     stdout.print(Text(f"     {printable(source.url)}"))
     stdout.print(Text(f"     fetched {utc(source.fetched_at)} UTC, SHA-256 {source.sha256}", style="dim"))
     for statement in source.statements:
-        _print_statement(statement, [quote for quote in source.quotes if quote.statement == statement])
+        _print_statement(statement, source.n, [quote for quote in source.quotes if quote.statement == statement])
 
 
-def _print_statement(statement: str, quotes: Sequence[CheckedQuote]) -> None:
+def _print_statement(statement: str, n: int, quotes: Sequence[CheckedQuote]) -> None:
     """A statement with the documents that hold it, and what became of each of its quotes."""
-    said = f"{statement} ({', '.join(map(_name, quotes[0].documents))})"
+    held = zip(quotes[0].documents, quotes[0].cited_as, strict=True)
+    said = f"{statement} ({', '.join(_name(reference, n, number) for reference, number in held)})"
     if len(quotes) == 1 and quotes[0].quote in (None, statement.strip('“”"')):
         print_beside(stdout, _margin(quotes[0].result), said)
         return
@@ -52,5 +53,6 @@ def _margin(result: str) -> Text:
     return Text("     ") + Text(f"{result:<{WIDTH}}", style=STYLES.get(result, ""))
 
 
-def _name(reference: str) -> str:
-    return reference.removeprefix("docItem:")
+def _name(reference: str, n: int, number: int) -> str:
+    """A document, and the number that the source has in it where that is another one."""
+    return reference.removeprefix("docItem:") + ("" if number == n else f", there [{number}]")

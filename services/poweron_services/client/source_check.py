@@ -15,7 +15,7 @@ from poweron_services.decider.language_detection import detect
 from poweron_services.decider.quotes import comparable, occurs
 from poweron_services.decider.source_list import without_list
 
-Result = Literal["found", "not found", "not quoted"]
+Result = Literal["found", "not found", "not quoted", "missing"]
 
 
 class CheckedQuote(Model):
@@ -23,10 +23,12 @@ class CheckedQuote(Model):
 
     quote: str | None
     result: Result
-    """Whether the words stand in the text of the page that the model was shown."""
+    """Whether the words stand in the text of the page that the model was shown; `missing`: that text is gone."""
     statement: str
     documents: tuple[str, ...]
     """The documents that hold the statement, as references."""
+    cited_as: tuple[int, ...]
+    """The number of the source in each of these documents, which has numbers of its own."""
 
 
 class Source(Model):
@@ -80,21 +82,29 @@ class _Cited:
     """A text of a page, and what is said of it: each statement with its quotes and the documents that hold it."""
 
     page: WebPage
-    text: str
-    """What it is compared with."""
+    text: str | None
+    """What it is compared with; None where it is gone."""
     quotes: dict[tuple[str, str | None], Result] = field(default_factory=dict)
-    documents: dict[str, list[str]] = field(default_factory=dict)
+    documents: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def add(self, statement: str, reference: str, quotes: Sequence[tuple[str | None, Result]]) -> None:
-        references = self.documents.setdefault(statement, [])
-        references += [reference] if reference not in references else []
+    def add(self, statement: str, reference: str, number: int, quotes: Sequence[tuple[str | None, Result]]) -> None:
+        self.documents.setdefault(statement, {}).setdefault(reference, number)
         for quote, result in quotes:
             self.quotes.setdefault((statement, quote), result)
+
+    def holds(self, quote: str) -> bool:
+        return self.text is not None and occurs(quote, self.text)
 
     def source(self, n: int) -> Source:
         told = self.page.model_dump(include={"url", "title", "fetched_at", "sha256"})
         checked = tuple(
-            CheckedQuote(quote=quote, result=result, statement=statement, documents=tuple(self.documents[statement]))
+            CheckedQuote(
+                quote=quote,
+                result=result,
+                statement=statement,
+                documents=tuple(self.documents[statement]),
+                cited_as=tuple(self.documents[statement].values()),
+            )
             for (statement, quote), result in self.quotes.items()
         )
         return Source(n=n, **told, statements=tuple(self.documents), quotes=checked)
@@ -111,25 +121,26 @@ class _Check:
 
     async def take(self, answer: DocumentRef) -> None:
         known = {source.n: await self._page(source) for source in answer.sources}
-        text = without_list(await self._text(answer.content, answer.document_name), answer.sources)
+        text = without_list(await self._text(answer.content, answer.document_name) or "", answer.sources)
         reference = item_reference(answer.document_id, answer.document_name)
         for statement in statements(text, answer.mime_type, language=detect(text) or "en"):
             for number in statement.numbers:
                 if number in known:
-                    known[number].add(statement.text, reference, _results(statement, number, known))
+                    known[number].add(statement.text, reference, number, _results(statement, number, known))
 
     async def _page(self, source: CitedSource) -> _Cited:
         key = (source.page.url, source.page.sha256, source.text)
         if key not in self.cited:
-            self.cited[key] = _Cited(source.page, comparable(await self._text(source.text, source.page.url)))
+            text = await self._text(source.text, source.page.url)
+            self.cited[key] = _Cited(source.page, None if text is None else comparable(text))
         return self.cited[key]
 
-    async def _text(self, content: str, name: str) -> str:
+    async def _text(self, content: str, name: str) -> str | None:
         try:
             return (await self.content.get(self.workflow_id, content)).decode("utf-8", errors="replace")
         except MissingContent:
             self.missing.append(name)
-            return ""
+            return None
 
     def sources(self) -> Sources:
         found = tuple(cited.source(n) for n, cited in enumerate(self.cited.values(), start=1))
@@ -142,7 +153,8 @@ def _results(statement: Statement, number: int, known: dict[int, _Cited]) -> lis
     for quote in statement.quotes:
         if number not in quote.numbers:
             continue
-        holding = [one for one in quote.numbers if one in known and occurs(quote.text, known[one].text)]
+        holding = [one for one in quote.numbers if one in known and known[one].holds(quote.text)]
         if number in holding or not holding:
-            results.append((quote.text, "found" if holding else "not found"))
+            otherwise: Result = "missing" if known[number].text is None else "not found"
+            results.append((quote.text, "found" if holding else otherwise))
     return results or [(None, "not quoted")]

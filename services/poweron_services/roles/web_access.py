@@ -4,12 +4,17 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import structlog
+
+from poweron_events.errors import Refused
 from poweron_services.actions.action import InputDocument
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.web_addresses import addresses_in, canonical, is_known, unknown_address
+
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -30,7 +35,12 @@ class WebAccess:
     async def fetch(self, url: str, /) -> FetchedPage:
         if not is_known(url, self.known) and canonical(url) in await self._invented():
             raise unknown_address(url)
-        return await self.web.fetch(self.reader, url)
+        try:
+            return await self.web.fetch(self.reader, url)
+        except Refused as error:
+            workflow_id, detail = self.reader.workflow_id, error.detail
+            log.warning("page_refused", workflow_id=workflow_id, code=error.code, error=str(error), detail=detail)
+            raise
 
     async def search(self, query: SearchQuery, /) -> SearchResults:
         return await self.web.search(self.reader, query)

@@ -111,6 +111,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "server_unavailable": LogEvent(
         "warning", "A process starts and waits for Kafka or Postgres.", "See that the server in `error` can be reached."
     ),
+    "page_refused": LogEvent(
+        "warning",
+        "A page of the web was not read; `detail` says which rule it was, where a rule forbids it.",
+        "Where it should be read, change the setting that `detail` speaks of.",
+    ),
     "service_started": LogEvent("info", "A process plays `roles` and asks people for what `approve` marks.", _NOTHING),
     "setting_deprecated": LogEvent("warning", "A setting has another name now.", "Rename it as `advice` says."),
     "setting_unknown": LogEvent(

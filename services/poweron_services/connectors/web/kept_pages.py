@@ -104,6 +104,7 @@ class KeptPages:
     ) -> WebResponse:
         local = await self._local(address.url)
         if local is not None:
+            self._client.check(address)
             return WebResponse(local.url, local.status, local.headers, local.body)
         if address.target != PLACE:
             robots = await self._robots(reader, address)

@@ -110,6 +110,10 @@ class WebClient:
         self._rules.check(address)
         return await self._ask("GET", address, _lower(headers), timeout=timeout)
 
+    def check(self, address: WebAddress) -> None:
+        """See that the address may be asked, as far as it tells; raises as `get` does."""
+        self._rules.check(address)
+
     async def post(self, url: str, *, content: bytes, headers: Mapping[str, str] | None = None) -> WebResponse:
         """Send something to a server; a redirect is the answer.
 

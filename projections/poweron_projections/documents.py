@@ -25,6 +25,7 @@ class DocumentRow(NamedTuple):
     content: str
     page: Json | None
     sources: Json
+    by_model: bool
 
 
 DOCUMENTS = Table("documents", DocumentRow, key=("workflow_id", "seq", "position"))
@@ -56,6 +57,7 @@ def _rows(after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> li
             content=document.content,
             page=json(document.page) if document.page else None,
             sources=json(document.sources),
+            by_model=document.by_model,
         )
         for position, document in enumerate(documents)
     ]

@@ -214,13 +214,13 @@ async def test_a_document_has_the_page_that_it_is_and_the_sources_that_it_cites(
         content="b" * 64,
     )
     source = CitedSource(n=1, page=page, text="c" * 64)
-    read, answer = document("clocks.md", page=page), document("answer.md", sources=(source,))
+    read, answer = document("clocks.md", page=page), document("answer.md", sources=(source,), by_model=True)
     told = Told().tell(requested(), planned(), *step()[:3], At().done(documents=(read, answer)))
     found = await reader.documents(pool, await given(log, pool, told))
     shown = page.model_copy(update={"title": "Clocks \ufffd & more"})
-    assert [(each.page, each.sources) for each in found[-2:]] == [
-        (shown, ()),
-        (None, (source.model_copy(update={"page": shown}),)),
+    assert [(each.page, each.sources, each.by_model) for each in found[-2:]] == [
+        (shown, (), False),
+        (None, (source.model_copy(update={"page": shown}),), True),
     ]
     assert (found[0].page, found[0].sources) == (None, ())
 

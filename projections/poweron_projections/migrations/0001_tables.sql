@@ -171,6 +171,7 @@ CREATE TABLE documents (
     content       text    NOT NULL,
     page          jsonb,
     sources       jsonb   NOT NULL,
+    by_model      boolean NOT NULL,
     PRIMARY KEY (workflow_id, seq, position)
 );
 

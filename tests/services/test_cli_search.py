@@ -186,3 +186,11 @@ def test_where_a_model_wanted_to_search_and_could_not_ask_says_what_to_do() -> N
     asked = heard(requested(), planned(), At().selection_rejected(code="search_unavailable"))
 
     assert asked.search_advice(Settings(), alone=False) == NONE_SET
+
+
+@pytest.mark.req("C-01")
+def test_what_can_be_done_about_an_engine_that_lets_nobody_in_depends_on_the_engine() -> None:
+    asked = heard(requested(), planned(), At().selection_rejected(code="search_unauthorized"))
+
+    advised = asked.search_advice(Settings(search="searxng:http://search.example"), alone=False)
+    assert advised == "Add `json` to the `formats` below `search` in its settings.yml."

@@ -16,7 +16,7 @@ from poweron_events.fold.costs import model_calls
 from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkflow, WorkflowMode
 from poweron_services import telemetry
 from poweron_services.cli import files
-from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.code_advice import advice_for, advice_for_search
 from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
@@ -71,7 +71,7 @@ class AskProgress:
             alone: whether the built-in model of this process had nothing but the web to answer from.
         """
         if self._search_trouble is not None:
-            return advice_for(self._search_trouble)
+            return advice_for_search(self._search_trouble, (settings.search or "").partition(":")[0])
         is_builtin = set(settings.models.values()) == {"builtin"}
         return advice_for("search_unavailable") if alone and is_builtin and settings.search is None else None
 
@@ -231,8 +231,9 @@ def _print(outcome: Outcome, documents: Shown, models: Sequence[str], search_adv
     if outcome.refusal is not None:
         stdout.print(advice_for(outcome.code))
     elif outcome.status == "failed":
-        stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advice_for(outcome.code)}")
-    if search_advice is not None:
+        advised = search_advice or advice_for(outcome.code)
+        stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advised}")
+    elif search_advice is not None:
         stdout.print(search_advice)
     stdout.print(summary(outcome, models))
 

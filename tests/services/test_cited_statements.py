@@ -130,10 +130,29 @@ def test_any_text_has_statements(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit", ["`" * 7 + " ``", "[1, ", "[1", "![", "[](", "*a_", "“", '"', "> ", "[1] ", "\\[", "- [1]. ", "|a [1]\n"]
+    "unit",
+    [
+        "`" * 7 + " ``",
+        "[1, ",
+        "[1",
+        "![",
+        "[](",
+        "*a_",
+        "“",
+        '"',
+        "> ",
+        "[1] ",
+        "\\[",
+        "- [1]. ",
+        "|a [1]\n",
+        f"[1{' ' * 300}",
+        "\u3000\n",
+        "\n",
+        "„",
+    ],
 )
 def test_hostile_text_takes_no_long_time(unit: str) -> None:
-    text = unit * (40_000 // len(unit))
+    text = f"{unit * (40_000 // len(unit))} [1]"
     began = time.process_time()
     renumbered(text, {1: 2})
     statements(text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from event_loop import longest_gap
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
@@ -238,6 +239,17 @@ async def test_what_the_rules_of_a_host_forbid_is_not_asked_for_and_they_are_ask
         await pages.fetch(FIRST, allowed)
     assert (refused.code, str(refused)) == ("robots_disallowed", "The rules of localhost for robots do not allow it.")
     assert site.asked == ["/robots.txt", "/leads", "/a"]
+
+
+@pytest.mark.req("X-04")
+async def test_the_event_loop_goes_on_while_rules_made_to_be_slow_are_looked_into(
+    site: Site, content: ContentStore
+) -> None:
+    site.rules("User-agent: *\n" + "".join(f"Disallow: /*zzzzzzzzzz{n % 10}\n" for n in range(15_000)))
+    urls = [site.page("/a"), site.page(f"/{'z' * 7_000}")]
+    async with site.pages(content) as pages:
+        await pages.fetch(FIRST, urls[0])
+        assert await longest_gap(pages.fetch(FIRST, urls[1])) < 0.25
 
 
 @pytest.mark.req("S14")

@@ -1,8 +1,10 @@
 """What is found in pages before anybody reads them: their relevance, key points and entities."""
 
+import asyncio
 import time
 
 import pytest
+from event_loop import longest_gap
 
 from poweron_services.actions.named_entities import entities
 from poweron_services.actions.page_findings import Said, found_in
@@ -113,3 +115,10 @@ def test_a_text_made_to_be_slow_is_looked_at_in_bounded_time(text: str) -> None:
     began = time.process_time()
     found_in([Said("Page", text)], "When is it open?", "en")
     assert time.process_time() - began < 5
+
+
+@pytest.mark.req("X-04")
+@pytest.mark.parametrize("unit", ["`", "\u201c", "`a` ", "[", "[a", "[a](", "# [a", "- [", "[`"])
+async def test_the_event_loop_goes_on_while_a_text_made_to_be_slow_is_looked_at(unit: str) -> None:
+    text = unit * (60_000 // len(unit))
+    assert await longest_gap(asyncio.to_thread(found_in, [Said("Page", text)], "When is it open?", "en")) < 0.1

@@ -1,5 +1,7 @@
 """What every engine's hits go through: one hit for a page, of the domains and in the language that were asked for."""
 
+import time
+
 import pytest
 
 from poweron_services.connectors.search.results import canonical, tidied
@@ -128,3 +130,12 @@ def test_a_hit_without_a_title_is_named_by_its_host_and_odd_characters_do_no_har
     (hit,) = tidy(SearchHit("https://a.example/", "", "half \ud83d a character")).hits
 
     assert (hit.title, hit.snippet) == ("a.example", "half ? a character")
+
+
+@pytest.mark.req("X-06")
+@pytest.mark.parametrize("include", [True, False])
+def test_no_more_of_a_hit_is_looked_at_than_is_kept(include: bool) -> None:
+    huge = "\ud83d" * 1_000_000
+    began = time.process_time()
+    tidy(*(SearchHit(f"https://{n}.example/", "", raw_content=huge) for n in range(60)), include_raw_content=include)
+    assert time.process_time() - began < 1

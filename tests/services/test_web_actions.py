@@ -8,18 +8,21 @@ from typing import Any
 import docx
 import pytest
 from docx.opc.constants import RELATIONSHIP_TYPE
+from event_loop import longest_gap
 from papers import pdf_of
 from pytest_httpserver import HTTPServer
 from reportlab.pdfgen.canvas import Canvas
-from web_site import WebSite, page, texts
+from web_site import WebSite, nobody, page, texts
 
 from builders import Told, requested
 from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.event import WebPage
-from poweron_services.actions.action import Ask, Failed, InputDocument
+from poweron_services.actions.action import Ask, Failed, InputDocument, Order
+from poweron_services.actions.document_addresses import addresses_of
 from poweron_services.actions.page_documents import names, page_document, without_head
 from poweron_services.actions.page_gathering import GatheredPage
+from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_text import PageText
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import ProcessPrompt, Prompt
@@ -204,6 +207,14 @@ async def test_the_addresses_of_documents_are_read_in_whichever_way_they_stand_t
     assert sorted(site.fetched) == sorted(map(site.url, ["/hours", "/history", "/shop"]))
     assert next(iter(texts(done))) == "Harbour history - localhost.md"
     assert done.links == (site.url("/directions"),)
+
+
+@pytest.mark.req("X-04")
+@pytest.mark.req("C-03")
+async def test_the_event_loop_goes_on_while_many_addresses_are_looked_for() -> None:
+    text = "\n".join(f"https://{number}.example/" for number in range(60_000))
+    order = Order({}, (given("many.md", text), given("many.html", text, "text/html")), "en", "key", nobody)
+    assert await longest_gap(addresses_of(order, DocumentReader(1))) < 0.25
 
 
 def linking_pdf(address: str) -> bytes:

@@ -1,5 +1,7 @@
 """Which addresses of the web a workflow knows: what people and results gave, never what a model wrote (S4)."""
 
+import time
+
 import pytest
 
 from builders import At, Told, document, planned, requested
@@ -142,3 +144,11 @@ def test_a_document_is_a_models_unless_it_was_handed_over_or_read(
 def test_a_document_of_which_nobody_knows_whose_it_is_counts_as_a_models() -> None:
     told = Told().tell(requested(), planned(), At().selected())
     assert written_by_model(document("lost.md"), {"round1_request": told.workflow.current.opening.documents})
+
+
+@pytest.mark.req("X-06")
+@pytest.mark.parametrize("address", ["http://a", "a.example/"])
+def test_an_address_with_much_punctuation_behind_it_takes_no_long_time(address: str) -> None:
+    began = time.process_time()
+    known_addresses([said("workflow_start", address + ")" * 80_000)])
+    assert time.process_time() - began < 1

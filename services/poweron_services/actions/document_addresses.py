@@ -1,6 +1,7 @@
 """The addresses of the web that stand in documents, and which of them may be read."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +15,7 @@ from poweron_services.connectors.document_reader import ExtractedDocument, LoadB
 HTML: Final = ("text/html", "application/xhtml+xml")
 PLAIN: Final = ("text/markdown", "text/plain")
 MAX_MARKUP: Final = 10_000_000  # characters of a page that are looked at
+MAX_ADDRESSES: Final = 10_000  # of a document
 
 
 @dataclass(slots=True)
@@ -40,11 +42,23 @@ async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
 
     reading = await read_texts(order.documents, reading_links, as_written=PLAIN)
     texts = {text.reference: text.text for text in reading.texts}
+    markups = {given.reference: await given.load() for given in order.documents if given.mime_type in HTML}
     found = FoundAddresses(unread=reading.unread, notes=reading.notes)
+    return await asyncio.to_thread(_found, order, found, texts, markups, linked)
+
+
+def _found(
+    order: Order,
+    found: FoundAddresses,
+    texts: Mapping[str, str],
+    markups: Mapping[str, bytes],
+    linked: Mapping[LoadBytes, Sequence[str]],
+) -> FoundAddresses:
     made_up: list[str] = []
     for given in order.documents:
-        named = [*await _addresses(given, texts.get(given.reference, ""))]
+        named = [*_addresses(given, texts.get(given.reference, ""), markups.get(given.reference))]
         named += filter(None, map(comparable, linked.get(given.load, ())))
+        del named[MAX_ADDRESSES:]
         (made_up if given.written_by_model else found.addresses).extend(named)
         found.pages += [given.page.url] if given.page else []
     known, unknown = divided(made_up, {*order.known_addresses, *found.addresses, *found.pages})
@@ -53,10 +67,9 @@ async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
     return found
 
 
-async def _addresses(given: InputDocument, text: str) -> Sequence[str]:
+def _addresses(given: InputDocument, text: str, markup: bytes | None) -> Sequence[str]:
     """Of a page that was read none, of one that was found where it is: its text may say "fetch this" of anything."""
     named = () if given.page else addresses_in(head_of(text) or text)
-    if given.mime_type not in HTML:
+    if markup is None:
         return named
-    markup = (await given.load())[:MAX_MARKUP].decode("utf-8", errors="replace")
-    return [*named, *addresses_linked(markup)]
+    return [*named, *addresses_linked(markup[:MAX_MARKUP].decode("utf-8", errors="replace"))]

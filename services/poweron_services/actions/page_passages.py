@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from poweron_services.decider.sentence_segments import segments
+
 MAX_TEXT: Final = 200_000  # characters of a page that are looked at
 MAX_SENTENCES: Final = 2_000  # of a page
 MAX_SENTENCE: Final = 1_000  # characters
+MAX_MARKED: Final = 10_000  # characters of a sentence with the marks of markdown
 PASSAGE: Final = 700  # characters that are enough for a passage
 MAX_PLACE: Final = 80  # characters
 
@@ -16,7 +19,7 @@ _BLANK: Final = re.compile(r"\n[ \t]*\n")
 _HEADING: Final = re.compile(r"#{1,6}[ \t]+(?P<title>\S.*)")
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+\u2022]|\d{1,3}[.)]|\|)[ \t]+")
 _RULE: Final = re.compile(r"[\s|:=-]+")
-_LINK: Final = re.compile(r"!?\[([^\]\n]{0,300})\]\([^)\s]{0,2048}\)")
+_LINK: Final = re.compile(r"!?\[([^\[\]\n]{0,300})\]\([^)\s]{0,2048}\)")
 _MARKS: Final = re.compile(r"\*\*|__|`+")
 
 
@@ -73,12 +76,10 @@ def _sentences(text: str, language: str) -> Iterator[PageSentence]:
 
 def _of_block(lines: list[str], language: str) -> Iterator[str]:
     """A table or a list says something in every line, a paragraph in every sentence."""
-    import sentencex  # noqa: PLC0415 - the command line never needs it
-
     if any(map(_ITEM.match, lines)):
         units = _rows(lines) or [_cells(_ITEM.sub("", line, count=1)) for line in lines if not _RULE.fullmatch(line)]
     else:
-        units = sentencex.segment(language, " ".join(lines))
+        units = segments(" ".join(lines), language)
     yield from filter(None, (_plain(unit) for unit in units))
 
 
@@ -101,4 +102,4 @@ def _cells(row: str) -> str:
 
 def _plain(text: str) -> str:
     """Without the marks of markdown."""
-    return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text)).split())
+    return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text[:MAX_MARKED])).split())

@@ -9,8 +9,9 @@ from typing import Final
 
 MOST_IN_A_RANGE: Final = 20
 
-_PART: Final = r"\d{1,3}(?:\s*[-\u2013]\s*\d{1,3})?"
-MARK: Final = rf"\[\s*{_PART}(?:\s*[,;]\s*{_PART})*\s*\]"
+_GAP: Final = r"\s{0,3}"
+_PART: Final = rf"\d{{1,3}}(?:{_GAP}[-\u2013]{_GAP}\d{{1,3}})?"
+MARK: Final = rf"\[{_GAP}{_PART}(?:{_GAP}[,;]{_GAP}{_PART})*{_GAP}\]"
 """What a citation looks like, as a pattern."""
 
 _FENCED: Final = r"^ {0,3}(?P<fence>`{3,}|~{3,}).*?(?:^ {0,3}(?P=fence)|\Z)"

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from poweron_services.decider.citations import MARK, numbers_of
+from poweron_services.decider.sentence_segments import segments
 
 MOST_QUOTES: Final = 4_000  # of one paragraph
 
@@ -164,10 +165,8 @@ def _statements(block: _Block, language: str) -> Iterator[Statement]:
 
 def _sentences(text: str, language: str) -> list[str]:
     """The sentences; citations behind the full stop are of the sentence before it."""
-    import sentencex  # noqa: PLC0415 - only where something is cited
-
     found: list[str] = []
-    for segment in sentencex.segment(language[:2], text):
+    for segment in segments(text, language[:2]):
         for part in _split(segment):
             leading = _LEADING.match(part)
             of_the_last = leading[0] if leading and found and not _MARK.search(found[-1]) else ""

@@ -5,7 +5,7 @@ import unicodedata
 from typing import Final
 
 _LINK_TARGET: Final = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
-_MARKUP: Final = re.compile(r"[*_`#|\\\[\]<>~\xad\u200b-\u200d\u2060\ufeff]|^\s*[-+]\s", re.MULTILINE)
+_MARKUP: Final = re.compile(r"[*_`#|\\\[\]<>~\xad\u200b-\u200d\u2060\ufeff]|^[ \t]*[-+]\s", re.MULTILINE)
 _QUOTATION_MARKS: Final = re.compile("[\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\u300c-\u300f]")
 _DASHES: Final = re.compile("[\u2010-\u2015\u2212]")
 _BLANKS: Final = re.compile(r"\s+")

@@ -20,6 +20,7 @@ WEB: Final = frozenset({"web.search", "web.scrape", "web.crawl"})
 """The actions that reach the web."""
 
 MAX_ADDRESS: Final = 2_048  # characters
+MAX_BEHIND: Final = 200  # characters of punctuation behind an address
 _ADDRESS: Final = re.compile(r"(?i)https?:[/\\](?:(?!\]\()[^\s<>\"'`\x00-\x1f])+")
 _HOST: Final = re.compile(
     r"(?i)(?<![\w@/.:-])(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}(?::\d{1,5})?(?:/[^\s<>\"'`]*)?(?![\w@])"
@@ -30,7 +31,7 @@ _CLOSING: Final[Mapping[str, str]] = {")": "(", "]": "[", "}": "{"}
 
 def addresses_in(text: str) -> tuple[str, ...]:
     """The addresses that stand in the text, each once, without the punctuation behind them."""
-    found = (_without_end(match[0]) for match in _ADDRESS.finditer(text))
+    found = _without_ends(_ADDRESS, text)
     return tuple(dict.fromkeys(address for address in found if len(address) <= MAX_ADDRESS))
 
 
@@ -105,9 +106,14 @@ def _given(message: ChatMessage) -> Iterator[str]:
 
 def _named_by_host(text: str) -> Iterator[str]:
     """What people write without its scheme, such as `example.org/prices`."""
-    for match in _HOST.finditer(text):
-        named = _without_end(match[0])
+    for named in _without_ends(_HOST, text):
         yield from (f"https://{named}", f"http://{named}")
+
+
+def _without_ends(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """What the pattern finds that may be an address; what is far too long for one is not looked at."""
+    found = (match[0] for match in pattern.finditer(text))
+    return (_without_end(named) for named in found if len(named) <= MAX_ADDRESS + MAX_BEHIND)
 
 
 def _without_end(address: str) -> str:

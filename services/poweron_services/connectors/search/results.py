@@ -25,13 +25,13 @@ def tidied(results: SearchResults, query: SearchQuery) -> SearchResults:
     Where every hit is in another language than the one that was asked for, they are kept, and a note says so: what was
     asked in one language is often written in another only.
     """
-    usable = [_bounded(hit) for hit in results.hits if _is_address(hit.url)]
+    usable = [_bounded(hit, query) for hit in results.hits if _is_address(hit.url)]
     within = [hit for hit in usable if _is_within(host_of(hit.url), query)]
     spoken, notes = _in_language(_once(within), query.language)
     hits = [replace(hit, title=hit.title or host_of(hit.url)) for hit in spoken[: query.max_results]]
     return replace(
         results,
-        hits=tuple(hits if query.include_raw_content else (replace(hit, raw_content="") for hit in hits)),
+        hits=tuple(hits),
         answer=_plain(results.answer, LONGEST_ANSWER) if query.include_answer else "",
         notes=(*results.notes, *notes),
     )
@@ -123,12 +123,12 @@ def _primary(language: str) -> str:
     return re.split("[-_]", language.lower(), maxsplit=1)[0]
 
 
-def _bounded(hit: SearchHit) -> SearchHit:
+def _bounded(hit: SearchHit, query: SearchQuery) -> SearchHit:
     return replace(
         hit,
         title=_plain(hit.title, LONGEST_TITLE),
         snippet=_plain(hit.snippet, LONGEST_SNIPPET),
-        raw_content=writable(hit.raw_content)[:LONGEST_RAW],
+        raw_content=writable(hit.raw_content[:LONGEST_RAW]) if query.include_raw_content else "",
     )
 
 

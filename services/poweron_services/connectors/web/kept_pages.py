@@ -106,7 +106,7 @@ class KeptPages:
             return WebResponse(local.url, local.status, local.headers, local.body)
         if address.target != PLACE:
             robots = await self._robots(reader, address)
-            robots.check(address)
+            await asyncio.to_thread(robots.check, address)
             robots.slow_down(address, self._turns)
 
         async def ask() -> WebResponse:

@@ -12,6 +12,7 @@ from itertools import groupby, islice, takewhile
 from textwrap import shorten
 from typing import Literal
 
+from poweron_services.decider.sentence_segments import segments
 from poweron_services.models.builtin import sources, values
 from poweron_services.models.builtin.sources import Block, Place, Reading, Section
 from poweron_services.models.builtin.table_cells import Record, Table, headers_of, pairs, records
@@ -208,14 +209,12 @@ class _Reader:
         return self._passage("line", "", line, own=f"{line} {told}")
 
     def _prose(self, block: Block, following: tuple[Block, ...]) -> Iterator[Passage]:
-        import sentencex  # noqa: PLC0415 - other models never need it
-
         if self.order < OPENING and _NAMES.fullmatch(block.text[:1_000]):
             yield self._line(block.text)
             return
         if fact := self._labelled(block.text):
             yield fact
-        sentences = [one.strip() for one in sentencex.segment(self.language, block.text) if one.strip()]
+        sentences = [one.strip() for one in segments(block.text, self.language) if one.strip()]
         if sentences and sentences[-1].endswith(":") and following and following[0].kind == "lines":
             sentences[-1] += f" {_body(following[:1])}"
         for sentence in sentences:

@@ -1,0 +1,16 @@
+"""How long the event loop stands still, and with it everybody else, while something is done."""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+
+
+async def longest_gap(work: Awaitable[object]) -> float:
+    """The seconds between two turns of the loop that lie furthest apart while the work is done."""
+    task, longest = asyncio.ensure_future(work), 0.0
+    while not task.done():
+        began = time.monotonic()
+        await asyncio.sleep(0.001)
+        longest = max(longest, time.monotonic() - began)
+    await task
+    return longest

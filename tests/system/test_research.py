@@ -108,9 +108,13 @@ HELD = {"/search": 0, "/slow": 9, "/fares.pdf": 15}
 
 
 def kept(home: Path) -> int:
-    """How many pages, redirects and rules are kept; what was refused is kept, too, and what is being written is not."""
-    written = [path for path in home.glob("**/pages/*") if "." not in path.name]
-    return len([path for path in written if b'"refusal":null' in path.read_bytes()])
+    """How many pages, redirects and rules are kept, for steps and for the workflow; refusals are kept, too.
+
+    What is being written is not counted.
+    """
+    kinds = (home.glob(f"**/{kind}/*") for kind in ("pages", "robots"))
+    written = {path.read_bytes() for paths in kinds for path in paths if "." not in path.name}
+    return len([answer for answer in written if b'"refusal":null' in answer])
 
 
 # --- answered with sources

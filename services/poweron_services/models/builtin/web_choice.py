@@ -42,7 +42,9 @@ _ORDER = re.compile(
     r"^\W*(?:please |bitte )?"
     r"(?:(?:write|give|create|generate|prepare|make|draft|schreib\w*|erstell\w*|verfass\w*)\b.{0,60}?"
     r"\b(?:pages?|reports?|memo|briefing|summary|overview|seiten?|bericht|überblick|zusammenfassung)"
-    r"|summari[sz]e|sum up)\b(?: (?:on|about|of|over|über|zu|von))?\s+",
+    r"|summari[sz]e|sum up)\b"
+    r"(?: (?:as|in|als) (?:an? )?(?:pdf|html|docx?|word|markdown|json|csv)\b(?: (?:file|document))?)?"
+    r"(?: (?:on|about|of|over|über|zu|von))?\s+",
     re.IGNORECASE | re.DOTALL,
 )
 _WITH_SOURCES = re.compile(

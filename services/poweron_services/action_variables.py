@@ -2,14 +2,14 @@
 
 from typing import Final, get_args
 
-from pydantic import TypeAdapter, ValidationError, field_validator
+from pydantic import field_validator
 from pydantic_settings import BaseSettings
 
-from poweron_events.request import MAX_PATTERNS, ActionPattern, TaskType
+from poweron_events.request import MAX_PATTERNS, TaskType
+from poweron_services.setting_lists import action_patterns, listed
 
 OURS: Final = "ai.*,document.*,web.*"
 """The actions of PowerOn itself: what else there is runs once a setting names it."""
-_PATTERN: Final = TypeAdapter[str](ActionPattern)
 
 
 class ActionVariables(BaseSettings):
@@ -26,26 +26,18 @@ class ActionVariables(BaseSettings):
     @field_validator("allow_lookup", "allow_analysis", "allow_report", "allow_transform", "deny")
     @classmethod
     def _name_actions(cls, patterns: str) -> str:
-        listed = _listed(patterns)
-        if len(listed) > MAX_PATTERNS:
-            raise ValueError(f"these are {len(listed)} patterns; there may be {MAX_PATTERNS}")
-        for pattern in listed:
-            try:
-                _PATTERN.validate_python(pattern)
-            except ValidationError as error:  # which actions there are is known only where they are opened
-                raise ValueError(f"{pattern!r} is no pattern; write `web.*`, `ai.process`, or `*` for all") from error
+        count = len(listed(patterns))
+        if count > MAX_PATTERNS:
+            raise ValueError(f"these are {count} patterns; there may be {MAX_PATTERNS}")
+        action_patterns(patterns)
         return patterns
 
     @property
     def allowed_patterns(self) -> dict[TaskType, tuple[str, ...]]:
         """What each type of task may use."""
         kinds: tuple[TaskType, ...] = get_args(TaskType)
-        return {kind: _listed(getattr(self, f"allow_{kind}")) for kind in kinds}
+        return {kind: listed(getattr(self, f"allow_{kind}")) for kind in kinds}
 
     @property
     def denied_patterns(self) -> tuple[str, ...]:
-        return _listed(self.deny)
-
-
-def _listed(patterns: str) -> tuple[str, ...]:
-    return tuple(pattern.strip() for pattern in patterns.split(",") if pattern.strip())
+        return listed(self.deny)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
-from poweron_events.request import ActionPattern
 from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
+from poweron_services.setting_lists import action_patterns, listed
 from poweron_services.web_variables import WebVariables
 
 PREFIX: Final = "POWERON_"
@@ -29,7 +29,6 @@ NO_PORT: Final = f"is a URL with a wrong port: set it to one whose port is a num
 PRICE: Final = re.compile(r"([^=,]+)=\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*,\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*(?:,|$)")
 PRICES: Final = re.compile(f"(?:{PRICE.pattern})+")
 DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]")
-_PATTERN: Final = TypeAdapter[str](ActionPattern)
 
 
 def default_home() -> Path:
@@ -162,11 +161,7 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     @field_validator("approve")
     @classmethod
     def _are_patterns(cls, approve: str) -> str:
-        for pattern in _listed(approve):
-            try:
-                _PATTERN.validate_python(pattern)
-            except ValidationError as error:  # which actions there are is known only where they are opened
-                raise ValueError(f"{pattern!r} is no pattern; write `web.*`, `ai.process`, or `*` for all") from error
+        action_patterns(approve)
         return approve
 
     @field_validator("model_price")
@@ -260,7 +255,7 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
 
     @property
     def approve_patterns(self) -> frozenset[str]:
-        return frozenset(_listed(self.approve))
+        return frozenset(listed(self.approve))
 
     @property
     def approval_expires_ms(self) -> int:
@@ -332,10 +327,6 @@ def wrong_language(tag: str) -> str | None:
     if LANGUAGE.fullmatch(tag):
         return None
     return f"{tag!r} is not the tag of a language. Examples are en, de and pt-BR"
-
-
-def _listed(patterns: str) -> list[str]:
-    return [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
 
 
 def _text(path: Path | None) -> str | None:

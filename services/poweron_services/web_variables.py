@@ -6,6 +6,8 @@ from typing import Final
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
+from poweron_services.setting_lists import listed
+
 MAX_PORT: Final = 65_535
 HOST: Final = re.compile(r"([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
 HOST_AND_PORT: Final = re.compile(rf"(?=[^:]*\w|\[){HOST.pattern}(:[1-9][0-9]{{0,4}})?")
@@ -39,7 +41,7 @@ class WebVariables(BaseSettings):
     @field_validator("web_allow", "web_deny")
     @classmethod
     def _are_hosts(cls, hosts: str) -> str:
-        for host in _listed(hosts):
+        for host in listed(hosts):
             if not HOST.fullmatch(host):
                 raise ValueError(f"{host!r} is no host; write `example.com`, or `*.example.com` for all below it")
         return hosts
@@ -47,7 +49,7 @@ class WebVariables(BaseSettings):
     @field_validator("web_private_hosts")
     @classmethod
     def _are_hosts_with_ports(cls, hosts: str) -> str:
-        for host in _listed(hosts):
+        for host in listed(hosts):
             if not HOST_AND_PORT.fullmatch(host):
                 raise ValueError(f"{host!r} is no host; write `wiki.internal`, or `127.0.0.1:8080` for one port of it")
         return hosts
@@ -55,7 +57,7 @@ class WebVariables(BaseSettings):
     @field_validator("web_ports")
     @classmethod
     def _are_ports(cls, ports: str) -> str:
-        for port in _listed(ports):
+        for port in listed(ports):
             if not (port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= MAX_PORT):
                 raise ValueError(f"{port!r} is no port; write numbers from 1 to {MAX_PORT}, such as `8080,8443`")
         return ports
@@ -69,8 +71,4 @@ class WebVariables(BaseSettings):
 
     @property
     def web_more_ports(self) -> frozenset[int]:
-        return frozenset(map(int, _listed(self.web_ports)))
-
-
-def _listed(patterns: str) -> list[str]:
-    return [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
+        return frozenset(map(int, listed(self.web_ports)))

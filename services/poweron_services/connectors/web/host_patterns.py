@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
+from poweron_services.setting_lists import listed
+
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
@@ -16,7 +18,7 @@ class HostPattern:
     @classmethod
     def listed(cls, patterns: str) -> tuple[Self, ...]:
         """Those of a list with commas between."""
-        return tuple(cls.of(pattern.strip()) for pattern in patterns.split(",") if pattern.strip())
+        return tuple(map(cls.of, listed(patterns)))
 
     @classmethod
     def of(cls, pattern: str) -> Self:

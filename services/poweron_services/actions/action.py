@@ -11,6 +11,7 @@ from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, PageFindings
+from poweron_events.progress import ProgressUnit
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
@@ -46,6 +47,16 @@ class Ask(Protocol):
     """How an action asks the model: the call is counted and kept like every other one."""
 
     async def __call__(self, prompt: Prompt) -> Called: ...
+
+
+class TellProgress(Protocol):
+    """How an action says how far it is: nobody waits for it, and it may be lost."""
+
+    def __call__(self, unit: ProgressUnit, done: int, total: int | None = None) -> None: ...
+
+
+def told_nobody(unit: ProgressUnit, done: int, total: int | None = None) -> None:
+    """Where nobody looks on."""
 
 
 class ReadDocument(Protocol):
@@ -103,6 +114,7 @@ class Order:
     """Those that stand verbatim in a request of the workflow or in a link field of an observation (S4)."""
     max_pages: int = 50
     """How many pages the step may fetch."""
+    tell_progress: TellProgress = told_nobody
 
 
 @dataclass(frozen=True, slots=True)

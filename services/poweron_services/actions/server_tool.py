@@ -49,13 +49,14 @@ class ServerTool:
 
         from poweron_services.actions.tool_results import done, said_no  # noqa: PLC0415 - likewise
 
+        redaction = self.tool.server.redaction
         try:
             result, unasked = await self._called(order)
         except NotCalled as error:
             raise Failed(str(error), code=error.code) from error
         except MCPError as error:
-            return said_no(self.spec.name, error.error.message)
-        finished = done(self.spec, result, self.tool.description.output_schema)
+            return redaction.redacted_in(said_no(self.spec.name, error.error.message))
+        finished = redaction.redacted_in(done(self.spec, result, self.tool.description.output_schema))
         flood = f"The server sent {unasked} messages that nobody asked for; they were left out."
         return replace(finished, notes=(*finished.notes, flood)) if unasked >= MAX_UNASKED else finished
 

@@ -4,7 +4,7 @@ What stands in `env` and `headers`, or comes from a variable, is secret: it is s
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -124,9 +124,8 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ToolServer
 
 
 def secrets_of(servers: Iterable[ToolServerEntry]) -> tuple[str, ...]:
-    """What nobody may be shown, the longest first."""
-    values = {secret.get_secret_value() for server in servers for secret in server.secrets}
-    return tuple(sorted(values - {""}, key=len, reverse=True))
+    """What nobody may be shown."""
+    return tuple(secret.get_secret_value() for server in servers for secret in server.secrets)
 
 
 def _named(path: Path) -> dict[str, Any]:
@@ -195,7 +194,7 @@ class _Filled:
 
     def secret(self, written: Mapping[str, str]) -> dict[str, SecretStr]:
         values = {name: self.text(value) for name, value in written.items()}
-        self.secrets.extend(part for value in values.values() for part in _parts(value))
+        self.secrets.extend(values.values())
         return {name: SecretStr(value) for name, value in values.items()}
 
     def _value(self, found: re.Match[str]) -> str:
@@ -206,12 +205,6 @@ class _Filled:
         if default is None:
             raise _wrong(self.name, f"it names the variable {variable}, which is not set; set it")
         return default
-
-
-def _parts(value: str) -> Iterator[str]:
-    """The value, and of one such as `Bearer KEY` the key alone."""
-    yield value
-    yield value.rpartition(" ")[2]
 
 
 def _wrong(name: str, why: str) -> Refused:

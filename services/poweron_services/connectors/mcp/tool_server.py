@@ -6,7 +6,7 @@ Its connection belongs to one task, which opens and closes it; calls come from a
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +16,10 @@ from pydantic import JsonValue
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.redaction import redacted
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.connectors.mcp.server_list import ToolServerEntry
+from poweron_services.connectors.mcp.server_list import ToolServerEntry, secrets_of
 from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
 from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.secret_redaction import SecretRedaction
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -43,8 +44,12 @@ class NotCalled(Unavailable):
 class ToolServer:
     """One server of the list."""
 
-    def __init__(self, entry: ToolServerEntry, web: WebSettings, tasks: BackgroundTasks) -> None:
+    def __init__(
+        self, entry: ToolServerEntry, web: WebSettings, tasks: BackgroundTasks, redaction: SecretRedaction
+    ) -> None:
         self.entry = entry
+        self.redaction = redaction
+        """Takes the secrets of all servers out of what this one says."""
         self._web = web
         self._tasks = tasks
         self._starting = asyncio.Lock()
@@ -60,7 +65,7 @@ class ToolServer:
         session = await self._connected()
         try:
             async with asyncio.timeout(START):
-                return await session.tools()
+                return self.redaction.redacted_in(await session.tools())
         except TimeoutError:
             raise self._unavailable("It did not tell its tools in time.") from None
         except Unavailable as error:
@@ -160,7 +165,8 @@ class ToolServer:
         return self._unavailable("It did not start as a server of MCP does.", said)
 
     def _unavailable(self, why: str, detail: str = "") -> Unavailable:
-        return Unavailable(f"{self._named} cannot be used. {why}", code="tool_server_unavailable", detail=detail)
+        sentence = self.redaction.redacted(f"{self._named} cannot be used. {why}")
+        return Unavailable(sentence, code="tool_server_unavailable", detail=self.redaction.redacted(detail))
 
 
 def _first(error: BaseException) -> BaseException:
@@ -170,11 +176,11 @@ def _first(error: BaseException) -> BaseException:
 
 
 @asynccontextmanager
-async def tool_servers(entries: Iterable[ToolServerEntry], web: WebSettings) -> AsyncGenerator[list[ToolServer], None]:
+async def tool_servers(entries: Sequence[ToolServerEntry], web: WebSettings) -> AsyncGenerator[list[ToolServer], None]:
     """The servers, none of them started yet; those that were are ended with the context."""
-    tasks = BackgroundTasks()
+    tasks, redaction = BackgroundTasks(), SecretRedaction(secrets_of(entries))
     try:
-        yield [ToolServer(entry, web, tasks) for entry in entries]
+        yield [ToolServer(entry, web, tasks, redaction) for entry in entries]
     finally:
         with suppress(asyncio.CancelledError):
             await asyncio.shield(tasks.cancel(CLOSE))

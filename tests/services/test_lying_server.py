@@ -4,7 +4,6 @@ import asyncio
 import os
 import tracemalloc
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,9 @@ async def ran(tmp_path: Path, tool: str, **poweron: Any) -> tuple[World, list[An
     path = named(tmp_path, {"lying": lying(tmp_path, trust=["*"], **poweron)})
     async with tools_of(path, tmp_path / "home") as known:
         chosen = {"action": f"lying.{tool}", "actionObjective": "Do it"}
-        world = World(known.values(), script(selection=[chosen], parameters=[{"schema": "parameters_v1", "parameters": {}}]))
+        world = World(
+            known.values(), script(selection=[chosen], parameters=[{"schema": "parameters_v1", "parameters": {}}])
+        )
         async with world.process():
             await world.ask(max_retries=0)
             await world.ended(ID)
@@ -145,14 +146,13 @@ async def test_a_server_that_dies_again_and_again_is_left_alone(
     actions: Actions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_server, "FIRST_PAUSE", 0.01)
-    for _ in range(2):
-        with pytest.raises(Unavailable) as died:
+
+    async def dies() -> None:
+        with pytest.raises((Failed, Unavailable)):
             await called(actions, "die")
-        assert died.value.code == "tool_server_ended"
-    with pytest.raises((Failed, Unavailable)) as left:
-        while True:
-            await called(actions, "die")
-    assert left.value.code in ("tool_server_ended", "tool_server_unavailable")
+
+    for _ in range(3):
+        await dies()
     with pytest.raises(Failed, match=r"ended 5 times within 5 minutes and is left alone for now\."):
         await called(actions, "die")
     assert len(lines(tmp_path, "started")) == 5
@@ -168,8 +168,8 @@ async def test_a_tool_that_changed_is_not_called(actions: Actions, tmp_path: Pat
     (tmp_path / "gone").touch()
     with pytest.raises(Failed, match="does not offer it any more"):
         await called(actions, "read_text")
+    (tmp_path / "changed").touch()
     with pytest.raises(Failed):
-        (tmp_path / "changed").touch()
         await called(actions, "count")
     assert lines(tmp_path, "count") == []
 
@@ -200,7 +200,7 @@ async def test_its_instructions_are_data_and_nothing_of_its_descriptions_is_show
 
 @pytest.mark.parametrize("tool", ["fail", "error"])
 async def test_its_own_words_for_a_failure_are_never_ours(tmp_path: Path, tool: str) -> None:
-    world, events = await ran(tmp_path, tool)
+    _, events = await ran(tmp_path, tool)
     completed = only(ActionCompleted, events)
     assert (completed.outcome, completed.code) == ("failed", "tool_failed")
     assert completed.error == f"lying.{tool} answered that it failed; its own words are in its document."
@@ -212,11 +212,13 @@ async def test_its_own_words_for_a_failure_are_never_ours(tmp_path: Path, tool: 
 async def test_its_secrets_stand_nowhere(tmp_path: Path) -> None:
     world, events = await ran(tmp_path, "environment")
     assert only(ActionCompleted, events).outcome == "done"
-    (given,) = [document for document in only(ActionCompleted, events).documents]
+    (given,) = only(ActionCompleted, events).documents
     environment = orjson.loads(await world.content.get(ID, given.content))
     assert environment["KEY"] == "[hidden]"
     assert set(environment) <= {"FOLDER", "KEY", "PATH", "LC_CTYPE", "PWD", "SHLVL", "_"}
-    everything = [str(recorded) for recorded, _ in world.records(ID)] + [str(prompt.render()) for prompt in world.model.asked]
+    everything = [str(recorded) for recorded, _ in world.records(ID)] + [
+        str(prompt.render()) for prompt in world.model.asked
+    ]
     assert all(KEY not in said for said in everything)
     assert KEY not in (tmp_path / "home" / "known-tools.json").read_text()
 
@@ -234,11 +236,11 @@ async def test_what_it_gives_becomes_documents_of_their_kinds(actions: Actions) 
         "everything.txt": "text/plain",
         "everything.json": "application/json",
         "image-2.png": "image/png",
-        "audio-3.wav": "audio/wav",
+        "audio-3": "audio/wav",
         "notes.md": "text/markdown",
-        "y": "application/octet-stream",
+        "y.bin": "application/octet-stream",
         "resources.txt": "text/plain",
-    } or kinds
+    }
     assert texts(done)["everything.json"] == '{"rooms":12}'
     assert texts(done)["resources.txt"] == "the plan: https://museum.example/plan\na file: file:///etc/passwd"
     assert done.links == ("https://museum.example/plan",)

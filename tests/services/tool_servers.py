@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from poweron_events.json_schema import UnusableSchema
 from poweron_services.actions.action import Action
 from poweron_services.actions.server_tool import ServerTool
 from poweron_services.connectors.mcp.known_servers import approved_tools
@@ -15,7 +16,6 @@ from poweron_services.connectors.mcp.known_tools import KnownTools
 from poweron_services.connectors.mcp.server_list import read_servers
 from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
-from poweron_events.json_schema import UnusableSchema
 
 LYING = Path(__file__).with_name("lying_server.py")
 KEY = "sk-0123456789-of-nobody"

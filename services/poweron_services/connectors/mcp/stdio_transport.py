@@ -37,7 +37,7 @@ async def stdio_streams(server: StdioServer, traffic: Traffic) -> AsyncGenerator
     child = await _start(server)
     incoming_end, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, outgoing_end = anyio.create_memory_object_stream[SessionMessage](0)
-    async with anyio.create_task_group() as tasks:
+    async with incoming_end, incoming, outgoing, outgoing_end, anyio.create_task_group() as tasks:
         tasks.start_soon(_read, child, incoming_end, traffic)
         tasks.start_soon(_write, child, outgoing_end, incoming_end)
         tasks.start_soon(_listen, child, traffic)

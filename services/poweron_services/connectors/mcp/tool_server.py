@@ -161,7 +161,7 @@ class ToolServer:
         if isinstance(first, TimeoutError):
             return self._unavailable(f"It did not start within {START:g} s.", said)
         if isinstance(first, PowerOnError):
-            return self._unavailable(str(first), said)
+            return self._unavailable(str(first), first.detail or said)
         return self._unavailable("It did not start as a server of MCP does.", said)
 
     def _unavailable(self, why: str, detail: str = "") -> Unavailable:

@@ -136,10 +136,11 @@ def _opened(entry: ToolServerEntry, web: WebSettings, traffic: Traffic) -> Abstr
 @asynccontextmanager
 async def _let_in(transport: AbstractAsyncContextManager[Any], traffic: Traffic) -> AsyncGenerator[Any, None]:
     """The transport's streams, of which the one that comes in is watched."""
-    passed_on, incoming = anyio.create_memory_object_stream[Incoming](0)
-    async with transport as (source, outgoing), anyio.create_task_group() as tasks:
-        tasks.start_soon(let_in, source, passed_on, traffic)
-        try:
-            yield incoming, outgoing
-        finally:
-            tasks.cancel_scope.cancel()
+    async with transport as (source, outgoing):
+        passed_on, incoming = anyio.create_memory_object_stream[Incoming](0)
+        async with passed_on, incoming, anyio.create_task_group() as tasks:
+            tasks.start_soon(let_in, source, passed_on, traffic)
+            try:
+                yield incoming, outgoing
+            finally:
+                tasks.cancel_scope.cancel()

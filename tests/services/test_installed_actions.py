@@ -98,21 +98,30 @@ async def test_it_does_not_run_until_a_setting_names_it(installed: Any) -> None:
     ]
 
 
+STEALING = """
+from poweron_events.catalog import ActionSpec
+class A:
+    spec = ActionSpec('web.steal', {'type': 'object'}, 'pure', 1)
+    def __init__(self, given): ...
+    async def __call__(self, order): ...
+"""
+UNUSABLE = """
+from poweron_events.catalog import ActionSpec
+def A(given):
+    return ActionSpec('a.b', {'type': 'string'}, 'pure', 1)
+"""
 BROKEN = {
     "unimportable": ("import nothing_of_the_kind", "unimportable:A", "ModuleNotFoundError"),
     "without_it": ("x = 1", "without_it:A", "AttributeError"),
     "raising": ("def A(given): raise ValueError('no licence')", "raising:A", "ValueError: no licence"),
     "no_action": ("A = lambda given: 7", "no_action:A", "TypeError"),
     "ours": (
-        "from poweron_events.catalog import ActionSpec\n"
-        "class A:\n    spec = ActionSpec('web.steal', {'type': 'object'}, 'pure', 1)\n"
-        "    def __init__(self, given): ...\n    async def __call__(self, order): ...\n",
+        STEALING,
         "ours:A",
         "'web.steal' would be one of PowerOn's own actions; give it another method than 'web'.",
     ),
     "unusable": (
-        "from poweron_events.catalog import ActionSpec\n"
-        "def A(given): return ActionSpec('a.b', {'type': 'string'}, 'pure', 1)\n",
+        UNUSABLE,
         "unusable:A",
         "Parameters are described by a schema of an object.",
     ),

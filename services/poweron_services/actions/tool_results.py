@@ -60,8 +60,8 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
     name = "error" if result.is_error else spec.name.partition(".")[2]
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     structured = result.structured_content
-    if structured is not None and [*map(_json, texts)] == [structured]:
-        texts = []  # the same once more, for clients that read texts alone
+    if structured is not None and len(texts) == 1 and _says_the_same(texts[0], structured):
+        texts = []
     if texts:
         yield _text(f"{name}.txt", "\n\n".join(texts))
     if structured is not None:
@@ -77,6 +77,12 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
     if named := [block for block in result.content if isinstance(block, ResourceLink)]:
         lines = [f"{' '.join(block.name.split())}: {' '.join(block.uri.split())}" for block in named]
         yield _text("resources.txt", "\n".join(lines))
+
+
+def _says_the_same(text: str, structured: JsonValue) -> bool:
+    """Whether a text is the data once more, as servers send it for clients that read texts alone."""
+    read = _json(text)
+    return structured in (read, {"result": read}, {"result": text})
 
 
 def _resource(block: EmbeddedResource, number: int) -> ActionDocument:

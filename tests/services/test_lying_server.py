@@ -11,6 +11,7 @@ import orjson
 import psutil
 import pytest
 from doubles import World, script, soon
+from structlog.testing import capture_logs
 from tool_servers import KEY, lying, named, tools_of
 
 from poweron_events.errors import Unavailable
@@ -216,15 +217,18 @@ async def test_its_own_words_for_a_failure_are_never_ours(tmp_path: Path, tool: 
 
 
 async def test_its_secrets_stand_nowhere(tmp_path: Path) -> None:
-    world, events = await ran(tmp_path, "environment")
+    with capture_logs() as logged:
+        world, events = await ran(tmp_path, "environment")
     assert only(ActionCompleted, events).outcome == "done"
     (given,) = only(ActionCompleted, events).documents
     environment = orjson.loads(await world.content.get(ID, given.content))
     assert environment["KEY"] == "[hidden]"
     assert set(environment) <= {"FOLDER", "KEY", "PATH", "LC_CTYPE", "PWD", "SHLVL", "_"}
-    everything = [str(recorded) for recorded, _ in world.records(ID)] + [
-        str(prompt.render()) for prompt in world.model.asked
-    ]
+    everything = (
+        [str(logged)]
+        + [str(recorded) for recorded, _ in world.records(ID)]
+        + [str(prompt.render()) for prompt in world.model.asked]
+    )
     assert all(KEY not in said for said in everything)
     assert KEY not in (tmp_path / "home" / "known-tools.json").read_text()
 

@@ -1,0 +1,137 @@
+"""A report as a PDF: PDF/A-2a for archives and PDF/UA-1 for everybody, with fonts that come along.
+
+All that this takes is loaded by `Typesetter()`; from then on no file is opened.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+import typst
+
+from poweron_services.connectors.reports_child.report import Block, Report, Table, text_of
+
+FONTS: Final = ("fontpkg_noto_sans", "fontpkg_noto_sans_arabic")
+UNSHOWN: Final = "\u25a1"
+"""What stands in place of a sign that no font has."""
+EVERY_FONT: Final = "Aa *Bb* _Cc_ `Dd` \u0645 *\u0645* `\u0645` \u03a9 \u05d0 \u2192 \u25a1"
+MOST_COLUMNS: Final = 12  # side by side; a wider table goes on below
+PORTRAIT_ROOM, LANDSCAPE_ROOM = 95, 150  # characters of a line, in the smaller letters of tables
+SMALLEST, LARGEST = 6.0, 9.5  # points
+
+_PLAIN: Final = re.compile("[\x20-\x7e\u00a0-\u017f\u0370-\u03ff\u0400-\u04ff\n\t]*")
+_HEAD: Final = b'#set document(title: "-")\n#set text(font: ("Noto Sans", "Noto Sans Arabic"))\n'
+_PICTURE: Final = (
+    b'#set page(width: auto, height: auto, margin: 6pt, fill: white)\n#image(bytes(sys.inputs.svg), format: "svg")'
+)
+
+
+class Typesetter:
+    """Makes PDFs and pictures."""
+
+    def __init__(self) -> None:
+        folders = [str(files(name) / "files") for name in FONTS]
+        fonts = typst.Fonts(include_system_fonts=False, font_paths=list(folders))
+        self._template = (files("poweron_services.connectors.reports_child") / "report.typ").read_bytes()
+        self._typst = typst.Compiler(b"", font_paths=fonts, ignore_system_fonts=True)
+        self._compile(_HEAD + EVERY_FONT.encode(), {})
+
+    def pdf(self, report: Report) -> tuple[bytes, str]:
+        """The PDF, and the signs in it that no font here can show."""
+        said = orjson.dumps(_data(report)).decode()
+        unknown = self._unknown(said)
+        if unknown:
+            said = re.sub(f"[{re.escape(unknown)}]", UNSHOWN, said)
+        return self._compile(self._template, {"report": said}, report.day), unknown
+
+    def picture(self, svg: str) -> bytes:
+        """A figure as PNG."""
+        made = self._typst.compile(input=_PICTURE, format="png", ppi=160, sys_inputs={"svg": svg})
+        return made if isinstance(made, bytes) else (made or [b""])[0]
+
+    def _compile(self, source: bytes, inputs: dict[str, str], day: str = "") -> bytes:
+        moment = datetime.fromisoformat(day).replace(tzinfo=UTC) if day else datetime.fromtimestamp(0, UTC)
+        made = self._typst.compile(
+            input=source, format="pdf", sys_inputs=inputs, pdf_standards=["a-2a", "ua-1"], timestamp=moment
+        )
+        assert isinstance(made, bytes)
+        return made
+
+    def _unknown(self, said: str) -> str:
+        """The signs of a text that no font here has."""
+        return "".join(sorted(self._unshown("".join(sorted({sign for sign in said if not _PLAIN.fullmatch(sign)})))))
+
+    def _unshown(self, signs: str) -> Iterator[str]:
+        if not signs or self._can_show(signs):
+            return
+        if len(signs) == 1:
+            yield signs
+            return
+        half = len(signs) // 2
+        yield from self._unshown(signs[:half])
+        yield from self._unshown(signs[half:])
+
+    def _can_show(self, signs: str) -> bool:
+        try:
+            self._compile(_HEAD + b"#for sign in sys.inputs.signs.codepoints() [#sign \\ ]", {"signs": signs})
+        except typst.TypstError:
+            return False
+        return True
+
+
+def _data(report: Report) -> dict[str, Any]:
+    language, _, region = report.language.partition("-")
+    is_known = re.fullmatch("[A-Za-z]{2,3}", language) is not None
+    return {
+        "title": report.title,
+        "author": report.author,
+        "keywords": report.keywords,
+        "cover": report.cover,
+        "contents": report.contents,
+        "lang": language.lower() if is_known else "en",
+        "region": region.upper() if re.fullmatch("[A-Za-z]{2}", region) else None,
+        "right_to_left": report.right_to_left,
+        "blocks": list(_blocks(report.blocks)),
+        "sources": list(_blocks(report.sources)),
+    }
+
+
+def _blocks(found: Iterable[Block]) -> Iterator[dict[str, Any]]:
+    for block in found:
+        if isinstance(block, Table):
+            yield from map(_table, _beside(block))
+        else:
+            yield asdict(block)
+
+
+def _beside(table: Table) -> Iterator[Table]:
+    """The table in pieces that a page is wide enough for; each has the column that names the rows."""
+    if table.columns <= MOST_COLUMNS:
+        yield table
+        return
+    for start in range(1, table.columns, MOST_COLUMNS - 1):
+        kept = [0, *range(start, min(start + MOST_COLUMNS - 1, table.columns))]
+        header = tuple(table.header[column] for column in kept) if table.header else ()
+        rows = tuple(tuple(row[column] for column in kept) for row in table.rows)
+        yield Table(header, rows, tuple(table.aligned[column] for column in kept))
+
+
+def _table(table: Table) -> dict[str, Any]:
+    """The table with how wide its columns are to one another, how large its letters, and whether the page is turned."""
+    rows = [row for row in (table.header, *table.rows) if row]
+    words = [max((_longest_word(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
+    texts = [max((len(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
+    widths = [max(4, word + 2, min(text, 40)) for word, text in zip(words, texts, strict=True)]
+    needed = sum(max(4, word) + 2 for word in words)
+    wide = needed > PORTRAIT_ROOM or table.columns > 8
+    room = LANDSCAPE_ROOM if wide else PORTRAIT_ROOM
+    size = max(SMALLEST, min(LARGEST, LARGEST * room / needed))
+    return asdict(table) | {"widths": widths, "wide": wide, "size": round(size, 1)}
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)

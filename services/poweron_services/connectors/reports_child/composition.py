@@ -10,7 +10,6 @@ from typing import Final
 
 from poweron_services.connectors.reports_child.figures import figure_of
 from poweron_services.connectors.reports_child.markdown_blocks import UNSEEN, blocks
-from poweron_services.connectors.reports_child.numbers import is_numeric
 from poweron_services.connectors.reports_child.report import (
     Block,
     Draft,
@@ -23,6 +22,7 @@ from poweron_services.connectors.reports_child.report import (
     text_of,
 )
 from poweron_services.connectors.reports_child.words import date, word
+from poweron_services.decider.written_numbers import is_numeric
 
 AUTHOR: Final = "PowerOn"
 LEAST_FOR_CONTENTS: Final = 3  # headings
@@ -77,12 +77,21 @@ def _chapter(part: Part, draft: Draft, title: str) -> list[Block]:
     if part.kind == "extracted":
         return _extracted(part, draft.language or "en")
     found = list(blocks(part.text))
-    if found and isinstance(found[0], Heading) and text_of(found[0].runs).strip() == title:
+    if _repeats_title(found, title, alone=len(draft.parts) == 1):
         found = found[1:]
     if len(draft.parts) > 1 and not (found and isinstance(found[0], Heading)):
         name = word("result", draft.language) if part.kind == "written" else _shown_name(part.name)
         found.insert(0, Heading(1, (Run(name),)))
     return list(_levelled(found, 1))
+
+
+def _repeats_title(found: Sequence[Block], title: str, *, alone: bool) -> bool:
+    """Whether a text begins with the title of the report, or, where there is no other text, with words like it."""
+    if not found or not isinstance(found[0], Heading):
+        return False
+    said, titled = (set(text.casefold().split()) for text in (text_of(found[0].runs), title))
+    top = [block for block in found if isinstance(block, Heading) and block.level <= found[0].level]
+    return said == titled or (alone and len(top) == 1 and len(said & titled) * 2 >= len(said | titled))
 
 
 def _extracted(part: Part, language: str) -> list[Block]:
@@ -170,7 +179,10 @@ def _aligned(found: Iterable[Block]) -> tuple[Block, ...]:
 
 def _with_numbers_right(table: Table) -> Table:
     columns = ([text_of(row[column]) for row in table.rows] for column in range(table.columns))
-    ends = ("end" if is_numeric(cells) else side for cells, side in zip(columns, table.aligned, strict=True))
+    ends = (
+        "end" if (column or table.columns == 1) and is_numeric(cells) else table.aligned[column]  # the first names rows
+        for column, cells in enumerate(columns)
+    )
     return replace(table, aligned=tuple(ends))
 
 

@@ -10,9 +10,9 @@ from decimal import Decimal
 from html import escape
 from typing import Final
 
-from poweron_services.connectors.reports_child.numbers import Number, column_numbers, decimal_mark
 from poweron_services.connectors.reports_child.report import RIGHT_TO_LEFT, Figure, Table, text_of
 from poweron_services.connectors.reports_child.words import word
+from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark
 
 MOST_BARS, MOST_POINTS, MOST_SERIES = 12, 60, 6
 MOST_APART: Final = 200  # times as large as the smallest: beyond it the small bars cannot be seen
@@ -123,7 +123,7 @@ def _seen(
     chart = _Chart(labels, series, is_time)
     sizes = [abs(value) for value in chart.known if value]
     most = MOST_POINTS if is_time else MOST_BARS
-    if len(labels) > most or len(series) > MOST_SERIES or len(chart.known) < 3 or not sizes:
+    if len(labels) > most or len(series) > MOST_SERIES or len(chart.known) < 2 or not sizes:
         return None
     return chart if is_time or max(sizes) <= MOST_APART * min(sizes) else None
 
@@ -149,14 +149,14 @@ def _bars(chart: _Chart, *, mirrored: bool) -> str:
             end, anchor = (zero + length + 6, "start") if value >= 0 else (zero + length - 6, "end")
             drawn.append(_text(end, row + 11, series.cells[place], anchor, mirrored=mirrored))
     height = top + len(chart.labels) * block
-    x = f"{_at(zero, mirrored):.1f}"
-    axis = f'<line x1="{x}" y1="{top - 4}" x2="{x}" y2="{height - GAP + 2}" stroke="#52606d"/>'
+    across = f"{_at(zero, mirrored):.1f}"
+    axis = f'<line x1="{across}" y1="{top - 4}" x2="{across}" y2="{height - GAP + 2}" stroke="#52606d"/>'
     return _svg(height, [*drawn, axis])
 
 
 def _lines(chart: _Chart) -> str:
     low, high = min(*chart.known, Decimal(0)), max(*chart.known, Decimal(0))
-    left, right, bottom = 20.0, WIDTH - 90.0, TOP + 16.0 + HEIGHT
+    left, right, bottom = 34.0, WIDTH - 90.0, TOP + 16.0 + HEIGHT
     step = (right - left) / max(1, len(chart.labels) - 1)
 
     def at(place: int, value: Decimal) -> tuple[float, float]:
@@ -165,8 +165,8 @@ def _lines(chart: _Chart) -> str:
     base = at(0, Decimal(0))[1]
     drawn = [*_legend(chart), f'<line x1="{left}" y1="{base:.1f}" x2="{right}" y2="{base:.1f}" stroke="#52606d"/>']
     every = -(-len(chart.labels) // 8)
-    for place in range(0, len(chart.labels), every):
-        drawn.append(_text(left + place * step, bottom + 20, _short(chart.labels[place]), "middle"))
+    named = range(0, len(chart.labels), every)
+    drawn += [_text(left + place * step, bottom + 20, _short(chart.labels[place]), "middle") for place in named]
     ends: list[float] = []
     for index, series in enumerate(chart.series):
         points = [at(place, value) for place, value in enumerate(series.values) if value is not None]
@@ -214,4 +214,5 @@ def _short(text: str) -> str:
 
 def _svg(height: float, drawn: Sequence[str]) -> str:
     box = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {box} font-family="{FONT}" font-size="12" fill="#1f2933">{"".join(drawn)}</svg>'
+    style = f'font-family="{FONT}" font-size="12" fill="#1f2933"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box} {style}>{"".join(drawn)}</svg>'

@@ -4,7 +4,8 @@ All that this takes is loaded by `Typesetter()`; from then on no file is opened.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -13,17 +14,18 @@ from typing import Any, Final
 import orjson
 import typst
 
-from poweron_services.connectors.reports_child.report import Block, Report, Table, text_of
+from poweron_services.connectors.reports_child.report import Block, Figure, Report, Table, text_of
 
 FONTS: Final = ("fontpkg_noto_sans", "fontpkg_noto_sans_arabic")
 UNSHOWN: Final = "\u25a1"
 """What stands in place of a sign that no font has."""
 EVERY_FONT: Final = "Aa *Bb* _Cc_ `Dd` \u0645 *\u0645* `\u0645` \u03a9 \u05d0 \u2192 \u25a1"
-MOST_COLUMNS: Final = 12  # side by side; a wider table goes on below
-PORTRAIT_ROOM, LANDSCAPE_ROOM = 95, 150  # characters of a line, in the smaller letters of tables
+MOST_WIDTH: Final = 40  # characters, of a column beside others
+PORTRAIT_ROOM, LANDSCAPE_ROOM = 100, 160  # characters of a line, in the letters of tables
+MOST_ROOM: Final = 220  # characters of a line in the smallest letters; a wider table goes on below
 SMALLEST, LARGEST = 6.0, 9.5  # points
 
-_PLAIN: Final = re.compile("[\x20-\x7e\u00a0-\u017f\u0370-\u03ff\u0400-\u04ff\n\t]*")
+_PLAIN: Final = re.compile("[\x20-\x7e\u00a0-\u017f\u0391-\u03c9\u0400-\u045f\u2013\u2014\u2018-\u201e\u2022\u2026\u20ac\u2212\n\t]*")
 _HEAD: Final = b'#set document(title: "-")\n#set text(font: ("Noto Sans", "Noto Sans Arabic"))\n'
 _PICTURE: Final = (
     b'#set page(width: auto, height: auto, margin: 6pt, fill: white)\n#image(bytes(sys.inputs.svg), format: "svg")'
@@ -42,11 +44,21 @@ class Typesetter:
 
     def pdf(self, report: Report) -> tuple[bytes, str]:
         """The PDF, and the signs in it that no font here can show."""
-        said = orjson.dumps(_data(report)).decode()
+        said = orjson.dumps(_data(report, self._drawn)).decode()
         unknown = self._unknown(said)
         if unknown:
             said = re.sub(f"[{re.escape(unknown)}]", UNSHOWN, said)
         return self._compile(self._template, {"report": said}, report.day), unknown
+
+    def _drawn(self, svg: str) -> str:
+        """A figure as it can stand in a PDF: its letters are a picture where they join, as Arabic ones do."""
+        if _PLAIN.fullmatch(svg):
+            return svg
+        box = re.search(r'viewBox="[^"]*" width="(\d+)" height="(\d+)"', svg)
+        assert box is not None
+        image = f"data:image/png;base64,{b64encode(self.picture(svg)).decode()}"
+        shown = f'<image width="{box[1]}" height="{box[2]}" href="{image}"/>'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{shown}</svg>'
 
     def picture(self, svg: str) -> bytes:
         """A figure as PNG."""
@@ -83,7 +95,7 @@ class Typesetter:
         return True
 
 
-def _data(report: Report) -> dict[str, Any]:
+def _data(report: Report, drawn: Callable[[str], str]) -> dict[str, Any]:
     language, _, region = report.language.partition("-")
     is_known = re.fullmatch("[A-Za-z]{2,3}", language) is not None
     return {
@@ -95,26 +107,35 @@ def _data(report: Report) -> dict[str, Any]:
         "lang": language.lower() if is_known else "en",
         "region": region.upper() if re.fullmatch("[A-Za-z]{2}", region) else None,
         "right_to_left": report.right_to_left,
-        "blocks": list(_blocks(report.blocks)),
-        "sources": list(_blocks(report.sources)),
+        "blocks": list(_blocks(report.blocks, drawn)),
+        "sources": list(_blocks(report.sources, drawn)),
     }
 
 
-def _blocks(found: Iterable[Block]) -> Iterator[dict[str, Any]]:
+def _blocks(found: Iterable[Block], drawn: Callable[[str], str]) -> Iterator[dict[str, Any]]:
     for block in found:
         if isinstance(block, Table):
             yield from map(_table, _beside(block))
+        elif isinstance(block, Figure):
+            yield asdict(block) | {"svg": drawn(block.svg)}
         else:
             yield asdict(block)
 
 
 def _beside(table: Table) -> Iterator[Table]:
     """The table in pieces that a page is wide enough for; each has the column that names the rows."""
-    if table.columns <= MOST_COLUMNS:
+    needed = _needed(table)
+    pieces: list[list[int]] = [[]]
+    room = MOST_ROOM - needed[0]
+    for column in range(1, table.columns):
+        if pieces[-1] and sum(needed[one] for one in pieces[-1]) + needed[column] > room:
+            pieces.append([])
+        pieces[-1].append(column)
+    if len(pieces) == 1:
         yield table
         return
-    for start in range(1, table.columns, MOST_COLUMNS - 1):
-        kept = [0, *range(start, min(start + MOST_COLUMNS - 1, table.columns))]
+    for piece in pieces:
+        kept = [0, *piece]
         header = tuple(table.header[column] for column in kept) if table.header else ()
         rows = tuple(tuple(row[column] for column in kept) for row in table.rows)
         yield Table(header, rows, tuple(table.aligned[column] for column in kept))
@@ -123,14 +144,19 @@ def _beside(table: Table) -> Iterator[Table]:
 def _table(table: Table) -> dict[str, Any]:
     """The table with how wide its columns are to one another, how large its letters, and whether the page is turned."""
     rows = [row for row in (table.header, *table.rows) if row]
-    words = [max((_longest_word(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
+    needed = _needed(table)
     texts = [max((len(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
-    widths = [max(4, word + 2, min(text, 40)) for word, text in zip(words, texts, strict=True)]
-    needed = sum(max(4, word) + 2 for word in words)
-    wide = needed > PORTRAIT_ROOM or table.columns > 8
-    room = LANDSCAPE_ROOM if wide else PORTRAIT_ROOM
-    size = max(SMALLEST, min(LARGEST, LARGEST * room / needed))
+    widths = [max(least, min(text, MOST_WIDTH)) for least, text in zip(needed, texts, strict=True)]
+    wide = sum(needed) > PORTRAIT_ROOM
+    size = max(SMALLEST, min(LARGEST, LARGEST * (LANDSCAPE_ROOM if wide else PORTRAIT_ROOM) / sum(needed)))
     return asdict(table) | {"widths": widths, "wide": wide, "size": round(size, 1)}
+
+
+def _needed(table: Table) -> list[int]:
+    """The characters that each column takes at least, with the space beside them."""
+    rows = [row for row in (table.header, *table.rows) if row]
+    longest = (max((_longest_word(text_of(row[column])) for row in rows), default=1) for column in range(table.columns))
+    return [min(max(4, word) + 3, MOST_WIDTH) for word in longest]
 
 
 def _longest_word(text: str) -> int:

@@ -7,9 +7,11 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from docx import Document
 from docx.enum.style import WD_STYLE_TYPE
+from docx.enum.table import WD_TABLE_DIRECTION
 from docx.enum.text import WD_ALIGN_PARAGRAPH
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import OxmlElement
@@ -35,6 +37,8 @@ from poweron_services.connectors.reports_child.report import (
 ACCENT, SOFT, INK = RGBColor(0x1D, 0x5B, 0x79), RGBColor(0x52, 0x60, 0x6D), RGBColor(0x1F, 0x29, 0x33)
 FONT: Final = "Calibri"
 TEXT_WIDTH: Final = 16.5  # cm of an A4 page between its margins
+BEHIND_BIDI: Final = ("w:adjustRightInd", "w:snapToGrid", "w:spacing", "w:ind", "w:contextualSpacing", "w:jc", "w:rPr")
+NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 DEEPEST_LIST: Final = 3
 SMALLEST, LARGEST = 6.0, 9.5  # points, of tables
 ROOM: Final = 8  # columns in letters of the largest size
@@ -65,7 +69,7 @@ class WordWriter:
         self._blocks((*report.blocks, *report.sources))
         written = io.BytesIO()
         self._document.save(written)
-        return written.getvalue()
+        return _without_clock(written)
 
     def _style(self) -> None:
         styles, section = self._document.styles, self._document.sections[0]
@@ -85,7 +89,9 @@ class WordWriter:
         _font(styles["Caption"], 9, SOFT)
         code = styles.add_style("Code", WD_STYLE_TYPE.PARAGRAPH)
         code.font.name, code.font.size = "Consolas", Pt(9)
-        _element(self._document.settings.element, "w:autoHyphenation", first=True)
+        tabs = self._document.settings.element.find(qn("w:defaultTabStop"))
+        if tabs is not None:
+            tabs.addnext(OxmlElement("w:autoHyphenation"))
 
     def _describe(self, report: Report) -> None:
         core = self._document.core_properties
@@ -98,12 +104,12 @@ class WordWriter:
         for name in ("w:val", "w:eastAsia", "w:bidi"):
             language.set(qn(name), report.language)
         if self._rtl:
-            _element(self._document.sections[0]._sectPr, "w:bidi")
+            self._document.sections[0]._sectPr.insert_element_before(OxmlElement("w:bidi"), "w:rtlGutter", "w:docGrid")
         self._directed(self._footer, end=True)
-        for part in (f"{report.title[:120]}   ", "PAGE", " / ", "NUMPAGES"):
-            _field(self._footer, part) if part.isupper() and part.isalpha() and part in ("PAGE", "NUMPAGES") else (
-                self._footer.add_run(part)
-            )
+        self._footer.add_run(f"{report.title[:120]}   ")
+        _field(self._footer, "PAGE")
+        self._footer.add_run(" / ")
+        _field(self._footer, "NUMPAGES")
         for run in self._footer.runs:
             run.font.size, run.font.color.rgb = Pt(8.5), SOFT
 
@@ -160,7 +166,7 @@ class WordWriter:
         properties = made._tbl.tblPr
         _look(properties, header=bool(table.header))
         if self._rtl:
-            _element(properties, "w:bidiVisual", first=False)
+            made.table_direction = WD_TABLE_DIRECTION.RTL
         grid = list(made._tbl.tr_lst)
         for line, row in zip(grid, rows, strict=True):
             _element(line.get_or_add_trPr(), "w:cantSplit")
@@ -242,9 +248,20 @@ class WordWriter:
     def _directed(self, line: WordParagraph, *, end: bool = False) -> None:
         """From right to left where the report is; `end` puts it at the side where lines end."""
         if self._rtl:
-            _element(line._p.get_or_add_pPr(), "w:bidi", first=True)
+            line._p.get_or_add_pPr().insert_element_before(OxmlElement("w:bidi"), *BEHIND_BIDI)
         if end:  # in a paragraph from right to left, Word's left is where lines begin
             line.alignment = WD_ALIGN_PARAGRAPH.RIGHT
+
+
+def _without_clock(written: io.BytesIO) -> bytes:
+    """The same package as if it had been packed at no time: the same report is always the same bytes."""
+    packed = io.BytesIO()
+    with ZipFile(written) as before, ZipFile(packed, "w", ZIP_DEFLATED) as after:
+        for name in before.namelist():
+            entry = ZipInfo(name, NO_TIME)
+            entry.compress_type = ZIP_DEFLATED
+            after.writestr(entry, before.read(name))
+    return packed.getvalue()
 
 
 def _font(style: Any, size: float, colour: RGBColor) -> None:
@@ -257,14 +274,9 @@ def _font(style: Any, size: float, colour: RGBColor) -> None:
         fonts.set(qn(name), FONT)
 
 
-def _element(parent: Any, tag: str, *, first: bool = False) -> Any:
+def _element(parent: Any, tag: str) -> Any:
     made = OxmlElement(tag)
-    if first:
-        parent.insert_element_before(made, "w:jc", "w:rPr", "w:ind", "w:spacing") if hasattr(
-            parent, "insert_element_before"
-        ) and tag == "w:bidi" else parent.insert(0, made)
-    else:
-        parent.append(made)
+    parent.append(made)
     return made
 
 

@@ -12,14 +12,14 @@ import xlsxwriter
 from xlsxwriter.format import Format
 from xlsxwriter.worksheet import Worksheet
 
-from poweron_services.connectors.reports_child.numbers import Number, column_numbers, decimal_mark
 from poweron_services.connectors.reports_child.report import Report, Table, text_of
+from poweron_services.decider.spreadsheet_text import begins_formula
+from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark
 
 MOST_NAME: Final = 31  # characters of a sheet's name
 MOST_TEXT: Final = 32_000  # characters of a cell
 WIDEST: Final = 60
 _FORBIDDEN: Final = re.compile(r"[\[\]:*?/\\']")
-_FORMULA: Final = re.compile(r"[\s\u00a0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 
 
 def workbook(report: Report) -> bytes:
@@ -64,9 +64,9 @@ class _Formats:
 def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
     rows = [[text_of(cell)[:MOST_TEXT] for cell in row] for row in table.rows]
     if table.header:
-        for column, cell in enumerate(table.header):
+        for column, runs in enumerate(table.header):
             bold = formats(bold=True, bg_color="#1d5b79", font_color="#ffffff", text_wrap=True, quote_prefix=True)
-            sheet.write_string(0, column, text_of(cell)[:MOST_TEXT], bold)
+            sheet.write_string(0, column, text_of(runs)[:MOST_TEXT], bold)
         sheet.freeze_panes(1, 0)
     first = 1 if table.header else 0
     hint = decimal_mark([cell for row in rows for cell in row])
@@ -88,7 +88,7 @@ def _write(sheet: Worksheet, place: tuple[int, int], cell: str, value: Number | 
 
 def _text_format(cell: str, formats: _Formats) -> Format:
     """A text that begins like a formula stays one when somebody edits it."""
-    more = {"quote_prefix": True, "num_format": "@"} if _FORMULA.match(cell) else {}
+    more = {"quote_prefix": True, "num_format": "@"} if begins_formula(cell) else {}
     return formats(text_wrap=len(cell) > WIDEST, **more)
 
 

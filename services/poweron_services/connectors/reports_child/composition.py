@@ -27,6 +27,7 @@ from poweron_services.decider.written_numbers import is_numeric
 AUTHOR: Final = "PowerOn"
 LEAST_FOR_CONTENTS: Final = 3  # headings
 LEAST_REPEATED: Final = 40  # characters; what is shorter may well be said twice
+SHORT: Final = 3  # letters; words as short as these say nothing of what a title is about
 DEEPEST: Final = 5
 MAX_FIGURES: Final = 20
 MAX_KEYWORDS: Final = 10
@@ -89,9 +90,16 @@ def _repeats_title(found: Sequence[Block], title: str, *, alone: bool) -> bool:
     """Whether a text begins with the title of the report, or, where there is no other text, with words like it."""
     if not found or not isinstance(found[0], Heading):
         return False
-    said, titled = (set(text.casefold().split()) for text in (text_of(found[0].runs), title))
+    said, titled = (_words(text) for text in (text_of(found[0].runs), title))
     top = [block for block in found if isinstance(block, Heading) and block.level <= found[0].level]
-    return said == titled or (alone and len(top) == 1 and len(said & titled) * 2 >= len(said | titled))
+    shared = len(said & titled)
+    return text_of(found[0].runs).strip() == title or (
+        alone and len(top) == 1 and bool(shared) and shared * 2 >= min(len(said), len(titled))
+    )
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in text.casefold().split() if len(word) > SHORT}
 
 
 def _extracted(part: Part, language: str) -> list[Block]:

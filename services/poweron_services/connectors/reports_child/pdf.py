@@ -14,18 +14,20 @@ from typing import Any, Final
 import orjson
 import typst
 
-from poweron_services.connectors.reports_child.report import Block, Figure, Report, Table, text_of
+from poweron_services.connectors.reports_child.report import Block, Figure, Report, Table
+from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
 
 FONTS: Final = ("fontpkg_noto_sans", "fontpkg_noto_sans_arabic")
 UNSHOWN: Final = "\u25a1"
 """What stands in place of a sign that no font has."""
 EVERY_FONT: Final = "Aa *Bb* _Cc_ `Dd` \u0645 *\u0645* `\u0645` \u03a9 \u05d0 \u2192 \u25a1"
-MOST_WIDTH: Final = 40  # characters, of a column beside others
 PORTRAIT_ROOM, LANDSCAPE_ROOM = 100, 160  # characters of a line, in the letters of tables
 MOST_ROOM: Final = 220  # characters of a line in the smallest letters; a wider table goes on below
 SMALLEST, LARGEST = 6.0, 9.5  # points
 
-_PLAIN: Final = re.compile("[\x20-\x7e\u00a0-\u017f\u0391-\u03c9\u0400-\u045f\u2013\u2014\u2018-\u201e\u2022\u2026\u20ac\u2212\n\t]*")
+_PLAIN: Final = re.compile(
+    "[\x20-\x7e\u00a0-\u017f\u0391-\u03c9\u0400-\u045f\u2013\u2014\u2018-\u201e\u2022\u2026\u20ac\u2212\n\t]*"
+)
 _HEAD: Final = b'#set document(title: "-")\n#set text(font: ("Noto Sans", "Noto Sans Arabic"))\n'
 _PICTURE: Final = (
     b'#set page(width: auto, height: auto, margin: 6pt, fill: white)\n#image(bytes(sys.inputs.svg), format: "svg")'
@@ -115,49 +117,16 @@ def _data(report: Report, drawn: Callable[[str], str]) -> dict[str, Any]:
 def _blocks(found: Iterable[Block], drawn: Callable[[str], str]) -> Iterator[dict[str, Any]]:
     for block in found:
         if isinstance(block, Table):
-            yield from map(_table, _beside(block))
+            yield from map(_table, beside(block, MOST_ROOM))
         elif isinstance(block, Figure):
             yield asdict(block) | {"svg": drawn(block.svg)}
         else:
             yield asdict(block)
 
 
-def _beside(table: Table) -> Iterator[Table]:
-    """The table in pieces that a page is wide enough for; each has the column that names the rows."""
-    needed = _needed(table)
-    pieces: list[list[int]] = [[]]
-    room = MOST_ROOM - needed[0]
-    for column in range(1, table.columns):
-        if pieces[-1] and sum(needed[one] for one in pieces[-1]) + needed[column] > room:
-            pieces.append([])
-        pieces[-1].append(column)
-    if len(pieces) == 1:
-        yield table
-        return
-    for piece in pieces:
-        kept = [0, *piece]
-        header = tuple(table.header[column] for column in kept) if table.header else ()
-        rows = tuple(tuple(row[column] for column in kept) for row in table.rows)
-        yield Table(header, rows, tuple(table.aligned[column] for column in kept))
-
-
 def _table(table: Table) -> dict[str, Any]:
     """The table with how wide its columns are to one another, how large its letters, and whether the page is turned."""
-    rows = [row for row in (table.header, *table.rows) if row]
-    needed = _needed(table)
-    texts = [max((len(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
-    widths = [max(least, min(text, MOST_WIDTH)) for least, text in zip(needed, texts, strict=True)]
+    needed = least_widths(table)
     wide = sum(needed) > PORTRAIT_ROOM
     size = max(SMALLEST, min(LARGEST, LARGEST * (LANDSCAPE_ROOM if wide else PORTRAIT_ROOM) / sum(needed)))
-    return asdict(table) | {"widths": widths, "wide": wide, "size": round(size, 1)}
-
-
-def _needed(table: Table) -> list[int]:
-    """The characters that each column takes at least, with the space beside them."""
-    rows = [row for row in (table.header, *table.rows) if row]
-    longest = (max((_longest_word(text_of(row[column])) for row in rows), default=1) for column in range(table.columns))
-    return [min(max(4, word) + 3, MOST_WIDTH) for word in longest]
-
-
-def _longest_word(text: str) -> int:
-    return max(map(len, text.split()), default=0)
+    return asdict(table) | {"widths": good_widths(table), "wide": wide, "size": round(size, 1)}

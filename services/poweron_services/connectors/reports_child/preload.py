@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from poweron_services.connectors.reports_child import composition  # noqa: F401 - so that it is loaded
-from poweron_services.connectors.reports_child.report import Report
+from poweron_services.connectors.reports_child import composition
+from poweron_services.connectors.reports_child.report import Draft, Part, Report
 
 Write = Callable[[Report], tuple[bytes, str]]
+
+SAMPLE = Draft("-", "en", (Part("-", "written", "| a | b |\n| --- | --- |\n| - | 1 |"),))
 
 
 def writers(formats: Sequence[str]) -> Mapping[str, Write]:
@@ -42,6 +44,7 @@ def _pdf() -> Write:
 def _xlsx() -> Write:
     from poweron_services.connectors.reports_child.workbook import workbook  # noqa: PLC0415
 
+    workbook(composition.composed(SAMPLE))  # it looks for codecs only when it writes
     return lambda report: (workbook(report) if report.tables else b"", "")
 
 

@@ -33,6 +33,7 @@ from poweron_services.connectors.reports_child.report import (
     Table,
     text_of,
 )
+from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
 
 ACCENT, SOFT, INK = RGBColor(0x1D, 0x5B, 0x79), RGBColor(0x52, 0x60, 0x6D), RGBColor(0x1F, 0x29, 0x33)
 FONT: Final = "Calibri"
@@ -41,7 +42,8 @@ BEHIND_BIDI: Final = ("w:adjustRightInd", "w:snapToGrid", "w:spacing", "w:ind", 
 NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
 DEEPEST_LIST: Final = 3
 SMALLEST, LARGEST = 6.0, 9.5  # points, of tables
-ROOM: Final = 8  # columns in letters of the largest size
+ROOM, MOST_ROOM = 100, 150  # characters of a line in letters of the largest and of the smallest size
+WHITE: Final = RGBColor(0xFF, 0xFF, 0xFF)
 
 Picture = Callable[[str], bytes]
 """How a figure as SVG becomes a PNG."""
@@ -158,26 +160,39 @@ class WordWriter:
             self._blocks(rest if isinstance(first, Paragraph) else item, f"List Continue{tail}", depth + 1)
 
     def _table(self, table: Table) -> None:
+        for piece in beside(table, MOST_ROOM):
+            self._piece(piece)
+
+    def _piece(self, table: Table) -> None:
         rows = [row for row in (table.header, *table.rows) if row]
         made = self._document.add_table(rows=len(rows), cols=table.columns)
-        made.style = "Light List Accent 1" if table.header else "Table Grid"
-        made.autofit = True
-        size = max(SMALLEST, min(LARGEST, LARGEST * ROOM / table.columns))
-        properties = made._tbl.tblPr
-        _look(properties, header=bool(table.header))
+        made.autofit = False
         if self._rtl:
             made.table_direction = WD_TABLE_DIRECTION.RTL
-        grid = list(made._tbl.tr_lst)
-        for line, row in zip(grid, rows, strict=True):
+        size = max(SMALLEST, min(LARGEST, LARGEST * ROOM / sum(least_widths(table))))
+        wanted = good_widths(table)
+        widths = [Cm(TEXT_WIDTH * width / sum(wanted)) for width in wanted]
+        for column, width in zip(made.columns, widths, strict=True):
+            column.width = width
+        _look(made._tbl.tblPr, header=bool(table.header))
+        for number, (line, row) in enumerate(zip(list(made._tbl.tr_lst), rows, strict=True)):
+            is_header = bool(table.header) and number == 0
             _element(line.get_or_add_trPr(), "w:cantSplit")
-            for column, (place, runs) in enumerate(zip(line.tc_lst, row, strict=True)):
-                cell = WordParagraph(place.p_lst[0], self._document._body)
-                self._filled(cell, runs, size=size)
-                cell.paragraph_format.space_after = Pt(2)
-                self._directed(cell, end=table.aligned[column] == "end")
-        if table.header:
-            _element(grid[0].get_or_add_trPr(), "w:tblHeader")
+            if is_header:
+                _element(line.get_or_add_trPr(), "w:tblHeader")
+            for column, (cell, runs) in enumerate(zip(line.tc_lst, row, strict=True)):
+                cell.width = widths[column]
+                _drawn(cell, header=is_header)
+                self._cell(cell, runs, size, header=is_header, end=table.aligned[column] == "end")
         self._paragraph((), "Normal").paragraph_format.space_after = Pt(2)
+
+    def _cell(self, cell: Any, runs: Runs, size: float, *, header: bool, end: bool) -> None:
+        line = WordParagraph(cell.p_lst[0], self._document._body)
+        self._filled(line, runs, size=size)
+        for run in line.runs if header else ():
+            run.bold, run.font.color.rgb = True, WHITE
+        line.paragraph_format.space_before = line.paragraph_format.space_after = Pt(2)
+        self._directed(line, end=end)
 
     def _figure(self, figure: Figure) -> None:
         line = self._document.add_paragraph()
@@ -278,6 +293,18 @@ def _element(parent: Any, tag: str) -> Any:
     made = OxmlElement(tag)
     parent.append(made)
     return made
+
+
+def _drawn(cell: Any, *, header: bool) -> None:
+    """A line below the cell, and a ground that a header's white letters stand on."""
+    properties = cell.get_or_add_tcPr()
+    below = _element(_element(properties, "w:tcBorders"), "w:bottom")
+    for name, value in {"val": "single", "sz": "4", "space": "0", "color": "D9E2EC"}.items():
+        below.set(qn(f"w:{name}"), value)
+    if header:
+        ground = _element(properties, "w:shd")
+        for name, value in {"val": "clear", "color": "auto", "fill": str(ACCENT)}.items():
+            ground.set(qn(f"w:{name}"), value)
 
 
 def _look(properties: Any, *, header: bool) -> None:

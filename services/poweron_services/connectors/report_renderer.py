@@ -26,6 +26,8 @@ __all__ = ["LIMITS", "Draft", "Part", "PartKind", "Rendered", "ReportFormat", "R
 
 CHILD: Final = "poweron_services.connectors.reports_child"
 LIMITS: Final = replace(DEFAULT_LIMITS, wall_seconds=45.0, cpu_seconds=40)
+ENVIRONMENT: Final = {"RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+"""However many processors there are: each thread would take of the memory that the process may have."""
 LENGTH: Final = 4  # bytes of the number before each part
 SENT: Final = 1 << 16  # bytes that are sent at a time
 MOST_WRITTEN: Final = 100 * MEGABYTE  # of one file
@@ -102,11 +104,11 @@ class ReportRenderer:
 
     @asynccontextmanager
     async def _child(self, formats: Sequence[ReportFormat]) -> AsyncGenerator[Process, None]:
-        """A Python without environment, in a session of its own, so that nothing it starts outlives it."""
+        """A Python of one thread, in a session of its own, so that nothing it starts outlives it."""
         command = (sys.executable, "-I", "-m", CHILD, json.dumps(asdict(self._limits)), json.dumps(formats))
         try:
             child = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True
+                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=ENVIRONMENT, start_new_session=True
             )
         except OSError as error:
             raise Unavailable(f"No process could be started to write a report in: {error}.") from error

@@ -19,8 +19,8 @@ _DELIMITERS: Final = (",", ";", "\t", "|")
 
 
 def begins_formula(cell: str) -> bool:
-    """Whether a spreadsheet might take the cell for a formula."""
-    return _FORMULA.match(cell) is not None and _NUMBER.fullmatch(cell) is None
+    """Whether a spreadsheet might take the cell for a formula; signs alone are none."""
+    return _FORMULA.match(cell) is not None and _NUMBER.fullmatch(cell) is None and any(map(str.isalnum, cell))
 
 
 def as_text(cell: str) -> str:

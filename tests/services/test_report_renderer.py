@@ -20,10 +20,10 @@ from python_calamine import CalamineWorkbook
 
 from poweron_services.connectors.report_renderer import LIMITS, Draft, Part, ReportRenderer
 from poweron_services.connectors.reports_child.composition import composed
+from poweron_services.connectors.reports_child.format_writers import writers
 from poweron_services.connectors.reports_child.html_page import html
 from poweron_services.connectors.reports_child.markdown_text import markdown
-from poweron_services.connectors.reports_child.pdf import Typesetter
-from poweron_services.connectors.reports_child.preload import writers
+from poweron_services.connectors.reports_child.pdf_report import Typesetter
 
 ALL = ("markdown", "html", "docx", "pdf", "xlsx")
 ARABIC = """# تقرير الميزانية

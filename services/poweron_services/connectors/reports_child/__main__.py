@@ -41,9 +41,9 @@ def main(limits: Limits, formats: list[str]) -> None:
 
 def _writers(formats: list[str]) -> Mapping[str, Write]:
     """How each of the formats is written, with all that it takes loaded."""
-    from poweron_services.connectors.reports_child import preload  # noqa: PLC0415 - within the limits
+    from poweron_services.connectors.reports_child import format_writers  # noqa: PLC0415 - within the limits
 
-    return preload.writers(formats)
+    return format_writers.writers(formats)
 
 
 def _written(name: str, write: Write, report: Report) -> tuple[dict[str, Any], bytes]:

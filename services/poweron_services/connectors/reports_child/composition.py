@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from poweron_services.connectors.reports_child.figures import figure_of
 from poweron_services.connectors.reports_child.markdown_blocks import UNSEEN, blocks
 from poweron_services.connectors.reports_child.report import (
     Block,
@@ -21,6 +20,7 @@ from poweron_services.connectors.reports_child.report import (
     Table,
     text_of,
 )
+from poweron_services.connectors.reports_child.table_figures import figure_of
 from poweron_services.connectors.reports_child.words import date, word
 from poweron_services.decider.written_numbers import is_numeric
 

@@ -214,7 +214,7 @@ def _run(run: Run) -> Markup:
     if run.picture:
         return Markup('<img src="{}" alt="{}">').format(run.picture, run.text)
     text = Markup("<br>").join(escape(line) for line in run.text.split("\n"))
-    marks = {"code": run.code, "strong": run.bold, "em": run.italic, "s": run.strike}
+    marks = {"code": run.monospace, "strong": run.bold, "em": run.italic, "s": run.strike}
     for tag in (tag for tag, wanted in marks.items() if wanted):
         text = Markup(f"<{tag}>{{}}</{tag}>").format(text)
     return Markup('<a href="{}">{}</a>').format(run.link, text) if run.link else text

@@ -78,7 +78,7 @@ def _runs(node: SyntaxTreeNode, style: Run, line_end: str) -> Iterator[Run]:
         case "text_special":
             yield replace(style, text=node.content, literal=node.content in "[]")
         case "code_inline":
-            yield replace(style, text=node.content, code=True)
+            yield replace(style, text=node.content, monospace=True)
         case "softbreak" | "hardbreak":
             yield replace(style, text=line_end if node.type == "softbreak" else "\n")
         case "image":

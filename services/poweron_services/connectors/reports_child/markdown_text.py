@@ -95,7 +95,7 @@ def _text(runs: Runs, *, one_line: bool = False) -> str:
 
 
 def _run(run: Run) -> str:
-    if run.code:
+    if run.monospace:
         fence = "`" * (1 + max(map(len, re.findall("`+", run.text)), default=0))
         pad = " " if run.text.startswith("`") or run.text.endswith("`") else ""
         return f"{fence}{pad}{run.text}{pad}{fence}"

@@ -46,7 +46,7 @@ class Run:
     text: str
     bold: bool = False
     italic: bool = False
-    code: bool = False
+    monospace: bool = False
     strike: bool = False
     link: str = ""
     literal: bool = False

@@ -223,7 +223,7 @@ class WordWriter:
                 made.add_break()
             made.add_text(text)
         made.bold, made.italic, made.font.strike = run.bold or None, run.italic or None, run.strike or None
-        if run.code:
+        if run.monospace:
             made.font.name = "Consolas"
         if size:
             made.font.size = Pt(size)

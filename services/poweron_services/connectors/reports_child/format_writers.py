@@ -28,21 +28,21 @@ def _html() -> Write:
 
 
 def _docx() -> Write:
-    from poweron_services.connectors.reports_child.pdf import Typesetter  # noqa: PLC0415
-    from poweron_services.connectors.reports_child.word import WordWriter  # noqa: PLC0415
+    from poweron_services.connectors.reports_child.pdf_report import Typesetter  # noqa: PLC0415
+    from poweron_services.connectors.reports_child.word_document import WordWriter  # noqa: PLC0415
 
     writer, typesetter = WordWriter(), Typesetter()
     return lambda report: (writer.docx(report, typesetter.picture), "")
 
 
 def _pdf() -> Write:
-    from poweron_services.connectors.reports_child.pdf import Typesetter  # noqa: PLC0415
+    from poweron_services.connectors.reports_child.pdf_report import Typesetter  # noqa: PLC0415
 
     return Typesetter().pdf
 
 
 def _xlsx() -> Write:
-    from poweron_services.connectors.reports_child.workbook import workbook  # noqa: PLC0415
+    from poweron_services.connectors.reports_child.excel_workbook import workbook  # noqa: PLC0415
 
     workbook(composition.composed(SAMPLE))  # it looks for codecs only when it writes
     return lambda report: (workbook(report) if report.tables else b"", "")

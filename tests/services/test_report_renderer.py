@@ -223,7 +223,7 @@ async def test_a_format_that_takes_too_much_is_told_and_the_others_come_all_the_
     assert [name for name, _ in made.files] == ["markdown"]
     assert len(made.notes) == 1
     assert made.notes[0] == (
-        "The report could not be written as a PDF: it took more than 45 seconds or 300 MB of memory; "
+        "The report could not be written as a PDF: it took more than 35 seconds or 300 MB of memory; "
         "the other formats are not touched by that."
     )
 
@@ -246,13 +246,13 @@ def test_the_text_of_a_pdf_can_be_selected_and_is_in_order(text: str, language: 
     of = draft(text, language=language)
     found = words_of_pdf(written("pdf", of)).replace("\u2010", "").replace("-\u00ad", "")
     place = 0
-    for word in words_of_docx_or_markdown(of):
+    for word in texts_of(of):
         found_at = joined(found).find(joined(word), place)
         assert found_at >= 0, word
         place = found_at
 
 
-def words_of_docx_or_markdown(of: Draft) -> list[str]:
+def texts_of(of: Draft) -> list[str]:
     """The texts of the report's blocks in their order, without figures."""
     return [line for line in words_of_docx(written("docx", of)) if not line.startswith(("Figure", "\uff1d"))]
 

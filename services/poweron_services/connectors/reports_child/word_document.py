@@ -82,11 +82,11 @@ class WordWriter:
         styles["Normal"].paragraph_format.space_after = Pt(7)
         _font(styles["Title"], 22, ACCENT)
         _font(styles["Subtitle"], 10.5, SOFT)
-        styles["Subtitle"].font.italic = False
-        styles["Subtitle"].font.bold = False
+        subtitle = styles["Subtitle"].font
+        subtitle.bold = subtitle.cs_bold = subtitle.italic = subtitle.cs_italic = False
         for level, size in enumerate((15, 12.5, 11, 10.5, 10.5), start=1):
             _font(styles[f"Heading {level}"], size, ACCENT if level < 3 else INK)
-            styles[f"Heading {level}"].font.bold = True
+            styles[f"Heading {level}"].font.bold = styles[f"Heading {level}"].font.cs_bold = True
             styles[f"Heading {level}"].paragraph_format.keep_with_next = True
         _font(styles["Caption"], 9, SOFT)
         code = styles.add_style("Code", WD_STYLE_TYPE.PARAGRAPH)
@@ -190,7 +190,8 @@ class WordWriter:
         line = WordParagraph(cell.p_lst[0], self._document._body)
         self._filled(line, runs, size=size)
         for run in line.runs if header else ():
-            run.bold, run.font.color.rgb = True, WHITE
+            run.bold = run.font.cs_bold = True
+            run.font.color.rgb = WHITE
         line.paragraph_format.space_before = line.paragraph_format.space_after = Pt(2)
         self._directed(line, end=end)
 
@@ -226,9 +227,10 @@ class WordWriter:
         if run.monospace:
             made.font.name = "Consolas"
         if size:
-            made.font.size = Pt(size)
+            _sized(made.font, size)
         if self._rtl:
             made.font.rtl = True
+            made.font.cs_bold, made.font.cs_italic = made.bold, made.italic
         return made
 
     def _linked(
@@ -268,6 +270,17 @@ class WordWriter:
             line.alignment = WD_ALIGN_PARAGRAPH.RIGHT
 
 
+def _sized(font: Any, size: float) -> None:
+    """The size of all letters: of Latin ones and of those that join, such as Arabic."""
+    font.size = Pt(size)
+    latin = font._element.rPr.find(qn("w:sz"))
+    for other in font._element.rPr.findall(qn("w:szCs")):
+        font._element.rPr.remove(other)
+    joining = OxmlElement("w:szCs")
+    joining.set(qn("w:val"), latin.get(qn("w:val")))
+    latin.addnext(joining)
+
+
 def _without_clock(written: io.BytesIO) -> bytes:
     """The same package as if it had been packed at no time: the same report is always the same bytes."""
     packed = io.BytesIO()
@@ -280,8 +293,12 @@ def _without_clock(written: io.BytesIO) -> bytes:
 
 
 def _font(style: Any, size: float, colour: RGBColor) -> None:
-    style.font.size, style.font.color.rgb, style.font.name = Pt(size), colour, FONT
-    fonts = style.element.get_or_add_rPr().get_or_add_rFonts()
+    style.font.color.rgb, style.font.name = colour, FONT
+    _sized(style.font, size)
+    properties = style.element.get_or_add_rPr()
+    for spacing in properties.findall(qn("w:spacing")):  # letters that join must not be drawn apart
+        properties.remove(spacing)
+    fonts = properties.get_or_add_rFonts()
     for name in list(fonts.attrib):
         if name.endswith("Theme"):
             del fonts.attrib[name]

@@ -83,6 +83,7 @@ class DocumentExtractParameters(Model):
 class DocumentGenerateReportParameters(Model):
     document_list: tuple[Reference, ...] = Field(min_length=1)
     title: FreeText = Field(default="Report", min_length=1, max_length=200)
+    expected_document_formats: tuple[Literal["markdown", "html", "docx", "pdf", "xlsx"], ...] = ()
 
 
 _NAME: Final = TypeAdapter[str](ActionName)

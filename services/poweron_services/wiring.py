@@ -27,7 +27,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
@@ -218,7 +218,7 @@ async def _opened(
         tools = await opened.enter_async_context(_tools(settings))
         resources = Resources(
             read_document=read_document,
-            render_report=markdown_to_html,
+            render_report=ReportRenderer(),
             open_pages=PageReader(read_document),
             searches=engine is not None,
             enrich=settings.web_enrich,

@@ -33,7 +33,7 @@ TAGS: Final = {
 }
 ATTRIBUTES: Final = {
     "a": {"href"},
-    "img": {"src", "alt"},
+    "img": {"src", "alt", "width"},
     "th": {"scope", "class"},
     "td": {"class"},
     "ol": {"start"},
@@ -165,7 +165,7 @@ def _blocks(found: Iterable[Block]) -> Iterator[Markup]:
                 yield _table(block)
             case Figure():
                 source = FIGURE + b64encode(block.svg.encode()).decode()
-                figure = Markup('<figure><img src="{}" alt="{}"><figcaption>{}</figcaption></figure>')
+                figure = Markup('<figure><img src="{}" alt="{}" width="660"><figcaption>{}</figcaption></figure>')
                 yield figure.format(source, block.alt, block.caption)
 
 

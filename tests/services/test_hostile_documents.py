@@ -247,7 +247,9 @@ def test_a_large_document_gets_all_the_time_there_is_and_a_small_one_less() -> N
 async def test_no_more_documents_are_read_at_a_time_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, most = 0, 0
 
-    async def counted(data: bytes, name: str, *, on_page: OnPage | None) -> ExtractedDocument:
+    async def counted(
+        data: bytes, name: str, *, on_page: OnPage | None, places: asyncio.Semaphore | None
+    ) -> ExtractedDocument:
         nonlocal reading, most
         reading += 1
         most = max(most, reading)

@@ -7,23 +7,27 @@ time was up stays, and the rest is named. A document without pages is read by on
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from poweron_events.codes import UnreadCode
 from poweron_events.errors import Unavailable
 from poweron_services.connectors.document_child import Heard, hear
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import Limits
-from poweron_services.connectors.documents_child.readers import MOST_LINKS, clean
+from poweron_services.connectors.documents_child.readers import clean
 
 MOST_LOST = 5  # pages on which a child failed, of one document; then it is read no further
+MOST_BESIDE = 10_000  # things of one kind, beside the text
 PARTS = 8  # that a very long document is cut into
 
 OnPage = Callable[[int, int | None], None]
 """Who is told, while a document is read, how many of its pages are read, and how many there are, if that is known."""
+
+BESIDE = [each.name for each in fields(ExtractedDocument) if each.default == ()]
+"""What stands in a document beside its text; every child may say something of it."""
 
 
 class Pages(NamedTuple):
@@ -77,7 +81,7 @@ class PagesReading:
             sections=tuple(_cut(sections, self.limits)),
             truncated=bool(self.missing) or any(heard.truncated for heard in said),
             notes=tuple(dict.fromkeys([*chain.from_iterable(heard.sentences for heard in said), *self.missing])),
-            links=tuple(dict.fromkeys(chain.from_iterable(end.links for end in ends)))[:MOST_LINKS],
+            **{name: _joined(getattr(end, name) for end in ends) for name in BESIDE},
         )
 
     def why_unread(self) -> tuple[str, UnreadCode]:
@@ -171,6 +175,11 @@ class PagesReading:
             self.on_page(read, read if self.heard[1].document else None)
         else:
             self.on_page(sum(max(0, heard.last_page - first + 1) for first, heard in self.heard.items()), pages)
+
+
+def _joined(said: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Each thing once."""
+    return tuple(dict.fromkeys(chain.from_iterable(said)))[:MOST_BESIDE]
 
 
 def _parts(first: int, last: int, least: int) -> Iterator[Pages]:

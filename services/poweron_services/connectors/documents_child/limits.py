@@ -15,7 +15,7 @@ class Limits:
     characters: int = 100 * MEGABYTE  # of the text that comes out; more is cut off, with a note
     sections: int = 50_000
     document_seconds: float = 150.0  # of all processes that read pages of one document
-    wall_seconds: float = 60.0  # of one process, which reads some pages, or a document without pages
+    wall_seconds: float = 120.0  # of one process, which reads some pages, or a document without pages
     cpu_seconds: int = 55  # likewise; and less for what is small
     first_page: int = 1  # that one process reads
     pages: int = 100  # likewise: so much is lost at most, and so little memory is held

@@ -13,6 +13,7 @@ BYTES_PER_CPU_SECOND = 4_000  # of the document, for which it gets one second mo
 class Limits:
     input_bytes: int = 100 * MEGABYTE
     characters: int = 100 * MEGABYTE  # of the text that comes out; more is cut off, with a note
+    whole_text: int = 5 * MEGABYTE  # bytes of a text that has to be held as a whole while it is read
     sections: int = 50_000
     document_seconds: float = 150.0  # of all processes that read pages of one document
     wall_seconds: float = 120.0  # of one process, which reads some pages, or a document without pages

@@ -21,7 +21,8 @@ from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 from poweron_services.connectors.documents_child.readers import Note
 
 CHILD = "poweron_services.connectors.documents_child"
-CHUNK = 1 << 20  # bytes that are received at a time; what they say is looked at in a thread
+CHUNK = 1 << 20  # bytes that are received at a time
+SMALL = 1 << 14  # bytes; what more of them say is looked at in a thread
 SENT = 1 << 20  # bytes that are sent at a time
 BYTES_PER_CHARACTER = 2  # of what is heard and kept, for each character that may come out
 MOST_NOTES = 2_000  # of one process
@@ -162,7 +163,7 @@ async def _listen(child: Process, heard: Heard, on_heard: Callable[[], None]) ->
     stdout = child.stdout
     assert stdout is not None
     while chunk := await stdout.read(CHUNK):
-        goes_on = await asyncio.to_thread(heard.take, chunk)
+        goes_on = heard.take(chunk) if len(chunk) < SMALL else await asyncio.to_thread(heard.take, chunk)
         on_heard()
         if not goes_on:
             return

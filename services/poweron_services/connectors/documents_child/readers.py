@@ -34,7 +34,24 @@ class Link:
     address: str
 
 
-Part = Section | Note | Link
+@dataclass(frozen=True, slots=True)
+class PageCount:
+    """How many pages the document has."""
+
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageRead:
+    """All that this page holds was said."""
+
+    page: int
+
+
+Told = Section | Note | PageCount | PageRead
+Part = Told | Link
+Tell = Callable[[Told], None]
+"""Who hears at once what was read."""
 Reader = Callable[[bytes, Limits], Iterator[Part]]
 
 READERS = {
@@ -96,11 +113,21 @@ def reader_of(kind: str, data: bytes) -> Reader:
     return reader
 
 
-def read(parts: Iterable[Part], kind: str, name: str, limits: Limits) -> ExtractedDocument:
-    """Read the document here and now, in this process: only the child may call this."""
+def read(parts: Iterable[Part], kind: str, name: str, limits: Limits, tell: Tell) -> ExtractedDocument:
+    """Read the document here and now, in this process: only the child may call this.
+
+    The sections are told, and not in the document that is returned.
+    """
     deadline = time.monotonic() + limits.wall_seconds * READING_SHARE
+    told = 0
+
+    def counted(part: Told) -> None:
+        nonlocal told
+        told += isinstance(part, Section)
+        tell(part)
+
     try:
-        document = collect(parts, limits, deadline)
+        document = collect(parts, limits, deadline, counted)
     except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception as error:
@@ -109,30 +136,40 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: Limits) -> Extract
             f"open it in its own program, save it again and hand over the new file.",
             "document_damaged",
         ) from error
-    if not document.sections:
+    if not told:
         raise Unreadable(_without_text(document.notes), "document_without_text")
     notes = (*_mismatch(kind, name), *document.notes)
     return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
 
 
-def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> ExtractedDocument:
-    """What the reader says until the text is long enough or the time, on the monotonic clock, is up."""
-    sections: list[Section] = []
+def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell | None = None) -> ExtractedDocument:
+    """What the reader says until the text is long enough or the time, on the monotonic clock, is up.
+
+    Where somebody is told of the sections on the way, they are not kept here.
+    """
+    kept: list[Told] = []
+    tell = tell or kept.append
     notes: list[Note] = []
+    found = 0
     links: dict[str, None] = {}
     left = limits.characters
     for part in parts:
+        if isinstance(part, PageCount | PageRead):
+            tell(part)
+            continue
         if isinstance(part, Note):
-            notes.append(part)
+            notes.append(replace(part, sentence=" ".join(clean(part.sentence).split())))
+            tell(notes[-1])
             continue
         if isinstance(part, Link):
             links |= {part.address: None} if _is_kept(part.address) and len(links) < MOST_LINKS else {}
             continue
         text = clean(part.text)
         if text:
-            sections.append(Section(" ".join(clean(part.locator).split()), text[:left]))
+            found += 1
+            tell(Section(" ".join(clean(part.locator).split()), text[:left]))
         left -= len(text)
-        if len(sections) >= limits.sections:
+        if found >= limits.sections:
             notes.append(Note(f"Only the first {limits.sections:,} parts were read.", truncated=True))
             break
         if left < 0:
@@ -144,9 +181,9 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
     return ExtractedDocument(
         name="",
         mime_type="",
-        sections=tuple(sections),
+        sections=tuple(part for part in kept if isinstance(part, Section)),
         truncated=any(note.truncated for note in notes),
-        notes=tuple(dict.fromkeys(" ".join(clean(note.sentence).split()) for note in notes)),
+        notes=tuple(dict.fromkeys(note.sentence for note in notes)),
         links=tuple(links),
     )
 

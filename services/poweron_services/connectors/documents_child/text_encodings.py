@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 SAMPLE = 1 << 16  # bytes that a guess looks at
+PIECE = 1 << 20  # bytes that are looked at at a time
 COMMON_ENCODINGS = ["cp932", "cp1252", "gb18030", "euc_kr", "euc_jp", "big5", "cp1251", "iso8859_2", "utf_16"]
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w-]{2,30})", re.IGNORECASE)
@@ -19,7 +20,7 @@ def load(data: bytes) -> None:
     codecs.lookup("utf-8-sig")
     with suppress(LookupError):
         codecs.lookup(named(data) or "utf-8")
-    if not _is_utf8(data):
+    if _not_utf8(data) is not None:
         import charset_normalizer  # noqa: F401, PLC0415 - most texts are UTF-8 and never need it
 
         for module in pkgutil.iter_modules(encodings.__path__):
@@ -37,20 +38,23 @@ def found(text: bytes) -> str:
     """The encoding that the bytes look like; the last character may be cut."""
     if text.startswith(_MARKS):
         return "utf-16"
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        cut_in_a_character = error.start >= len(text) - 3
-        return "utf-8" if cut_in_a_character else _guessed(text[:SAMPLE])
-    return "utf-8-sig"
+    fault = _not_utf8(text)
+    if fault is None:
+        return "utf-8-sig"
+    cut_in_a_character = fault >= len(text) - 3
+    return "utf-8" if cut_in_a_character else _guessed(text[:SAMPLE])
 
 
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _not_utf8(data: bytes) -> int | None:
+    """Where the first bytes stand that are no UTF-8. The text is looked at piece by piece: it may be a large one."""
+    view, start = memoryview(data), 0
+    while start < len(data):
+        piece = view[start : start + PIECE]
+        try:
+            start += codecs.utf_8_decode(piece, "strict", start + PIECE >= len(data))[1]
+        except UnicodeDecodeError as error:
+            return start + error.start
+    return None
 
 
 def _guessed(sample: bytes) -> str:

@@ -21,6 +21,7 @@ from poweron_services.connectors.document_reader import (
     DocumentReader,
     ExtractedDocument,
     Limits,
+    OnPage,
     Section,
     UnreadableDocument,
     affordable_readers,
@@ -246,7 +247,7 @@ def test_a_large_document_gets_all_the_time_there_is_and_a_small_one_less() -> N
 async def test_no_more_documents_are_read_at_a_time_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, most = 0, 0
 
-    async def counted(data: bytes, name: str) -> ExtractedDocument:
+    async def counted(data: bytes, name: str, *, on_page: OnPage | None) -> ExtractedDocument:
         nonlocal reading, most
         reading += 1
         most = max(most, reading)

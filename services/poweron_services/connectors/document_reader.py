@@ -30,6 +30,7 @@ __all__ = [
     "DocumentReader",
     "ExtractedDocument",
     "Limits",
+    "OnPage",
     "Section",
     "UnreadableDocument",
     "affordable_readers",
@@ -47,6 +48,9 @@ UNNAMED = "document"
 
 LoadBytes = Callable[[], Awaitable[bytes]]
 """How the bytes of a document are had."""
+
+OnPage = Callable[[int, int | None], None]
+"""Who is told, while a document is read, how many of its pages are read, and how many there are, if that is known."""
 
 log = structlog.get_logger()
 
@@ -85,11 +89,13 @@ class DocumentReader:
         self.places = asyncio.Semaphore(at_once)
         """Whoever else reads what strangers made takes one of these, too."""
 
-    async def __call__(self, load: LoadBytes, size: int, name: str) -> ExtractedDocument:
+    async def __call__(
+        self, load: LoadBytes, size: int, name: str, *, on_page: OnPage | None = None
+    ) -> ExtractedDocument:
         """Read a document of so many bytes, which are loaded once it is its turn; errors as in `extract`."""
         _expect_size(size, name, DEFAULT_LIMITS)
         async with self.places:
-            return await extract(await load(), name)
+            return await extract(await load(), name, on_page=on_page)
 
 
 def affordable_readers() -> int:
@@ -99,7 +105,9 @@ def affordable_readers() -> int:
     return max(1, min(os.cpu_count() or 1, by_memory))
 
 
-async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:
+async def extract(
+    data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS, on_page: OnPage | None = None
+) -> ExtractedDocument:
     """Text and tables of a document, in reading order.
 
     Raises `UnreadableDocument` with a sentence for people when nothing of the document can be read. A document
@@ -114,7 +122,10 @@ async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) ->
             answer = await _ask(child, question, data, limits)
     except TimeoutError:
         raise UnreadableDocument(name, _too_slow(limits), "document_timeout") from None
-    return await asyncio.to_thread(_understood, answer, name, limits)
+    document = await asyncio.to_thread(_understood, answer, name, limits)
+    if on_page is not None:
+        on_page(len(document.sections), len(document.sections))
+    return document
 
 
 def _expect_size(size: int, name: str, limits: Limits) -> None:

@@ -8,8 +8,6 @@ time, memory and output; it ends with all that it started. Pages of a PDF are dr
 import asyncio
 import json
 import os
-import shlex
-import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -17,6 +15,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
+from poweron_events.errors import Unavailable
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.documents_child.readers import clean
@@ -30,20 +29,12 @@ SECONDS_IN_ALL = 150.0  # for all pages of a document; later than this nothing n
 PAGES_AT_ONCE = 8  # that are drawn, and in memory
 MOST_DRAWN = 20 * MEGABYTE  # bytes of the picture of one page
 MOST_TEXT = 1 * MEGABYTE  # bytes of the text of one picture
+MOST_RUNS = 20  # of pages, that are named one by one
 CHUNK = 1 << 16
 
 
 class Unrecognised(Exception):
     """The command has given no text; the message ends the sentence that says so."""
-
-
-def recognition_command(line: str) -> tuple[str, ...]:
-    """The program, by its whole path, and its arguments; raises `ValueError` where there is no such program."""
-    words = shlex.split(line)
-    program = shutil.which(words[0]) if words else None
-    if program is None:
-        raise ValueError(f"{line!r} names no program of this machine; write it like `tesseract - - -l eng`")
-    return (os.path.abspath(program), *words[1:])  # noqa: PTH100 - a link is kept: some programs ask for their name
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +111,12 @@ def _parted(said: bytes) -> Iterator[bytes]:
 @asynccontextmanager
 async def _process(*command: str) -> AsyncGenerator[Process, None]:
     """Without environment, in a session of its own, so that nothing it starts outlives it."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True
+        )
+    except OSError as error:
+        raise Unavailable(f"No process could be started to look at pictures in: {error}.") from error
     try:
         yield process
     finally:
@@ -168,11 +162,13 @@ def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict
         (*document.sections, *(Section(place, text) for place, text in found.items())),
         key=lambda section: int(section.locator.removeprefix(PAGE)) if section.locator.startswith(PAGE) else 0,
     )
-    notes = [f"The text of {_listed(list(found))} was recognised in a picture; it may hold mistakes."] if found else []
-    notes += [f"No text was recognised in {_listed([place])}: {why}." for place, why in failed.items()][:5]
+    notes = []
+    if found:
+        notes.append(f"The text of {shown_places(list(found))} was recognised in a picture; it may hold mistakes.")
+    notes += [f"No text was recognised in {shown_places([place])}: {why}." for place, why in failed.items()][:5]
     empty = [place for place in texts if not texts[place]]
     if empty:
-        notes.append(f"In {_listed(empty)} there is no text that could be recognised.")
+        notes.append(f"In {shown_places(empty)} there is no text that could be recognised.")
     left = tuple(place for place in document.pictures if place not in texts and place not in failed)
     truncated = document.truncated or bool(failed)
     return replace(
@@ -180,9 +176,20 @@ def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict
     )
 
 
-def _listed(places: Sequence[str]) -> str:
-    """Pages as people say them; a picture that is the whole document has no name of its own."""
-    if places == [""]:
-        return "the picture"
-    numbers = [place.removeprefix(PAGE) for place in places]
-    return f"page {numbers[0]}" if len(numbers) == 1 else f"pages {', '.join(numbers)}"
+def shown_places(places: Sequence[str]) -> str:
+    """Pages as people name them; a picture that is the whole document has no name of its own."""
+    numbers = [int(place.removeprefix(PAGE)) for place in places if place.startswith(PAGE)]
+    if not numbers:
+        return "the document"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    shown = [" to ".join(map(str, run)) for run in runs]
+    return f"page {shown[0]}" if len(numbers) == 1 else f"pages {', '.join(shown[:MOST_RUNS])}{_more(shown)}"
+
+
+def _more(shown: Sequence[str]) -> str:
+    return " and more" if len(shown) > MOST_RUNS else ""

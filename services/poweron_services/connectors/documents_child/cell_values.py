@@ -53,7 +53,7 @@ def _number(value: float, code: str) -> str:
 @lru_cache(maxsize=1_000)
 def _shape(code: str) -> tuple[str, str, int, int] | None:
     """What stands before and after the digits, and how many decimals at least and at most; None for another shape."""
-    first = _UNSHOWN.sub("", code.split(";")[0])
+    first = _UNSHOWN.sub("", code.partition(";")[0])
     marked = _CURRENCY.sub(lambda found: f'"{found[1]}"', first)
     bare = _QUOTED.sub("", marked)
     places = list(_DIGITS.finditer(bare))

@@ -65,7 +65,8 @@ def _is_text(leaf: Any) -> bool:
 
 def _is_ornament(leaf: Any) -> bool:
     """A picture that the text shows, such as the logo of the sender."""
-    return leaf.get_content_maintype() == "image" and leaf["Content-ID"] and leaf.get_content_disposition() != "attachment"
+    is_shown = bool(leaf["Content-ID"]) and leaf.get_content_disposition() != "attachment"
+    return is_shown and str(leaf.get_content_maintype()) == "image"
 
 
 def _attachment(leaf: Any, number: int) -> Member:

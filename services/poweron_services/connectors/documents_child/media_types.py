@@ -72,13 +72,14 @@ BY_EXTENSION = {
 }
 
 _SIGNATURES = {
-    b"\x1f\x8b": "application/gzip",
-    b"\x89PNG": PNG,
-    b"\xff\xd8\xff": JPEG,
-    b"II*\0": TIFF,
-    b"MM\0*": TIFF,
-    b"GIF8": GIF,
-    b"{\\rtf": RTF,
+    re.compile(rb"\x1f\x8b"): "application/gzip",
+    re.compile(rb"\x89PNG"): PNG,
+    re.compile(rb"\xff\xd8\xff"): JPEG,
+    re.compile(rb"II\*\0|MM\0\*"): TIFF,
+    re.compile(rb"GIF8"): GIF,
+    re.compile(rb"RIFF.{4}WEBP", re.DOTALL): WEBP,
+    re.compile(rb"BM.{4}\0{4}", re.DOTALL): BMP,
+    re.compile(rb"\{\\rtf"): RTF,
 }
 _ZIP_MEMBERS = {b"word/document": DOCX, b"xl/workbook": XLSX, b"ppt/presentation": PPTX}
 _OPEN_DOCUMENTS = (ODT, ODS, ODP)
@@ -112,13 +113,9 @@ def sniff(data: bytes, name: str) -> str:
         return _zip_kind(data)
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         return _ole_kind(data)
-    for signature, mime in _SIGNATURES.items():
-        if head.startswith(signature):
-            return mime
-    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
-        return WEBP
-    if head.startswith(b"BM") and head[6:10] == bytes(4):
-        return BMP
+    signed = next((mime for signature, mime in _SIGNATURES.items() if signature.match(head)), None)
+    if signed is not None:
+        return signed
     return _text_kind(head.removeprefix(b"\xef\xbb\xbf"), name) if _is_text(data) else UNKNOWN
 
 
@@ -144,7 +141,8 @@ def _names(data: bytes) -> list[bytes] | None:
     end = data.rfind(b"PK\x05\x06")
     if end < 0:
         return None
-    at, names = int.from_bytes(data[end + 16 : end + 20], "little"), []
+    at = int.from_bytes(data[end + 16 : end + 20], "little")
+    names: list[bytes] = []
     while data[at : at + 4] == b"PK\x01\x02" and len(names) < MOST_NAMES:
         name, extra, comment = (int.from_bytes(data[at + place : at + place + 2], "little") for place in (28, 30, 32))
         names.append(data[at + 46 : at + 46 + name])

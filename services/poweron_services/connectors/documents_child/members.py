@@ -41,8 +41,10 @@ from poweron_services.connectors.documents_child.readers import (
     reader_of,
 )
 
-LOADED = (csv_text, headings, json_text, open_document, pdf, picture, plain_text, rich_text, slides, webpage, word)
-LOADED += (workbook, xml_text)  # before this process can load nothing any more
+LOADED = (
+    *(csv_text, headings, json_text, open_document, pdf, picture, plain_text, rich_text, slides, webpage, word),
+    *(workbook, xml_text),
+)  # before this process can load nothing any more
 OPENERS = {media_types.ZIP: zip_files.opened, media_types.EML: mail.opened, media_types.MSG: outlook.opened}
 
 DEEPEST = 4  # levels of mails and archives within one another
@@ -124,7 +126,9 @@ def _placed(part: Part, place: str) -> Part:
             return Fact(f"{place}: {part.name}", part.value)
         case Picture():
             where = _at(_within(place, part.locator))
-            return Note(f"{where} is only a picture; to have its text recognised, hand it over on its own.", True)
+            return Note(
+                f"{where} is only a picture; to have its text recognised, hand it over on its own.", truncated=True
+            )
         case _:
             return part
 

@@ -1,5 +1,6 @@
 """What a PDF tells about itself."""
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from poweron_services.connectors.documents_child.readers import Fact
 NAMES = {"Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords"}
 DATES = {"CreationDate": "created", "ModDate": "modified"}
 
+codecs.lookup("utf-16-le")  # of the values; nothing can be loaded any more once a document is read
 _DATE = re.compile(r"D?:?(\d{4})(\d\d)(\d\d)")
 
 

@@ -42,10 +42,10 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
         width, height = image.size
         if width * height > MOST_PIXELS:
             raise Unreadable(
-                f"has {width:,} × {height:,} pixels, more than a picture may have; hand over a smaller one.",
+                f"has {width:,} by {height:,} pixels, more than a picture may have; hand over a smaller one.",
                 "document_too_large",
             )
-        yield Fact("size", f"{width} × {height} pixels")
+        yield Fact("size", f"{width} by {height} pixels")
         frames = getattr(image, "n_frames", 1)
         yield Fact("pages", str(frames) if frames > 1 else "")
         yield from _exif(image)

@@ -159,7 +159,7 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: Limits) -> Extract
             "document_damaged",
         ) from error
     if not document.sections and not document.pictures:
-        raise Unreadable(_without_text(document.notes), "document_without_text")
+        raise Unreadable(without_text(document.notes), "document_without_text")
     notes = (*mismatch(kind, name), *document.notes)
     return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
 
@@ -220,11 +220,13 @@ def _is_kept(address: str) -> bool:
     return address.startswith(("http://", "https://")) and len(address) <= LONGEST_LINK and address.isprintable()
 
 
-def _without_text(notes: tuple[str, ...]) -> str:
+def without_text(notes: tuple[str, ...]) -> str:
+    """Why there is nothing to read in a document that is not damaged, and what to do."""
     if notes:
         return (
             f"holds no text that can be read: {notes[0]} "
-            "If it was scanned, run text recognition (OCR) on it and hand over the result."
+            "If it shows text, run text recognition (OCR) on it and hand over the result; where POWERON_OCR names a "
+            "command for that, this is done here."
         )
     return "holds no text; check that it is the file you meant."
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from striprtf.striprtf import rtf_to_text
+from striprtf import striprtf
 
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
@@ -21,15 +21,19 @@ _DATE = re.compile(r"\\creatim\\yr(\d{4})\\mo(\d{1,2})\\dy(\d{1,2})")
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
     written = data[: limits.characters * 4].decode("cp1252", "replace")
     yield from _facts(written[:HEAD])
-    text = rtf_to_text(written, errors="replace")
-    yield Section("", "\n\n".join(_blocks(text.splitlines())))
+    yield Section("", "\n\n".join(_blocks(_text(written).splitlines())))
+
+
+def _text(written: str) -> str:
+    text: str = striprtf.rtf_to_text(written, errors="replace")  # type: ignore[no-untyped-call] # it has no types
+    return text
 
 
 def _facts(head: str) -> Iterator[Fact]:
     for name in FACTS:
         found = re.search(rf"{{\\{name} ([^{{}}]*)}}", head)
         if found:
-            yield Fact(name, rtf_to_text(rf"{{\rtf1 {found[1]}}}", errors="replace"))
+            yield Fact(name, _text(rf"{{\rtf1 {found[1]}}}"))
     created = _DATE.search(head)
     if created:
         yield Fact("created", "-".join(part.zfill(2) for part in created.groups()))

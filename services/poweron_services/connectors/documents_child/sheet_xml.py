@@ -15,8 +15,16 @@ MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 LARGEST = 60_000_000  # bytes of a sheet: of a larger one the values alone are read, as they are stored
 BUILT_IN = {
-    **{"1": "0", "2": "0.00", "3": "#,##0", "4": "#,##0.00", "9": "0%", "10": "0.00%"},
-    **{"37": "#,##0", "38": "#,##0", "39": "#,##0.00", "40": "#,##0.00"},
+    "1": "0",
+    "2": "0.00",
+    "3": "#,##0",
+    "4": "#,##0.00",
+    "9": "0%",
+    "10": "0.00%",
+    "37": "#,##0",
+    "38": "#,##0",
+    "39": "#,##0.00",
+    "40": "#,##0.00",
 }
 
 _PLACE = re.compile(r"([A-Z]{1,3})(\d{1,7})$")

@@ -98,7 +98,6 @@ class _Blocks:
             if not any(above.tag in REMOVED for above in box.iterancestors()):
                 yield from self.of(box)
 
-
     def _breaks(self, element: Any) -> Iterator[Block]:
         """A paragraph in which a page ends is told to stand on the next: most of it does."""
         breaks = page_breaks(element, shown=self._shown_breaks)

@@ -7,7 +7,12 @@ from docx.oxml.ns import qn
 
 from poweron_services.connectors.documents_child.word_text import runs_text
 
-CHANGES = {qn("w:ins"): "inserted", qn("w:del"): "deleted", qn("w:moveTo"): "moved here", qn("w:moveFrom"): "moved away"}
+CHANGES = {
+    qn("w:ins"): "inserted",
+    qn("w:del"): "deleted",
+    qn("w:moveTo"): "moved here",
+    qn("w:moveFrom"): "moved away",
+}
 MOST_CHANGES = 1_000
 LONGEST_PLACE = 120  # characters of the paragraph that a change stands in
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,14 +12,18 @@ from poweron_services.connectors.documents_child.pipe_tables import first_row_is
 from poweron_services.connectors.documents_child.plain_text import decoded
 from poweron_services.connectors.documents_child.readers import Part
 
-DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|^~"
 SAMPLE = 1 << 14  # characters that the delimiter is judged by
+
+_TOLD = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # what Excel writes above
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
     csv.field_size_limit(limits.characters)
     text, notes = decoded(data, limits)
-    rows = [row for row in _rows(text, _delimiter(text[:SAMPLE])) if any(row)]
+    told = _TOLD.match(text)
+    delimiter = told[1] if told else _delimiter(text[:SAMPLE])
+    rows = [row for row in _rows(text[told.end() if told else 0 :], delimiter) if any(row)]
     yield Section("", pipe_table(rows, header=first_row_is_header(rows)))
     yield from notes
 

@@ -123,7 +123,7 @@ def _placed(part: Part, place: str) -> Part:
         case Note():
             return Note(f"In {place}: {part.sentence}", part.truncated)
         case Fact():
-            return Fact(f"{place}: {part.name}", part.value)
+            return Fact(f"{place}, {part.name}", part.value)
         case Picture():
             where = _at(_within(place, part.locator))
             return Note(

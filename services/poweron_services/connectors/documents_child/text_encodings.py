@@ -7,8 +7,13 @@ import re
 from contextlib import suppress
 from functools import cache
 
+from poweron_services.connectors.documents_child.latin_encodings import refined
+
 SAMPLE = 1 << 16  # bytes that a guess looks at
-COMMON_ENCODINGS = ["cp932", "cp1252", "gb18030", "euc_kr", "euc_jp", "big5", "cp1251", "iso8859_2", "utf_16"]
+COMMON_ENCODINGS = [
+    *("cp932", "cp1252", "gb18030", "euc_kr", "euc_jp", "big5", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp866"),
+    *("mac_cyrillic", "cp1253", "cp1255", "cp1256", "iso2022_jp", "utf_16"),
+]
 WIDE_SHARE = 0.4  # of the bytes of UTF-16 are zero in the scripts of Europe, all of them on the same side
 
 _CHARSET = re.compile(
@@ -87,4 +92,4 @@ def _guessed(sample: bytes) -> str:
     from charset_normalizer import from_bytes  # noqa: PLC0415 - `load` has imported it
 
     best = from_bytes(sample, cp_isolation=COMMON_ENCODINGS).best()
-    return best.encoding if best else "cp1252"
+    return refined(sample, best.encoding if best else "cp1252")

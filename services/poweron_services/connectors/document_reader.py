@@ -47,6 +47,10 @@ CHUNK = 1 << 16  # bytes that are received at a time
 SENT = 1 << 20  # bytes that are sent at a time
 MAX_NAME, MAX_REASON = 255, 1_000  # characters, of an event
 UNNAMED = "document"
+RECOGNISE = (
+    "If it shows text, run text recognition (OCR) on it and hand over the result; "
+    "where POWERON_OCR names a command for that, it is done here."
+)
 
 LoadBytes = Callable[[], Awaitable[bytes]]
 """How the bytes of a document are had."""
@@ -134,7 +138,8 @@ async def extract(
     if document.pictures:
         document = await _with_pictures_told(document, data, recognition)
         if not document.sections:
-            raise UnreadableDocument(name, without_text(document.notes), "document_without_text")
+            why = f"{without_text(document.notes)} {RECOGNISE if recognition is None else ''}".strip()
+            raise UnreadableDocument(name, why, "document_without_text")
     if on_page is not None:
         on_page(len(document.sections), len(document.sections))
     return document

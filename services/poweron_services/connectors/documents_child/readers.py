@@ -223,11 +223,7 @@ def _is_kept(address: str) -> bool:
 def without_text(notes: tuple[str, ...]) -> str:
     """Why there is nothing to read in a document that is not damaged, and what to do."""
     if notes:
-        return (
-            f"holds no text that can be read: {notes[0]} "
-            "If it shows text, run text recognition (OCR) on it and hand over the result; where POWERON_OCR names a "
-            "command for that, this is done here."
-        )
+        return f"holds no text that can be read: {notes[0]}"
     return "holds no text; check that it is the file you meant."
 
 

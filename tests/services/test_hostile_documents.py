@@ -154,14 +154,20 @@ async def test_two_hundred_hostile_files_are_read_or_refused_with_a_sentence_whi
     assert len({file.kind for file in given}) >= min(len(given), len(MAKERS))
     read, before = DocumentReader(2), psutil.Process().memory_info().rss
 
+    took: dict[str, float] = {}
+
     async def outcome(file: HostileFile) -> str:
         async def load() -> bytes:
+            took[str(file)] = time.monotonic()
             return file.data
 
         try:
-            document = await asyncio.wait_for(read(load, len(file.data), file.name), 2 * DEFAULT_LIMITS.wall_seconds)
+            document = await read(load, len(file.data), file.name)
         except UnreadableDocument as unread:
             return str(unread)
+        finally:
+            took[str(file)] = time.monotonic() - took[str(file)]
+            print(f"{file}: {len(file.data):,} bytes, {took[str(file)]:.1f} s")  # noqa: T201 - where it fails
         return "" if document.sections else "nothing"
 
     outcomes, longest = await _meanwhile([outcome(file) for file in given])
@@ -169,6 +175,7 @@ async def test_two_hundred_hostile_files_are_read_or_refused_with_a_sentence_whi
     sentences = [said for said in outcomes if said]
     assert all(said.startswith(("'", '"')) and said.endswith(".") for said in sentences)
     assert len(sentences) < len(given), "what can be read of some of them is read"
+    assert max(took.values()) < DEFAULT_LIMITS.document_seconds + 10
     assert longest < MEANWHILE
     assert psutil.Process().memory_info().rss - before < KEPT
     assert papers.reading() == []

@@ -17,7 +17,7 @@ from papers import ONE_PIXEL, example, pdf_of
 from poweron_services.connectors.document_reader import ExtractedDocument, Section, UnreadableDocument, extract
 from poweron_services.connectors.documents_child.cell_values import cell_text
 from poweron_services.connectors.documents_child.media_types import sniff
-from poweron_services.connectors.documents_child.spans import Cell, spread
+from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 
 pytestmark = pytest.mark.req("C-05")
 

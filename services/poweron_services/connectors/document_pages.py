@@ -147,15 +147,16 @@ class PagesReading:
         """What is to be read next, after what was heard of these pages."""
         if pages.first == 1:
             self.waiting += _parts(self.limits.pages + 1, in_all, self.limits.pages)
-        next_page, last = max(heard.last_page, pages.first - 1) + 1, min(pages.last, in_all)
         if heard.cut or self._characters > self.limits.characters:
             self.missing.append(_cut_off(self.limits))
             self.waiting.clear()
-        elif next_page <= last and heard.failed and time.monotonic() < self.until:
+            return
+        next_page, last = max(heard.last_page, pages.first - 1) + 1, min(pages.last, in_all)
+        if next_page <= last and heard.failed and time.monotonic() < self.until:
             self.lost += 1
             self._miss(Pages(next_page, next_page), "it is damaged, or takes too much time or memory.")
             next_page += 1
-        if next_page <= last and not heard.cut:
+        if next_page <= last:
             self.waiting.appendleft(Pages(next_page, last))
 
     def _miss(self, pages: Pages, why: str) -> None:

@@ -32,12 +32,20 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
     encoding = text_encodings.found(data)
     sample = _text(data, encoding).read(SAMPLE)
     told = _TOLD.match(sample)
-    rows = csv.reader(_text(data, encoding), delimiter=told[1] if told else _delimiter(sample))
+    faults: list[Note] = []
+    rows = _rows(_text(data, encoding), told[1] if told else _delimiter(sample), faults)
+    yield from _sections(rows, skipped=1 if told else 0)
+    yield from faults
+
+
+def _rows(text: io.TextIOWrapper, delimiter: str, faults: list[Note]) -> Iterator[Row]:
+    """As far as there are any."""
+    rows = csv.reader(text, delimiter=delimiter)
     try:
-        yield from _sections(rows, skipped=1 if told else 0)
+        yield from rows
     except csv.Error:
         sentence = f"The table was read up to line {rows.line_num:,}, where a cell is too long: a quote may be missing."
-        yield Note(sentence, truncated=True)
+        faults.append(Note(sentence, truncated=True))
 
 
 def _sections(rows: Iterator[Row], skipped: int) -> Iterator[Section]:

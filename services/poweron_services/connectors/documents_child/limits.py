@@ -15,7 +15,7 @@ class Limits:
     characters: int = 100 * MEGABYTE  # of the text that comes out; more is cut off, with a note
     whole_text: int = 5 * MEGABYTE  # bytes of a text that has to be held as a whole while it is read
     sections: int = 50_000
-    document_seconds: float = 150.0  # of all processes that read pages of one document
+    document_seconds: float = 600.0  # of all processes that read pages of one document
     wall_seconds: float = 120.0  # of one process, which reads some pages, or a document without pages
     cpu_seconds: int = 55  # likewise; and less for what is small
     first_page: int = 1  # that one process reads

@@ -8,6 +8,7 @@ by several children, some pages each: at the same time where there are places, o
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from poweron_events.codec import writable
 from poweron_events.codes import UnreadCode
@@ -16,6 +17,8 @@ from poweron_events.event import UnreadDocument
 from poweron_services.connectors.document_pages import OnPage, PagesReading
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
+from poweron_services.connectors.documents_child.readers import without_text
+from poweron_services.connectors.text_recognition import TextRecognition, shown_places
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -32,6 +35,10 @@ __all__ = [
 
 MAX_NAME, MAX_REASON = 255, 1_000  # characters, of an event
 UNNAMED = "document"
+RECOGNISE = (
+    "If it shows text, run text recognition (OCR) on it and hand over the result; "
+    "where POWERON_OCR names a command for that, it is done here."
+)
 
 LoadBytes = Callable[[], Awaitable[bytes]]
 """How the bytes of a document are had."""
@@ -58,7 +65,8 @@ def _unread(name: str, why: str, code: UnreadCode) -> UnreadDocument:
 class DocumentReader:
     """Reads documents, in as many processes as it is told: each may take `Limits.memory_bytes` and a processor."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, recognition: TextRecognition | None = None) -> None:
+        self.recognition = recognition
         self.places = asyncio.Semaphore(at_once)
         """Whoever else reads what strangers made takes one of these, too."""
 
@@ -68,7 +76,7 @@ class DocumentReader:
         """Read a document of so many bytes, which are loaded once it is its turn; errors as in `extract`."""
         _expect_size(size, name, DEFAULT_LIMITS)
         async with self.places:
-            return await extract(await load(), name, on_page=on_page, places=self.places)
+            return await extract(await load(), name, on_page=on_page, places=self.places, recognition=self.recognition)
 
 
 def affordable_readers() -> int:
@@ -85,6 +93,7 @@ async def extract(
     limits: Limits = DEFAULT_LIMITS,
     on_page: OnPage | None = None,
     places: asyncio.Semaphore | None = None,
+    recognition: TextRecognition | None = None,
 ) -> ExtractedDocument:
     """Text and tables of a document, in reading order.
 
@@ -98,7 +107,26 @@ async def extract(
     document = await asyncio.to_thread(reading.document)
     if document is None:
         raise UnreadableDocument(name, *reading.why_unread())
+    if document.pictures:
+        document = await _with_pictures_told(document, data, recognition)
+        if not document.sections:
+            why = f"{without_text(document.notes)} {RECOGNISE if recognition is None else ''}".strip()
+            raise UnreadableDocument(name, why, "document_without_text")
     return document
+
+
+async def _with_pictures_told(
+    document: ExtractedDocument, data: bytes, recognition: TextRecognition | None
+) -> ExtractedDocument:
+    """With the text of what is only a picture, where it can be recognised, and a note of each that has none."""
+    if recognition is not None:
+        document = await recognition.completed(document, data)
+    if not document.pictures:
+        return document
+    where = shown_places(document.pictures)
+    verb = "hold" if where.startswith("pages") else "holds"
+    note = f"{where[:1].upper()}{where[1:]} {verb} only an image; its text could not be read."
+    return replace(document, notes=(*document.notes, note), truncated=True)
 
 
 def _expect_size(size: int, name: str, limits: Limits) -> None:

@@ -15,8 +15,9 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
 from poweron_services.connectors.documents_child.page_rules import Edge, drawn
 from poweron_services.connectors.documents_child.page_words import words
+from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Note, PageCount, PageRead, Part
+from poweron_services.connectors.documents_child.readers import Link, Note, PageCount, PageRead, Part, Picture
 
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
 FEWEST_RULES = 4  # of a table
@@ -31,6 +32,8 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     until = time.monotonic() + min(limits.wall_seconds, limits.cpu_seconds) * PAGES_SHARE
     document = _opened(data)
     yield PageCount(len(document))
+    if limits.first_page == 1:
+        yield from pdf_facts(document.get_metadata_dict(), len(document))
     for number in range(limits.first_page, min(len(document), limits.first_page + limits.pages - 1) + 1):
         yield from _page(document, number)
         yield PageRead(number)
@@ -65,7 +68,7 @@ def _page(document: Any, number: int) -> Iterator[Part]:
     if text:
         yield Section(f"page {number}", text)
     elif found.images:
-        yield Note(f"Page {number} holds only an image; its text could not be read.", truncated=True)
+        yield Picture(f"page {number}")
 
 
 def _links(document: Any, page: Any) -> Iterator[Link]:

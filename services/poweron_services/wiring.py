@@ -217,6 +217,7 @@ async def _opened(
         resources = Resources(
             read_document=read_document,
             render_report=markdown_to_html,
+            window=_window(settings),
             open_pages=PageReader(read_document),
             searches=engine is not None,
             enrich=settings.web_enrich,
@@ -225,6 +226,12 @@ async def _opened(
         _check_patterns(settings, _names(known))
         web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
         yield _Work(known, web)
+
+
+def _window(settings: Settings) -> int:
+    from poweron_services.models.context_window import window_characters  # noqa: PLC0415 - its list takes time to import
+
+    return window_characters(settings)
 
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS
+from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS, meanings
 
 MEMORY: Final = 15_000_000  # bytes, the least that the index takes for writing
 MAX_WORDS: Final = 100  # of a question
+ALIKE: Final = 0.4  # what a word counts that means the same as one of the question
 
 _FIELD, _NUMBER, _ANALYZER = "text", "number", "words"
 
@@ -21,6 +22,7 @@ class Relevance:
         builder.add_text_field(_FIELD, tokenizer_name=_ANALYZER, index_option="freq")
         builder.add_unsigned_field(_NUMBER, stored=True)
         self._schema = builder.build()
+        self._language = language
         self._index = tantivy.Index(self._schema)
         self._analyzer = _analyzer(language)
         self._index.register_tokenizer(_ANALYZER, self._analyzer)
@@ -47,6 +49,25 @@ class Relevance:
         for score, address in searcher.search(query, limit=self._count, count=False).hits:
             found[searcher.doc(address)[_NUMBER][0]] = score
         return found
+
+    def best(self, question: str, most: int) -> list[int]:
+        """The numbers of the texts that fit best, best first; words of the same meaning count for less."""
+        import tantivy  # noqa: PLC0415 - the command line never needs it
+
+        words = self.words(question)
+        alike = {same for word in words for same in meanings(self._language).get(word, ())} - {*words}
+        weighted = [(word, 1.0) for word in words] + [(word, ALIKE) for word in sorted(alike)]
+        if not weighted or not self._count:
+            return []
+        terms = [
+            tantivy.Query.boost_query(tantivy.Query.term_query(self._schema, _FIELD, word, "freq"), weight)
+            for word, weight in weighted
+        ]
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+        searcher = self._index.searcher()
+        hits = searcher.search(query, limit=most, count=False).hits
+        found = sorted((-score, searcher.doc(address)[_NUMBER][0]) for score, address in hits)
+        return [number for _, number in found]
 
     def words(self, text: str) -> list[str]:
         """The words of a text as they are compared, each once."""

@@ -22,8 +22,8 @@ OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mappi
 async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
     """Our own actions. One that has to open something is opened here, around the `yield`: so it is closed too."""
     yield by_name(
-        AiProcess(given.read_document),
-        DocumentExtract(given.read_document),
+        AiProcess(given.read_document, given.window),
+        DocumentExtract(given.read_document, given.window),
         DocumentGenerateReport(given.read_document, given.render_report),
         *_of_the_web(given),
     )

@@ -45,6 +45,8 @@ class ExtractedDocument:
     notes: tuple[str, ...]
     links: tuple[str, ...] = ()
     """Addresses of the web that the document leads to, whether or not they stand in its text."""
+    metadata: tuple[tuple[str, str], ...] = ()
+    """What the document says of itself, such as its title and its author: names and values."""
 
     def markdown(self) -> str:
         mark = " truncated" if self.truncated else ""

@@ -74,7 +74,7 @@ ENTITIES = (
         ("a.pdf", lambda: NOISE, "is not a kind of document that can be read"),
         ("a.txt", lambda: b"text " * 2000 + NOISE, "is not a kind of document that can be read"),
         ("a.txt", lambda: gzip.compress(bytes(10_000_000)), "looks like application/gzip"),
-        ("a.png", lambda: b"\x89PNG\r\n" + NOISE, "looks like image/png"),
+        ("a.png", lambda: b"\x89PNG\r\n" + NOISE, "looks like a picture but is damaged"),
         ("a.doc", lambda: b"\xd0\xcf\x11\xe0" + bytes(999), "looks like application/x-ole-storage"),
         ("a.pdf", lambda: pdf_of("secret", encrypt=StandardEncryption("word")), "is protected with a password"),
         (

@@ -15,8 +15,9 @@ from poweron_services.connectors.documents_child import character_maps
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
+from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Note, Part
+from poweron_services.connectors.documents_child.readers import Link, Note, Part, Picture
 
 WORD_GAP = 0.2  # of the size of the letters
 OVERPRINT = 2.5  # points: narrower letters may stand this close because they are doubled in the word
@@ -32,6 +33,7 @@ character_maps.keep()
 def read(data: bytes, _: Limits) -> Iterator[Part]:
     logging.disable()  # pdfminer describes each flaw of each font
     with _opened(data) as document:
+        yield from pdf_facts(document.metadata, len(document.pages))
         for number, page in enumerate(document.pages, start=1):
             yield from _page(page, number)
             page.close()
@@ -53,7 +55,7 @@ def _page(page: Any, number: int) -> Iterator[Part]:
     if text:
         yield Section(f"page {number}", text)
     elif is_image:
-        yield Note(f"Page {number} holds only an image; its text could not be read.", truncated=True)
+        yield Picture(f"page {number}")
 
 
 def _links(page: Any) -> list[Link]:

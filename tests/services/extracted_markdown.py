@@ -17,9 +17,7 @@ def parse_markdown(text: str) -> ExtractedDocument:
         return ExtractedDocument("", "text/markdown", (Section("", text.strip("\n")),), truncated=False, notes=())
     sections, notes, metadata = _parts(text[head.end() :])
     truncated = head["truncated"] is not None
-    return ExtractedDocument(
-        head["name"], head["mime"], sections, truncated=truncated, notes=notes, metadata=metadata
-    )
+    return ExtractedDocument(head["name"], head["mime"], sections, truncated=truncated, notes=notes, metadata=metadata)
 
 
 def _parts(body: str) -> tuple[tuple[Section, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:

@@ -83,14 +83,14 @@ class Resources:
 
     read_document: ReadDocument
     render_report: RenderReport
-    window: int = 1_000_000
-    """How many characters of documents the model takes that answers from them."""
     open_pages: OpenPages | None = None
     """How pages of the web are read."""
     searches: bool = False
     """Whether there is a search engine: without one `web.search` and `web.scrape` are not there."""
     enrich: bool = False
     """Whether a model judges the pages that were read."""
+    window: int = 1_000_000
+    """How many characters of documents the model takes that answers from them."""
 
 
 async def _nothing_fetched(_: str) -> FetchedPage:

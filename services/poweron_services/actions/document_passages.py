@@ -15,11 +15,13 @@ from poweron_services.models.prompts import SourceText
 PASSAGE: Final = 1_000  # characters at which a passage is long enough
 LONGEST: Final = 2_000  # characters, after which a line is cut
 MAX_HEADING: Final = 200  # characters of a heading that are repeated
+MAX_TAIL: Final = 4_000  # characters
 GAP: Final = "[…]"
 """What stands where something is left out."""
 
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _EXTRACTED: Final = re.compile(r"\A# ?[^\n]*\n\s*<!-- [^\n]*-->\n?")
+_TAIL: Final = re.compile(r"^## (?:metadata|notes)\n\n- ", re.MULTILINE)
 _PLACE: Final = re.compile(r"##(?: (?P<name>[^\n]*))?\n?")
 _HEADING: Final = re.compile(r"#{1,6} (?P<name>[^\n]*)\n?")
 _RULE: Final = re.compile(r"\|(?: *:?-{3,}:? *\|)+\s*")
@@ -52,6 +54,8 @@ class PassageText:
     source: SourceText
     head: str = ""
     """What stands before its first place and is always shown."""
+    tail: str = ""
+    """What is told of the document and its reading behind its text, and is always shown, too."""
     places: list[str] = field(default_factory=lambda: [""])
     """The headings of its pages, sheets, slides or headed sections."""
     passages: list[Passage] = field(default_factory=list)
@@ -71,6 +75,7 @@ class PassageText:
             before = run[-1]
         if before is not None and before.number + 1 < len(self.passages):
             written.append(GAP)
+        written += [self.tail] if self.tail else []
         return "\n\n".join(part.strip("\n") for part in written) + "\n"
 
     def _run(self, run: Sequence[Passage], before: Passage | None) -> Iterator[str]:
@@ -110,9 +115,11 @@ def _runs(chosen: Sequence[Passage]) -> Iterator[list[Passage]]:
 def cut(source: SourceText) -> PassageText:
     """The text in passages, cut where a line ends and wherever a place begins."""
     head = _EXTRACTED.match(source.text) if source.number is None else None
-    cutter = _Cutter(source.text, PassageText(source, head[0].rstrip() if head else ""), _PLACE if head else _HEADING)
-    cutter.read(head.end() if head else 0)
-    return cutter.found
+    end = min((at.start() for at in _TAIL.finditer(source.text)), default=None) if head else None
+    tail = "" if end is None else source.text[end:].strip()[:MAX_TAIL]
+    found = PassageText(source, head[0].rstrip() if head else "", tail)
+    _Cutter(source.text, found, _PLACE if head else _HEADING).read(head.end() if head else 0, end)
+    return found
 
 
 @dataclass(slots=True)
@@ -129,15 +136,16 @@ class _Cutter:
     above: tuple[str, tuple[int, int] | None, int] = ("", None, 0)
     """Heading, table and row that the passage at hand begins below, within and with."""
 
-    def read(self, position: int) -> None:
-        self.start = position
-        for line in _LINE.finditer(self.text, position):
+    def read(self, position: int, end: int | None) -> None:
+        """Read from a position to another one, else to the end."""
+        self.start, until = position, len(self.text) if end is None else end
+        for line in _LINE.finditer(self.text, position, until):
             place = self.begins_place.fullmatch(line[0])
             if place is not None:
                 self._begin_place(line, place["name"] or "")
             else:
                 self._line(line)
-        self._end(len(self.text))
+        self._end(until)
 
     def _begin_place(self, line: re.Match[str], name: str) -> None:
         self._end(line.start())

@@ -57,7 +57,7 @@ class _Choice:
     def _take(self, number: int) -> None:
         text, passage = self.every[number]
         takes = size(self.texts[text], passage)
-        takes += 0 if text in self.begun else len(self.texts[text].head) + AROUND
+        takes += 0 if text in self.begun else len(self.texts[text].head) + len(self.texts[text].tail) + AROUND
         if number not in self.taken and takes <= self.room:
             self.room -= takes
             self.taken[number] = None
@@ -86,7 +86,7 @@ def in_parts(texts: Sequence[PassageText], room: int) -> list[list[tuple[int, li
         ((number, passage) for passage in text.passages) for number, text in enumerate(texts)
     ):
         taken = passage.end - passage.start
-        begins = len(texts[number].head) + size(texts[number], passage)
+        begins = len(texts[number].head) + len(texts[number].tail) + size(texts[number], passage)
         if not parts or left < taken or (parts[-1][-1][0] != number and left < begins):
             parts.append([])
             left = room

@@ -1,6 +1,7 @@
 """The texts of input documents, as actions show them to a model."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from poweron_services.decider.source_list import with_list
 from poweron_services.models.prompts import SourceText
 
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory
+_METADATA: Final = re.compile(r"^## metadata\n\n(?:- [^\n]*\n)+\n*", re.MULTILINE)
 AT_ONCE: Final = 16  # documents that are waited for side by side; so many are read at a time as the machine bears
 
 
@@ -113,7 +115,8 @@ class _Texts:
     async def _text(self, given: InputDocument) -> _Read:
         if given.mime_type in self.as_written or given.page is not None:
             written = (await given.load()).decode("utf-8", errors="replace")
-            return _Read(SourceText(given.reference, given.name, written))
+            shown = written if given.page is not None else self._shown(written)
+            return _Read(SourceText(given.reference, given.name, shown))
         if given.unread is not None:
             return _Read(unread=given.unread)
         try:
@@ -123,11 +126,13 @@ class _Texts:
         return self._of_document(given, document)
 
     def _of_document(self, given: InputDocument, document: ExtractedDocument) -> _Read:
-        shown = document if self.with_metadata else replace(document, metadata=())
-        text = SourceText(given.reference, given.name, shown.markdown())
+        text = SourceText(given.reference, given.name, self._shown(document.markdown()))
         if document.truncated:
             return _Read(text, _of(given, partly_read(given.name, document.notes)))
         return _Read(text, notes=document.notes)
+
+    def _shown(self, markdown: str) -> str:
+        return markdown if self.with_metadata else _METADATA.sub("", markdown)
 
     def _on_page(self, done: int, total: int | None) -> None:
         """The pages of the only document; of several it is told how many are read."""

@@ -45,8 +45,6 @@ class ExtractedDocument:
     notes: tuple[str, ...]
     links: tuple[str, ...] = ()
     """Addresses of the web that the document leads to, whether or not they stand in its text."""
-    metadata: tuple[tuple[str, str], ...] = ()
-    """What the document says of itself, such as its title and its author: names and values."""
 
     metadata: tuple[tuple[str, str], ...] = ()
     """What the document tells about itself, a name and a value each: its title, author, dates, how many pages."""

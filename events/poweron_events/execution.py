@@ -32,6 +32,9 @@ MAX_UNREAD = 100  # documents of one result that are told one by one
 
 MAX_COVERED = 50  # documents of which one result tells how much was shown
 
+PlaceKind = Literal["page", "sheet", "slide", "section"]
+"""What a document consists of; a section is whatever has a heading of its own, as some hundred rows of a long table."""
+
 EffectClass = Literal["pure", "idempotent", "at_most_once"]
 Outcome = Literal["done", "failed", "denied", "not_begun", "crashed", "unknown", "cancelled"]
 
@@ -108,8 +111,10 @@ class DocumentCoverage(Model):
     """How much of a document a model was shown, where that was not all of it at once."""
 
     document_name: FreeText = Field(min_length=1, max_length=255)
+    place: PlaceKind = "section"
+    """What its places are."""
     places: Count
-    """Pages, sheets, slides or headed sections that the document has."""
+    """How many it has."""
     places_shown: Count
     """How many of them the model was shown, at least in part."""
     characters: Count

@@ -11,6 +11,7 @@ from long_documents import THINGS, Reader, Shelf, built_in, code, fact, long_doc
 from poweron_events.errors import Refused
 from poweron_services.actions.whole_tasks import needs_everything
 from poweron_services.connectors.document_reader import ExtractedDocument, Section
+from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.decider.rules import BudgetUsedUp, Stop
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.prompts import NOTHING, ProcessPrompt, Prompt
@@ -75,10 +76,10 @@ async def test_of_more_the_passages_that_fit_best_are_shown_and_what_was_not_is_
     assert prompt.extent == "excerpts"
     assert sum(len(document.text) for document in prompt.documents) <= 20_000
     (coverage,) = asked.done.coverage
-    assert (coverage.document_name, coverage.places) == ("long.pdf", 60)
+    assert (coverage.document_name, coverage.place, coverage.places) == ("long.pdf", "page", 60)
     assert 0 < coverage.places_shown < 60
     assert 0 < coverage.characters_shown < 20_000 < coverage.characters
-    sentence = f"Not everything was read for this answer: {coverage.places_shown} of 60 parts of long.pdf."
+    sentence = f"Not everything was read for this answer: {coverage.places_shown} of 60 pages of long.pdf."
     assert asked.done.notes == (sentence,)
     assert asked.text == f"The museum code is {code('museum')} (page 17)\n\n> {sentence}\n"
 
@@ -89,12 +90,37 @@ async def test_a_row_in_the_middle_of_a_long_table_is_shown_below_the_head_with_
     shelf = Shelf({"parcels.csv": table(20_000, {12_345: fact("ferry")})})
     asked = await process(shelf, model, question("ferry"), window=20_000)
     shown = model.asked[0].documents[0].text
-    heading = re.search(
-        r"## rows ([\d,]+)\u2013([\d,]+)\n\n\| id \| remark \| city \|\n\| --- .*\n(?:\|.*\n)*\| 12345 ", shown
-    )
+    heading = re.search(r"## rows (\d+)-(\d+)\n\n\| id \| remark \| city \|\n\| --- .*\n(?:\|.*\n)*\| 12345 ", shown)
     assert heading is not None
-    assert int(heading[1].replace(",", "")) <= 12_345 <= int(heading[2].replace(",", ""))
+    assert int(heading[1]) <= 12_345 <= int(heading[2])
     assert code("ferry") in asked.text
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize("has_head", [True, False])
+async def test_rows_of_a_table_that_is_read_in_sections_keep_their_numbers(*, has_head: bool) -> None:
+    """As a long CSV file is read: each section has the head again, where there is one, and names its rows."""
+    rows = [
+        ["id", "remark"] if has_head else ["1", "-"],
+        *([str(n), f"{fact('ferry') * (n == 345)}-"] for n in range(2, 601)),
+    ]
+    sections = [
+        Section(
+            f"rows {first}-{first + 199}",
+            pipe_table(
+                [*(rows[:1] if has_head and first > 1 else []), *rows[first - 1 : first + 199]], header=has_head
+            ),
+        )
+        for first in (1, 201, 401)
+    ]
+    found = ExtractedDocument("long.csv", "text/csv", tuple(sections), truncated=False, notes=())
+    model = Reader()
+    await process(Shelf({"long.csv": found}), model, question("ferry"), window=4_000)
+    shown = model.asked[0].documents[0].text
+    heading = re.search(r"## rows (\d+)-(\d+)\n\n(?:\|.*\n)*\| 345 ", shown)
+    assert heading is not None
+    listed = re.findall(r"^\| (\d+) ", heading[0], re.MULTILINE)
+    assert listed[0] == heading[1]
 
 
 @pytest.mark.req("C-04")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from poweron_events.execution import DocumentCoverage
+from poweron_events.execution import DocumentCoverage, PlaceKind
 from poweron_services.actions.action import Order
 from poweron_services.actions.document_passages import Passage, PassageText, cut
 from poweron_services.actions.output_formats import written
@@ -27,14 +27,20 @@ MAX_NAMED: Final = 5  # documents in a sentence
 _SAID: Final = {
     "en": (
         "Not everything was read for this answer: {documents}.",
-        "{shown:,} of {all:,} parts of {name}",
+        "{shown} of {all} {places} of {name}",
+        "{percent} % of {name}",
         "and {count} more documents in part or not at all",
     ),
     "de": (
         "Für diese Antwort wurde nicht alles gelesen: {documents}.",
-        "{shown} von {all} Teilen von {name}",
+        "{shown} von {all} {places} von {name}",
+        "{percent} % von {name}",
         "und {count} weitere Dokumente teilweise oder gar nicht",
     ),
+}
+_PLACES: Final[dict[str, dict[PlaceKind, str]]] = {
+    "en": {"page": "pages", "sheet": "sheets", "slide": "slides", "section": "parts"},
+    "de": {"page": "Seiten", "sheet": "Blättern", "slide": "Folien", "section": "Teilen"},
 }
 
 
@@ -108,6 +114,7 @@ def coverage_of(texts: Sequence[PassageText], shown: Sequence[Sequence[Passage]]
     told = [
         DocumentCoverage(
             document_name=text.source.name[:255] or "document",
+            place=_kind(text),
             places=len({passage.place for passage in text.passages}),
             places_shown=len({passage.place for passage in passages}),
             characters=sum(passage.end - passage.start for passage in text.passages),
@@ -118,26 +125,34 @@ def coverage_of(texts: Sequence[PassageText], shown: Sequence[Sequence[Passage]]
     return tuple(sorted(told, key=lambda one: one.characters_shown - one.characters))
 
 
+def _kind(text: PassageText) -> PlaceKind:
+    """What the places of a text are, by the heading of the last."""
+    match text.places[-1].removeprefix("## ").partition(" ")[0]:
+        case "page" | "sheet" | "slide" as kind:
+            return kind
+    return "section"
+
+
 def unread_sentence(coverage: Sequence[DocumentCoverage], language: str) -> str:
     """What was not shown of the documents, as a sentence; empty where all of it was."""
     missing = [one for one in coverage if one.characters_shown < one.characters]
     if not missing:
         return ""
-    sentence, part, more = _SAID[language]
-    told = [_share(one, part, language) for one in missing[:MAX_NAMED]]
+    sentence, _, _, more = _SAID[language]
+    told = [_share(one, language) for one in missing[:MAX_NAMED]]
     if len(missing) > MAX_NAMED:
         told.append(more.format(count=len(missing) - MAX_NAMED))
     return sentence.format(documents=", ".join(told))
 
 
-def _share(one: DocumentCoverage, part: str, language: str) -> str:
+def _share(one: DocumentCoverage, language: str) -> str:
     """How much of a document was shown: its pages and the like, else how much of its text."""
+    _, part, share, _ = _SAID[language]
     if one.places > 1:
-        return part.format(shown=one.places_shown, all=one.places, name=one.document_name)
+        places = _PLACES[language][one.place]
+        return part.format(shown=one.places_shown, all=one.places, places=places, name=one.document_name)
     percent = one.characters_shown * 100 / one.characters
-    told = f"{percent:.0f}" if percent >= 1 else f"{percent:.1g}"
-    of = "von" if language == "de" else "of"
-    return f"{told} % {of} {one.document_name}"
+    return share.format(percent=f"{percent:.0f}" if percent >= 1 else f"{percent:.1g}", name=one.document_name)
 
 
 def with_sentence(text: str, sentence: str, output_format: OutputFormat) -> str:

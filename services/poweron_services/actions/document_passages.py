@@ -25,7 +25,7 @@ _TAIL: Final = re.compile(r"^## (?:metadata|notes)\n\n- ", re.MULTILINE)
 _PLACE: Final = re.compile(r"##(?: (?P<name>[^\n]*))?\n?")
 _HEADING: Final = re.compile(r"#{1,6} (?P<name>[^\n]*)\n?")
 _RULE: Final = re.compile(r"\|(?: *:?-{3,}:? *\|)+\s*")
-_ROWS: Final = re.compile(r"(?P<before>.*?,? ?)\brows (?P<first>[\d,]+)\W[\d,]+$")
+_ROWS: Final = re.compile(r"(?P<before>.*)\brows (?P<first>\d{1,12})-\d+")
 _SPACE: Final = re.compile(r"\s")
 
 
@@ -85,7 +85,9 @@ class PassageText:
             yield GAP
         if first.table is not None:
             rows = sum(1 for _ in takewhile(lambda line: line.startswith("|"), text.splitlines()))
-            yield of_rows(self.places[first.place], first.row, first.row + rows - 1)
+            has_head = any(map(str.isalnum, self.source.text[slice(*first.table)]))
+            begins = first.row if has_head else first.row - 1
+            yield of_rows(self.places[first.place], begins, begins + rows - 1, has_head=has_head)
         elif before is None or before.place != first.place:
             yield self.places[first.place]
         if first.heading and (before is None or before.heading != first.heading):
@@ -93,12 +95,17 @@ class PassageText:
         yield self.source.text[slice(*first.table)] + text if first.table else text
 
 
-def of_rows(heading: str, first: int, last: int) -> str:
-    """The heading of a place with the rows of its table that are shown; it may itself begin with a later row."""
+def of_rows(heading: str, first: int, last: int, *, has_head: bool = True) -> str:
+    """The heading of a place with the rows of its table that are shown; it may itself begin with a later row.
+
+    Rows are counted as a spreadsheet program does: the head is row 1. It stands again above each place that begins with
+    a later row, which is then the second one there.
+    """
     begun = _ROWS.fullmatch(heading)
-    shift = int(begun["first"].replace(",", "")) - 2 if begun else 0  # the head is shown above each such place
+    starts = int(begun["first"]) if begun else 1
+    shift = starts - (2 if has_head and starts > 1 else 1)
     name = begun["before"] if begun else f"{heading}, " if heading.strip("# ") else "## "
-    return f"{name}rows {first + shift:,}\u2013{last + shift:,}"
+    return f"{name}rows {first + shift}-{last + shift}"
 
 
 def _runs(chosen: Sequence[Passage]) -> Iterator[list[Passage]]:

@@ -44,6 +44,8 @@ from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.web_access import WebAccess
 
+PATIENCE = 180.0  # seconds that a model which fails is asked again in, whatever else an action has time for
+
 log = structlog.get_logger()
 
 
@@ -128,7 +130,7 @@ class Execution:
         start, spec = workflow.step.starts[-1], action.spec
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
-        limit = TimeLimit(seconds, spec.name)
+        limit = TimeLimit(seconds, spec.name, patience=PATIENCE)
         try:
             async with limit:
                 done = await action(order)

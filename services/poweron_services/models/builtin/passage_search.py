@@ -238,8 +238,10 @@ def _credit(passage: Passage, question: Question) -> float:
 
 def _coded(passage: Passage, question: Question) -> float:
     """Credit for a code, such as `KX-4711`, where one is asked for that the question does not itself bring."""
-    if question.kind != "thing" or not _ASKS_FOR_CODE.search(question.text):
+    if question.kind != "thing" or not _ASKS_FOR_CODE.search(question.text) or passage.kind == "cell":
         return 0.0
+    if passage.record and question.said.intersection(terms(" ".join(passage.record.headers), question.language)):
+        return 0.0  # the cell below the header says it
     return CODED if any(found[0] not in question.text for found in _CODE.finditer(passage.value)) else 0.0
 
 

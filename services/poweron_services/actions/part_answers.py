@@ -55,6 +55,7 @@ class PartAnswers:
     """Characters that a model takes at once."""
     notes: list[str] = field(default_factory=list)
     done: int = 0
+    is_shortened: bool = False
 
     async def answer(self) -> FromParts:
         """The task's output from all parts.
@@ -74,7 +75,8 @@ class PartAnswers:
             if answer is not None and answer.strip().strip("`*.") != NOTHING
         ]
         text = await self._together(found, len(parts))
-        return FromParts(text, tuple(self.notes), tuple(map(tuple, shown)))
+        notes = (*self.notes, *([SHORTENED] if self.is_shortened else []))
+        return FromParts(text, notes, tuple(map(tuple, shown)))
 
     def _parts(self) -> list[Part]:
         total = sum(len(text.source.text) for text in self.texts)
@@ -163,8 +165,7 @@ class PartAnswers:
         most = self.room // of - len(text.name) - LEAST // 10
         if len(text.text) <= most:
             return text
-        if SHORTENED not in self.notes:
-            self.notes.append(SHORTENED)
+        self.is_shortened = True
         return replace(text, text=text.text[: max(most, 0)])
 
 

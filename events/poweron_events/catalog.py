@@ -40,6 +40,8 @@ SearchDepth = Literal["basic", "advanced"]
 ExtractDepth = Literal["basic", "advanced"]
 PageFormat = Literal["markdown", "text"]
 TimeRange = Literal["day", "week", "month", "year"]
+ProcessingMode = Literal["basic", "advanced"]
+"""How documents that are longer than what a model takes are read: by one call, or by as many as the task needs."""
 
 
 class WebSearchParameters(Model):
@@ -69,10 +71,10 @@ class WebCrawlParameters(Model):
 class AiProcessParameters(Model):
     document_list: tuple[Reference, ...] = ()
     ai_prompt: FreeText = Field(min_length=1, max_length=20_000)
-    processing_mode: Literal["basic", "advanced"] = "basic"
+    processing_mode: ProcessingMode = "advanced"
     include_metadata: bool = True
     custom_instructions: FreeText = Field(default="", max_length=4_000)
-    expected_document_formats: tuple[Literal["markdown", "json", "csv"], ...] = ()
+    expected_document_formats: tuple[Literal["markdown", "text", "html", "json", "csv"], ...] = ()
 
 
 class DocumentExtractParameters(Model):
@@ -151,8 +153,8 @@ CATALOG: Final[dict[str, ActionSpec]] = {
         ActionSpec.of("web.search", WebSearchParameters, "pure", 60_000),
         ActionSpec.of("web.scrape", WebScrapeParameters, "pure", 180_000),
         ActionSpec.of("web.crawl", WebCrawlParameters, "pure", 300_000),
-        ActionSpec.of("ai.process", AiProcessParameters, "idempotent", 180_000),
-        ActionSpec.of("document.extract", DocumentExtractParameters, "pure", 180_000),
+        ActionSpec.of("ai.process", AiProcessParameters, "idempotent", 1_800_000),
+        ActionSpec.of("document.extract", DocumentExtractParameters, "pure", 1_800_000),
         ActionSpec.of("document.generateReport", DocumentGenerateReportParameters, "pure", 120_000),
     )
 }

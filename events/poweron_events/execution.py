@@ -8,6 +8,7 @@ from poweron_events.codes import Code
 from poweron_events.event import (
     MAX_CALLS,
     ActionName,
+    Commitment,
     Count,
     DocumentRef,
     FailedCallsByCode,
@@ -28,6 +29,11 @@ MAX_TRIES = 5
 """How often a `pure` or `idempotent` action is started before it counts as crashed (E-08)."""
 
 MAX_UNREAD = 100  # documents of one result that are told one by one
+
+MAX_COVERED = 50  # documents of which one result tells how much was shown
+
+PlaceKind = Literal["page", "sheet", "slide", "section"]
+"""What a document consists of; a section is whatever has a heading of its own, as some hundred rows of a long table."""
 
 EffectClass = Literal["pure", "idempotent", "at_most_once"]
 Outcome = Literal["done", "failed", "denied", "not_begun", "crashed", "unknown", "cancelled"]
@@ -103,6 +109,20 @@ class PageFindings(Model):
     """Where the page is, if the document is only what a search engine shows of it."""
 
 
+class DocumentCoverage(Model):
+    """How much of a document a model was shown, where that was not all of it at once."""
+
+    document_name: FreeText = Field(min_length=1, max_length=255)
+    place: PlaceKind = "section"
+    """What its places are."""
+    places: Count
+    """How many it has."""
+    places_shown: Count
+    """How many of them the model was shown, at least in part."""
+    characters: Count
+    characters_shown: Count
+
+
 class ActionCompleted(TryEvent):
     """The action ended, whatever came of it."""
 
@@ -122,6 +142,10 @@ class ActionCompleted(TryEvent):
     """How many more there are, which only the document that lists all of them names."""
     findings: tuple[PageFindings, ...] = Field(default=(), max_length=5, exclude_if=is_empty)
     """Of the first documents, in their order, where they are pages of the web."""
+    coverage: tuple[DocumentCoverage, ...] = Field(default=(), max_length=MAX_COVERED, exclude_if=is_empty)
+    """Of documents that a model was not shown whole, in one piece: how much of each it was shown."""
+    coverage_left_out: Count = Field(default=0, exclude_if=is_empty)
+    """Of how many more this holds."""
     links: tuple[Url, ...] = Field(default=(), max_length=20, exclude_if=is_empty)
     """Addresses that stand in the result and may be read next."""
     result_label: str = Field(max_length=255)
@@ -129,4 +153,6 @@ class ActionCompleted(TryEvent):
     notes_left_out: Count = Field(default=0, exclude_if=is_empty)
     duration_ms: Milliseconds = 0
     model_calls: tuple[ModelCall, ...] = Field(default=(), max_length=MAX_CALLS)
+    all_calls: Commitment | None = Field(default=None, exclude_if=is_empty)
+    """All calls one by one, as a JSON list, where there are more than the event tells of."""
     failed_calls: FailedCallsByCode = ()

@@ -129,10 +129,12 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     """Seconds that a model has to answer one request.
 
     Longer than the time limit of a stage (of the request: 300 s unless it says otherwise), of an action that asks
-    (of the catalog: 180 s) or of the final message (60 s) it lets nothing take.
+    (of the catalog: 1,800 s) or of the final message (60 s) it lets nothing take.
     """
     model_max_tokens: int = Field(default=16_000, ge=100, le=1_000_000)
     """The most tokens that a model may write at once, also where a budget would leave more."""
+    model_window: int | None = Field(default=None, ge=1_000, le=100_000_000)
+    """The tokens that a model takes at once, prompt and answer together; unset: as is known of it, else 32,000."""
     model_price: str = ""
     """Prices of models in US dollars for a million tokens, as `MODEL=PROMPT,ANSWER`, with commas between."""
     unpriced_models: Literal["refuse", "allow"] = "refuse"

@@ -221,6 +221,7 @@ async def _opened(
         resources = Resources(
             read_document=read_document,
             render_report=ReportRenderer(),
+            window=_window(settings),
             open_pages=PageReader(read_document),
             searches=engine is not None,
             enrich=settings.web_enrich,
@@ -243,6 +244,12 @@ async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", Non
 
     async with open_tools(settings.mcp, settings, os.environ) as tools:
         yield tools
+
+
+def _window(settings: Settings) -> int:
+    from poweron_services.models.context_window import window_characters  # noqa: PLC0415 - its list takes time to import
+
+    return window_characters(settings)
 
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:

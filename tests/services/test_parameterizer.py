@@ -47,7 +47,7 @@ async def test_given_fields_are_kept_unknown_ones_dropped_and_the_rest_filled_in
         "documentList": ["docList:round1_request"],
         "expectedDocumentFormats": [],
         "includeMetadata": True,
-        "processingMode": "basic",
+        "processingMode": "advanced",
     }
     assert event.dropped == ("colour", "documentList")
     assert event.defaulted == ("customInstructions", "expectedDocumentFormats", "includeMetadata", "processingMode")
@@ -116,7 +116,7 @@ def test_stage_two_is_shown_the_values_that_the_entries_of_a_list_can_have() -> 
         assert selection is not None
         fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
         shown = generate_react_parameters_prompt(told.workflow, selection, fields).render("F").data
-        values = f"{meaning}a list, each entry one of markdown, json, csv"
+        values = f"{meaning}a list, each entry one of markdown, text, html, json, csv"
         assert f"- [object] expectedDocumentFormats: {values}\n" in shown
 
 

@@ -19,7 +19,7 @@ from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.observation import Observation, Preview
 from poweron_events.request import MAX_PROMPT
 from poweron_events.selection import SchemaField, SelectionRejected
-from poweron_services.actions.texts import TEMPLATE as PROCESS
+from poweron_services.actions.process_prompts import TEMPLATE as PROCESS
 from poweron_services.decider.references import documents_at_hand, resolve
 from poweron_services.models import prompts
 from poweron_services.models.call import Caller

@@ -10,7 +10,7 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import CitedSource, UnreadDocument, WebPage
-from poweron_events.execution import ActionDocument, ActionResult, PageFindings
+from poweron_events.execution import ActionDocument, ActionResult, DocumentCoverage, PageFindings
 from poweron_events.progress import ProgressUnit
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
@@ -97,6 +97,8 @@ class Resources:
     """Whether a model judges the pages that were read."""
     tools: Sequence[ApprovedTool] = ()
     """The tools of other servers that were approved."""
+    window: int = 1_000_000
+    """How many characters of documents the model takes that answers from them."""
 
 
 async def _nothing_fetched(_: str) -> FetchedPage:
@@ -149,6 +151,8 @@ class Done:
     result: ActionResult
     origins: tuple[Origin, ...] = field(default=(), kw_only=True)
     """Of the documents of the result, in their order; empty where there is nothing to say of them."""
+    coverage: tuple[DocumentCoverage, ...] = field(default=(), kw_only=True)
+    """How much of each document a model was shown, where that was not all of it at once; the least comes first."""
     links: tuple[str, ...] = field(default=(), kw_only=True)
     """Addresses that stand in the result and may be read next, the most promising first."""
     notes: tuple[str, ...] = ()

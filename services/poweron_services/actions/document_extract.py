@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameters
-from poweron_events.execution import ActionResult
+from poweron_events.execution import ActionResult, DocumentCoverage
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, document, none_read
 from poweron_services.actions.cited_sources import MARKDOWN, cited_answer
-from poweron_services.actions.texts import process_prompt, read_texts
+from poweron_services.actions.document_answer import answer_from
+from poweron_services.actions.process_prompts import DocumentTask
+from poweron_services.actions.texts import read_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +16,13 @@ class DocumentExtract:
     """Reads each document; one that cannot be read is noted, not fatal to the others."""
 
     read: ReadDocument
+    window: int
+    """Characters that the model takes."""
     spec: ActionSpec = CATALOG["document.extract"]
 
     async def __call__(self, order: Order) -> Done:
         parameters = DocumentExtractParameters.model_validate(order.parameters)
-        found = await read_texts(order.documents, self.read, as_written=())
+        found = await read_texts(order.documents, self.read, as_written=(), tell_progress=order.tell_progress)
         if not found.texts:
             raise none_read(found.unread, "There is no document to extract text from.")
         texts = found.listed(order.language)
@@ -27,10 +31,12 @@ class DocumentExtract:
         origins = [
             Origin(text.page, sources=found.cited_by(text), by_model=text.reference in made_up) for text in texts
         ]
-        notes = [*found.notes]
+        notes, coverage = [*found.notes], tuple[DocumentCoverage, ...]()
         if parameters.ai_prompt:
-            called = await order.ask(process_prompt(order, parameters.ai_prompt, texts))
-            answer = cited_answer(called.text, found.sources, "markdown", order.language)
+            task = DocumentTask(parameters.ai_prompt, order.language)
+            answered = await answer_from(order, task, texts, self.window)
+            notes, coverage = [*answered.notes, *notes], answered.coverage
+            answer = cited_answer(answered.text, found.sources, "markdown", order.language)
             documents.append(document("extract.md", answer.text, MARKDOWN))
             origins.append(Origin(sources=answer.sources, by_model=True))
             notes += answer.notes
@@ -39,4 +45,5 @@ class DocumentExtract:
             tuple(notes),
             tuple(found.unread),
             origins=tuple(origins),
+            coverage=coverage,
         )

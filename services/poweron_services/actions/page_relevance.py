@@ -1,12 +1,16 @@
 """How well texts fit a question: BM25 over all of them together, in stems without small words."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
-from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS
+from poweron_services.models.builtin.vocabulary import STEMMERS, STOP_WORDS, meanings
 
 MEMORY: Final = 15_000_000  # bytes, the least that the index takes for writing
 MAX_WORDS: Final = 100  # of a question
+NEAR_WORDS: Final = 3  # places that two words may stand apart to count as side by side
+TOGETHER: Final = 2.0  # what two words of the question count that stand side by side
+ALIKE: Final = 0.4  # what a word counts that means the same as one of the question
 
 _FIELD, _NUMBER, _ANALYZER = "text", "number", "words"
 
@@ -18,9 +22,10 @@ class Relevance:
         import tantivy  # noqa: PLC0415 - the command line never needs it
 
         builder = tantivy.SchemaBuilder()
-        builder.add_text_field(_FIELD, tokenizer_name=_ANALYZER, index_option="freq")
+        builder.add_text_field(_FIELD, tokenizer_name=_ANALYZER, index_option="position")
         builder.add_unsigned_field(_NUMBER, stored=True)
         self._schema = builder.build()
+        self._language = language
         self._index = tantivy.Index(self._schema)
         self._analyzer = _analyzer(language)
         self._index.register_tokenizer(_ANALYZER, self._analyzer)
@@ -47,6 +52,34 @@ class Relevance:
         for score, address in searcher.search(query, limit=self._count, count=False).hits:
             found[searcher.doc(address)[_NUMBER][0]] = score
         return found
+
+    def best(self, question: str, most: int) -> list[int]:
+        """The numbers of the texts that fit best, best first; words of the same meaning count for less."""
+        import tantivy  # noqa: PLC0415 - the command line never needs it
+
+        words = self.words(question)
+        if not words or not self._count:
+            return []
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, each) for each in self._wanted(words)])
+        searcher = self._index.searcher()
+        hits = searcher.search(query, limit=most, count=False).hits
+        found = sorted((-score, searcher.doc(address)[_NUMBER][0]) for score, address in hits)
+        return [number for _, number in found]
+
+    def _wanted(self, words: list[str]) -> Iterator[Any]:
+        """What a text should hold: the words, those that mean the same, and words side by side as in the question."""
+        import tantivy  # noqa: PLC0415 - the command line never needs it
+
+        query = tantivy.Query
+        alike = {same for word in words for same in meanings(self._language).get(word, ())} - {*words}
+        for word in words:
+            yield query.term_query(self._schema, _FIELD, word, "freq")
+        for word in sorted(alike):
+            yield query.boost_query(query.term_query(self._schema, _FIELD, word, "freq"), ALIKE)
+        for pair in pairwise(words):
+            for order in (pair, pair[::-1]):
+                near = query.phrase_query(self._schema, _FIELD, [*order], NEAR_WORDS)
+                yield query.boost_query(near, TOGETHER)
 
     def words(self, text: str) -> list[str]:
         """The words of a text as they are compared, each once."""

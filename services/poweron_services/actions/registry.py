@@ -24,8 +24,8 @@ OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mappi
 async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
     """Our own actions, and those of others. One of ours that opens something does it here, around the `yield`."""
     ours = by_name(
-        AiProcess(given.read_document),
-        DocumentExtract(given.read_document),
+        AiProcess(given.read_document, given.window),
+        DocumentExtract(given.read_document, given.window),
         DocumentGenerateReport(given.read_document, given.render_report),
         *_of_the_web(given),
     )

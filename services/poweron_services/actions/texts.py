@@ -1,19 +1,24 @@
 """The texts of input documents, as actions show them to a model."""
 
+import asyncio
+import re
+import sys
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from poweron_events.event import CitedSource, UnreadDocument
-from poweron_services.actions.action import InputDocument, Order, ReadDocument
+from poweron_services.actions.action import InputDocument, ReadDocument, TellProgress, told_nobody
 from poweron_services.actions.cited_sources import MARKDOWN, numbered
-from poweron_services.connectors.document_reader import UnreadableDocument, partly_read
+from poweron_services.actions.side_by_side import side_by_side
+from poweron_services.connectors.document_reader import ExtractedDocument, UnreadableDocument, partly_read
 from poweron_services.decider.citations import renumbered
 from poweron_services.decider.source_list import with_list
-from poweron_services.models.prompts import OutputFormat, ProcessPrompt, SourceText, Template
+from poweron_services.models.prompts import SourceText
 
-TEMPLATE = Template.beside(__file__, "process.v2.md")
-PAGES_TEMPLATE = Template.beside(__file__, "process_pages.v1.md")
-"""Where pages of the web are among the texts: statements are to name them."""
+HELD: Final = 200_000_000  # bytes of text that one step holds in memory
+_METADATA: Final = re.compile(r"^## metadata\n\n(?:- [^\n]*\n)+\n*", re.MULTILINE)
+AT_ONCE: Final = 16  # documents that are waited for side by side; so many are read at a time as the machine bears
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,12 @@ class Reading:
 
 
 async def read_texts(
-    documents: Sequence[InputDocument], read: ReadDocument, *, as_written: Container[str] = (MARKDOWN,)
+    documents: Sequence[InputDocument],
+    read: ReadDocument,
+    *,
+    as_written: Container[str] = (MARKDOWN,),
+    with_metadata: bool = True,
+    tell_progress: TellProgress = told_nobody,
 ) -> Reading:
     """Each document that can be read as markdown; one that cannot be read is noted, not fatal to the others.
 
@@ -58,51 +68,84 @@ async def read_texts(
     `as_written` are the media types whose text is taken as it stands: an earlier action wrote it. So it did that of
     every page, whose text is kept as the bytes that its quotes are looked for in.
     """
-    texts: list[tuple[InputDocument, SourceText]] = []
-    unread: list[UnreadDocument] = []
-    partly: list[UnreadDocument] = []
-    notes: list[str] = []
-    for given in documents:
-        if given.mime_type in as_written or given.page is not None:
-            written = (await given.load()).decode("utf-8", errors="replace")
-            texts.append((given, SourceText(given.reference, given.name, written)))
-            continue
-        if given.unread is not None:
-            unread.append(given.unread)
-            continue
-        try:
-            found = await read(given.load, given.size, given.name)
-        except UnreadableDocument as error:
-            unread.append(_of(given, error.document))
-            continue
-        texts.append((given, SourceText(given.reference, given.name, found.markdown())))
-        if found.truncated:
-            partly.append(_of(given, partly_read(given.name, found.notes)))
-        else:
-            notes += found.notes
+    reader = _Texts(read, as_written, with_metadata, tell_progress, len(documents))
+    found = await side_by_side(map(reader.text, documents))
+    texts = [(given, each.text) for given, each in zip(documents, found, strict=True) if each.text is not None]
     shown, sources = numbered(texts)
-    return Reading(shown, [*unread, *partly], notes, sources)
+    unread = [each.unread for each in found if each.unread and each.text is None]
+    partly = [each.unread for each in found if each.unread and each.text is not None]
+    return Reading(shown, [*unread, *partly], [note for each in found for note in each.notes], sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What came of reading one document."""
+
+    text: SourceText | None = None
+    unread: UnreadDocument | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Reads documents side by side, and tells how far it is."""
+
+    read: ReadDocument
+    as_written: Container[str]
+    with_metadata: bool
+    tell_progress: TellProgress
+    count: int
+    done: int = 0
+    held: int = 0
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+
+    async def text(self, given: InputDocument) -> _Read:
+        async with self.places:
+            found = await self._text(given)
+        self.done += 1
+        self.tell_progress("documents_read", self.done, self.count)
+        if found.text is None:
+            return found
+        size = sys.getsizeof(found.text.text)
+        if self.held and self.held + size > HELD:
+            return _Read(unread=_of(given, too_much(given.name)))
+        self.held += size
+        return found
+
+    async def _text(self, given: InputDocument) -> _Read:
+        if given.mime_type in self.as_written or given.page is not None:
+            written = (await given.load()).decode("utf-8", errors="replace")
+            shown = written if given.page is not None else self._shown(written)
+            return _Read(SourceText(given.reference, given.name, shown))
+        if given.unread is not None:
+            return _Read(unread=given.unread)
+        try:
+            document = await self.read(given.load, given.size, given.name, on_page=self._on_page)
+        except UnreadableDocument as error:
+            return _Read(unread=_of(given, error.document))
+        return self._of_document(given, document)
+
+    def _of_document(self, given: InputDocument, document: ExtractedDocument) -> _Read:
+        text = SourceText(given.reference, given.name, self._shown(document.markdown()))
+        if document.truncated:
+            return _Read(text, _of(given, partly_read(given.name, document.notes)))
+        return _Read(text, notes=document.notes)
+
+    def _shown(self, markdown: str) -> str:
+        return markdown if self.with_metadata else _METADATA.sub("", markdown)
+
+    def _on_page(self, done: int, total: int | None) -> None:
+        """The pages of the only document; of several it is told how many are read."""
+        if self.count == 1:
+            self.tell_progress("pages_read", done, total)
+
+
+def too_much(name: str) -> UnreadDocument:
+    """That a document is left out, since the others are all that one step holds."""
+    why = f"was left out: the other documents already hold {HELD // 1_000_000} MB of text; ask about it by itself."
+    return UnreadableDocument(name, why, "document_too_large").document
 
 
 def _of(given: InputDocument, said: UnreadDocument) -> UnreadDocument:
     """With the bytes of which it was said."""
     return said.model_copy(update={"content": given.content})
-
-
-def process_prompt(
-    order: Order,
-    ai_prompt: str,
-    texts: Sequence[SourceText],
-    *,
-    output_format: OutputFormat = "markdown",
-    custom_instructions: str = "",
-) -> ProcessPrompt:
-    """The prompt by which a model answers from texts."""
-    return ProcessPrompt(
-        template=PAGES_TEMPLATE if any(text.number or text.cites for text in texts) else TEMPLATE,
-        ai_prompt=ai_prompt,
-        custom_instructions=custom_instructions,
-        language=order.language,
-        output_format=output_format,
-        documents=tuple(texts),
-    )

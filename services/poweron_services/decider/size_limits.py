@@ -16,6 +16,7 @@ UNREAD_BUDGET = 8_000  # bytes, as JSON
 TEXT_BUDGET = 24_000  # bytes
 ERROR_BUDGET = 6_000  # bytes
 FINDINGS_BUDGET = 6_000  # bytes, as JSON
+COVERAGE_BUDGET = 4_000  # bytes, as JSON
 LINKS_BUDGET = 4_000  # bytes
 SOURCES_BUDGET = 12_000  # bytes, as JSON, of one document
 MAX_CALLS = 20  # model calls told one by one

@@ -1,6 +1,7 @@
 """What the models of providers cost: as the settings say, else by the list of prices that comes with a library."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -101,21 +102,27 @@ def price_of(provider: Provider, name: str, settings: Settings, known: ProviderS
     """The price of a provider's model; None where nobody says it."""
     if (chosen := settings.prices.get(f"{provider}:{name}")) is not None:
         return SetPrice(*chosen)
+    return next(filter(None, (_priced(found) for found in _listed(provider, name, known))), None)
+
+
+def listed_model(provider: Provider, name: str, known: ProviderSettings) -> ModelInfo | None:
+    """A provider's model as the list describes it; None where it is not on the list."""
+    return next((model for _, model in _listed(provider, name, known)), None)
+
+
+def _listed(provider: Provider, name: str, known: ProviderSettings) -> Iterator[tuple[ListedProvider, ModelInfo]]:
+    """The model on the list: of the provider at the address that is set, then of the provider with this name."""
     place = getattr(known, PLACE_VARIABLES[provider].lower())
     url = place.get_secret_value() if place else None
-    return _listed(name, None, url) or _listed(name, LISTED_AS.get(provider, provider), None)
+    for named, address in ((None, url), (LISTED_AS.get(provider, provider), None)):
+        if named is not None or address is not None:
+            with suppress(LookupError):
+                yield get_snapshot().find_provider_model(name, None, named, address)
 
 
-def _listed(name: str, provider: str | None, url: str | None) -> ListedPrice | None:
-    """The model on the list, of the provider with this name or at this address."""
-    if provider is None and url is None:
-        return None
-    try:
-        found, model = get_snapshot().find_provider_model(name, None, provider, url)
-    except LookupError:
-        return None
-    now = model.get_prices(datetime.now(UTC))
-    return None if now.input_mtok is None or now.output_mtok is None else ListedPrice(found, model)
+def _priced(found: tuple[ListedProvider, ModelInfo]) -> ListedPrice | None:
+    now = found[1].get_prices(datetime.now(UTC))
+    return None if now.input_mtok is None or now.output_mtok is None else ListedPrice(*found)
 
 
 def unpriced_models(settings: Settings, known: ProviderSettings) -> tuple[str, ...]:

@@ -28,7 +28,12 @@ from poweron_services.models.template_filters import FILTERS
 
 DATA_LINE = "=== data ===\n"
 MOST_HALVED = 4  # times that the budgets of history and indexes are halved for a model that takes little
-OutputFormat = Literal["markdown", "json", "csv"]
+OutputFormat = Literal["markdown", "text", "html", "json", "csv"]
+Extent = Literal["whole", "excerpts", "part", "answers"]
+"""What a model is shown of documents: all of them, passages that fit the task, one part of several, or what was
+answered from the parts."""
+NOTHING = "NOTHING"
+"""What is answered from a part that says nothing of what is asked."""
 PromptStage = Literal["plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message"]
 """What a model is asked for: the stages of a workflow that ask one, actions (`process`) and the final message.
 
@@ -289,6 +294,18 @@ class ProcessPrompt(Prompt):
     language: str | None
     output_format: OutputFormat
     documents: tuple[SourceText, ...]
+    extent: Extent = "whole"
+    part: int = 0
+    """The number of the part, counted from 1."""
+    parts: int = 0
+    problem: str = ""
+    """What was wrong with the output that came before; empty where none did."""
+    refused: str = ""
+    """How that output began."""
+
+    def repeated(self, *, problem: str, refused: str) -> Self:
+        """The same prompt once more, with what was wrong with the output to it."""
+        return replace(self, problem=problem, refused=refused)
 
 
 @dataclass(frozen=True, slots=True)

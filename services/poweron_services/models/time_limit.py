@@ -43,9 +43,20 @@ class TimeLimit:
         TimeoutError: the time is over.
     """
 
-    def __init__(self, seconds: float, whose: str = "a stage", *, retry_seconds: float | None = None) -> None:
-        """Limit everything to `seconds`, and the beginning of another try to `retry_seconds` if those are fewer."""
-        self._seconds, self._whose = seconds, whose
+    def __init__(
+        self,
+        seconds: float,
+        whose: str = "a stage",
+        *,
+        retry_seconds: float | None = None,
+        patience: float = math.inf,
+    ) -> None:
+        """Limit everything to `seconds`, and the beginning of another try to `retry_seconds` if those are fewer.
+
+        `patience` are the seconds from a failure on in which another try may begin, if no model answers meanwhile.
+        """
+        self._seconds, self._whose, self._patience = seconds, whose, patience
+        self._failing_since: float | None = None
         self._retry_seconds = seconds if retry_seconds is None else min(seconds, retry_seconds)
         self._timeout = asyncio.timeout(seconds)
         self._lost = list[LostAnswer]()
@@ -75,11 +86,13 @@ class TimeLimit:
     def call_answered(self, call: ModelCall) -> None:
         """A model answered: nothing is in the way any more."""
         self.answered.append(call)
-        self._trouble = None
+        self._trouble = self._failing_since = None
 
     def call_failed(self, call: FailedCalls, trouble: Unavailable | None) -> None:
         """A request to a model failed; `trouble` is why, where that may pass."""
         self._failed[call.code] = _together(self._failed.get(call.code), call)
+        if self._failing_since is None:
+            self._failing_since = asyncio.get_running_loop().time()
         self.tries += 1
         self._trouble = trouble or self._trouble
 
@@ -92,7 +105,8 @@ class TimeLimit:
 
     def allows(self, pause: float) -> bool:
         """Whether the time holds another try after so many seconds."""
-        return asyncio.get_running_loop().time() + pause < self._retry_until
+        then = asyncio.get_running_loop().time() + pause
+        return then < self._retry_until and (self._failing_since is None or then < self._failing_since + self._patience)
 
     def given_up(self) -> GivenUp:
         """That the time does not hold another try: what was in the way, and when it may be tried again if that said."""
@@ -135,6 +149,8 @@ class TimeLimit:
         if self.tries == 1:
             return str(self._trouble)
         within = f"within {self._seconds:g} s, the time limit of {self._whose}"
+        if self._patience < self._seconds:
+            within = f"within {self._patience:g} s, as long as {self._whose} waits for a model"
         return f"It was tried {self.tries} times {within}. The last trouble: {self._trouble}"
 
 

@@ -38,10 +38,13 @@ from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
 from poweron_services.roles.content_retry import content_time_limit, retry_content
+from poweron_services.roles.kept_calls import KeptCalls
 from poweron_services.roles.named_addresses import addresses_known
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.web_access import WebAccess
+
+PATIENCE = 180.0  # seconds that a model which fails is asked again in, whatever else an action has time for
 
 log = structlog.get_logger()
 
@@ -78,7 +81,7 @@ class Execution:
             outcome, done = await self._outcome(workflow, calls)
             told.ended(outcome)
         try:
-            stored = await store_result(self.content, workflow, done)
+            stored = await store_result(self.content, workflow, done, calls.answered)
         except Exception as error:
             log.exception("result_not_stored", workflow_id=workflow.id)
             why = error if isinstance(error, PowerOnError) else "an unexpected error, which the service's log has"
@@ -94,6 +97,7 @@ class Execution:
             documents_left_out=stored.documents_left_out,
             duration_ms=(time.monotonic_ns() - began) // 1_000_000,
             model_calls=tuple(calls.answered),
+            all_calls=stored.all_calls,
             failed_calls=calls.failed,
         )
         return [result, self._observed(workflow, result, done)] if self.observes else [result]
@@ -126,7 +130,7 @@ class Execution:
         start, spec = workflow.step.starts[-1], action.spec
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
-        limit = TimeLimit(seconds, spec.name)
+        limit = TimeLimit(seconds, spec.name, patience=PATIENCE)
         try:
             async with limit:
                 done = await action(order)
@@ -152,21 +156,26 @@ class Execution:
         assert selection is not None
         assert parameters is not None
 
-        turn = asyncio.Lock()
+        turn, key = asyncio.Lock(), idempotency_key(workflow.id, workflow.place)
+        kept = KeptCalls(self.content, workflow.id, key)
 
         async def ask(prompt: Prompt) -> Called:
+            if len(workflow.step.starts) > 1 and (before := await kept.recall(prompt)) is not None:
+                calls.answered.append(before.call)
+                return before
             async with turn if allowance(workflow) else nullcontext():  # each call is left what those before it took
                 called = await self.caller.call(workflow, prompt, calls.answered)
                 calls.answered.append(called.call)
             if called.refusal is not None:
                 raise called.refusal
+            await kept.keep(prompt, called)
             return called
 
         order = Order(
             parameters=check_values(parameters.parameters, self.actions[selection.action].spec),
             documents=await self._documents(workflow, selection.required_input_documents),
             language=language(workflow),
-            idempotency_key=idempotency_key(workflow.id, workflow.place),
+            idempotency_key=key,
             ask=ask,
             objective=selection.action_objective,
             requester=workflow.current.opening.requester.name,

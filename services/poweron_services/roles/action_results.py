@@ -11,16 +11,26 @@ from poweron_events.codec import dumps, writable
 from poweron_events.codes import Code
 from poweron_events.content import ContentStore
 from poweron_events.event import MAX_SOURCES, DocumentRef, FailedCalls, ModelCall, UnreadDocument, Url
-from poweron_events.execution import MAX_UNREAD, ActionCompleted, ActionDocument, ActionResult, Outcome, PageFindings
+from poweron_events.execution import (
+    MAX_COVERED,
+    MAX_UNREAD,
+    ActionCompleted,
+    ActionDocument,
+    ActionResult,
+    Outcome,
+    PageFindings,
+)
 from poweron_events.fold.state import Workflow, result_label, step_place
 from poweron_events.observation import MAX_LINKS, MAX_PREVIEWS
 from poweron_services.actions.action import Done, Origin
 from poweron_services.decider.model_written import READING
 from poweron_services.decider.size_limits import (
+    COVERAGE_BUDGET,
     DOCUMENTS_BUDGET,
     ERROR_BUDGET,
     FINDINGS_BUDGET,
     LINKS_BUDGET,
+    MAX_CALLS,
     NOTES_BUDGET,
     SOURCES_BUDGET,
     UNREAD_BUDGET,
@@ -61,12 +71,14 @@ def completed(
     documents_left_out: int = 0,
     duration_ms: int = 0,
     model_calls: tuple[ModelCall, ...] = (),
+    all_calls: str | None = None,
     failed_calls: tuple[FailedCalls, ...] = (),
 ) -> ActionCompleted:
     """The end of an action; what would not fit into the event is cut. `documents` and `notes` are what was stored."""
     selection = workflow.step.selection
     kept_notes = fitting([writable(note)[:MAX_NOTE] for note in notes[:MAX_NOTES]], NOTES_BUDGET)
     error, unread = done.result.error, fitting(done.unread[:MAX_UNREAD], UNREAD_BUDGET)
+    coverage = fitting(done.coverage[:MAX_COVERED], COVERAGE_BUDGET)
     assert selection is not None
     return ActionCompleted(
         **step_place(workflow),
@@ -81,12 +93,15 @@ def completed(
         documents=documents,
         documents_left_out=documents_left_out,
         findings=_findings(done),
+        coverage=coverage,
+        coverage_left_out=len(done.coverage) - len(coverage),
         links=_links(done.links),
         result_label=result_label(workflow, selection.action),
         notes=kept_notes,
         notes_left_out=len(notes) - len(kept_notes),
         duration_ms=duration_ms,
         model_calls=fitting_calls(model_calls),
+        all_calls=all_calls,
         failed_calls=failed_calls,
     )
 
@@ -97,10 +112,14 @@ class Stored(NamedTuple):
     documents: tuple[DocumentRef, ...]
     notes: tuple[str, ...]
     documents_left_out: int = 0
+    all_calls: str | None = None
+    """What the list of all calls is kept as, where the event has no room for them."""
 
 
-async def store_result(content: ContentStore, workflow: Workflow, done: Done) -> Stored:
-    """Its documents and notes: bytes come before the event that names them (E-10).
+async def store_result(
+    content: ContentStore, workflow: Workflow, done: Done, calls: Sequence[ModelCall] = ()
+) -> Stored:
+    """Its documents, its notes and its calls: bytes come before the event that names them (E-10).
 
     Raises:
         Unavailable: the content store does not answer.
@@ -112,14 +131,22 @@ async def store_result(content: ContentStore, workflow: Workflow, done: Done) ->
             for number, (document, origin) in enumerate(zip(done.result.documents, origins, strict=False), start=1)
         ]
         kept = fitting(documents[:MAX_DOCUMENTS], DOCUMENTS_BUDGET)
-        left_out = len(documents) - len(kept)
+        left_out, all_calls = len(documents) - len(kept), await _store_calls(content, workflow, calls)
         if not left_out:
-            return Stored(kept, done.notes)
+            return Stored(kept, done.notes, all_calls=all_calls)
         everything = dumps([document.model_dump(mode="json", by_alias=True) for document in documents])
         listed = ActionDocument(document_name=ALL_DOCUMENTS, document_data=everything, mime_type="application/json")
         index = await _store(content, workflow, len(documents) + 1, listed)
     named = f"{left_out} more documents are named in {ALL_DOCUMENTS!r} only."
-    return Stored((*kept, index), (named, *done.notes), left_out)
+    return Stored((*kept, index), (named, *done.notes), left_out, all_calls)
+
+
+async def _store_calls(content: ContentStore, workflow: Workflow, calls: Sequence[ModelCall]) -> str | None:
+    """The calls one by one, where there are more than an event tells of."""
+    if len(calls) <= MAX_CALLS:
+        return None
+    listed = dumps([call.model_dump(mode="json", by_alias=True) for call in calls])
+    return await retry_content(workflow.id, partial(content.put, workflow.id, listed))
 
 
 async def _store(

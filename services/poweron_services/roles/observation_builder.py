@@ -27,6 +27,7 @@ from poweron_services.decider.model_reasons import reason_for_models
 from poweron_services.decider.unread_documents import unread_in_short
 
 READABLE = ("text/", "application/json", "application/xml")
+LOOKED_AT = 100_000  # characters of a document: taking apart the words of a long one would take ten times its memory
 PROSE = ("text/markdown", "text/plain")
 
 
@@ -39,7 +40,7 @@ def observe_build(
     workflow: Workflow, completed: ActionCompleted, texts: Sequence[str], catalog: Mapping[str, ActionSpec]
 ) -> ObservationRecorded:
     """The observation of a completed action; `texts` are those of its first documents (L-04)."""
-    plain = [" ".join(without_head(text).split()) for text in texts]
+    plain = [" ".join(without_head(text[:LOOKED_AT]).split()) for text in texts]
     previews = tuple(
         _preview(document, _cut(text, MAX_SNIPPET), found)
         for document, text, found in zip(
@@ -63,6 +64,7 @@ def observe_build(
         - len(unread)
         + completed.unread_left_out,
         characters=sum(_left_out(text, MAX_SNIPPET) for text in plain)
+        + sum(max(0, len(text) - LOOKED_AT) for text in texts)
         + sum(_left_out(document.reason, MAX_NOTE) for document in completed.unread[:MAX_NOTES])
         + sum(_left_out(fact, MAX_NOTE) for fact in facts[:room]),
     )

@@ -40,6 +40,12 @@ COMPARED = re.compile(
     r"|(?:below|above|under|over|at least|at most|unter|über|mindestens|höchstens)(?= \W{0,2}\d)|below|above)",
     re.IGNORECASE,
 )
+CODED = 0.15  # what a passage with a code has ahead, where a code is asked for
+_ASKS_FOR_CODE = re.compile(
+    r"\b(?:codes?|numbers?|references?|ids?|identifiers?|keys?|pins?|passwords?|kennung\w*|\w*(?:nummern?|codes?))\b",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)[^\W_][\w./-]{2,}(?![\w-])")
 _PRIOR: Final = {"fact": 0.06, "row": 0.03, "window": -0.06, "headed": -0.16}
 _DEFINES: Final = r"\b{word}\b[^,.;]{{0,25}}?,? (?:is|are|was|were|means?|an?|the|ist|sind|war|eine?)\b"
 DEFINED = 0.3  # what a sentence has ahead that defines what is asked for, at the start of a document
@@ -227,7 +233,16 @@ def _credit(passage: Passage, question: Question) -> float:
         credit += 0.06
     if question.kind == "done" and any(term.word in passage.value for term in question.terms):
         credit += 0.15  # "was repaired" rather than "Repair"
-    return credit + _defines(passage, question)
+    return credit + _defines(passage, question) + _coded(passage, question)
+
+
+def _coded(passage: Passage, question: Question) -> float:
+    """Credit for a code, such as `KX-4711`, where one is asked for that the question does not itself bring."""
+    if question.kind != "thing" or not _ASKS_FOR_CODE.search(question.text) or passage.kind == "cell":
+        return 0.0
+    if passage.record and question.said.intersection(terms(" ".join(passage.record.headers), question.language)):
+        return 0.0  # the cell below the header says it
+    return CODED if any(found[0] not in question.text for found in _CODE.finditer(passage.value)) else 0.0
 
 
 def _defines(passage: Passage, question: Question) -> float:

@@ -1,6 +1,7 @@
 """`ai.process` without a language model: questions are answered from the text, reports are put together from it."""
 
 import re
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -8,6 +9,7 @@ import orjson
 from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
 from poweron_services.models.builtin.comparison import comparison
+from poweron_services.models.builtin.joined_answers import html, joined, plain_text
 from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
 from poweron_services.models.builtin.passages import Library, library
@@ -17,6 +19,7 @@ from poweron_services.models.builtin.summary import as_csv, converted, summary
 from poweron_services.models.builtin.task_plan import wants_comparison, wants_conversion, wants_summary
 from poweron_services.models.builtin.vocabulary import known_language, language_of
 from poweron_services.models.builtin.web_choice import asks_for_all
+from poweron_services.models.prompts import NOTHING as NOTHING_SAID
 from poweron_services.models.prompts import ProcessPrompt
 
 MAX_NOTES = 5  # of a document
@@ -31,28 +34,60 @@ def process(prompt: ProcessPrompt) -> str:
 
     Words are compared in the language of the request; the model's own sentences are in the user's.
     """
+    match prompt.output_format:
+        case "text" | "html" if prompt.extent == "part":  # what was found in all parts is written in the format
+            return _written(replace(prompt, output_format="markdown"))
+        case "text":
+            return plain_text(_written(replace(prompt, output_format="markdown")))
+        case "html":
+            return html(_written(replace(prompt, output_format="markdown")))
+    return _written(prompt)
+
+
+def _written(prompt: ProcessPrompt) -> str:
+    """The answer as markdown, JSON or CSV."""
     language = known_language(prompt.language, prompt.ai_prompt)
+    if prompt.extent == "answers" and prompt.documents:
+        return joined([document.text for document in prompt.documents], prompt.output_format)
+    asked = [Finding(prompt.ai_prompt)]
+    if prompt.extent == "answers":
+        return _formatted(prompt, asked, _refusal(asked[0], language, "not_said"), [])
     if not prompt.documents:
-        return _formatted(prompt, [Finding(prompt.ai_prompt)], say("no_documents", language), [])
-    spoken = language_of(prompt.ai_prompt)
-    held = library(prompt.documents, spoken)
-    remarks = _remarks(held, language)
-    if not held.passages:
-        names = ", ".join(document.name for document in prompt.documents)
-        return _formatted(prompt, [Finding(prompt.ai_prompt)], say("empty_documents", language, names=names), remarks)
-    if prompt.output_format != "markdown" and (wants_conversion(prompt.ai_prompt) or wants_summary(prompt.ai_prompt)):
-        return converted(held, prompt.output_format)
-    if wants_summary(prompt.ai_prompt) and not held.has_pages:
-        compared = comparison(held, language) if wants_comparison(prompt.ai_prompt) else ""
+        return _formatted(prompt, asked, say("no_documents", language), [])
+    held = library(prompt.documents, language_of(prompt.ai_prompt))
+    if held.passages:
+        return _put_together(prompt, held, language) or _found(prompt, held, language)
+    if prompt.extent == "part":
+        return NOTHING_SAID
+    names = ", ".join(document.name for document in prompt.documents)
+    return _formatted(prompt, asked, say("empty_documents", language, names=names), _remarks(held, language))
+
+
+def _put_together(prompt: ProcessPrompt, held: Library, language: str) -> str | None:
+    """The documents summed up or converted; None where something is asked of them."""
+    request, spoken, remarks = prompt.ai_prompt, language_of(prompt.ai_prompt), _remarks(held, language)
+    if prompt.output_format != "markdown" and (wants_conversion(request) or wants_summary(request)):
+        return converted(held, "json" if prompt.output_format == "json" else "csv")
+    if wants_summary(request) and not held.has_pages:
+        compared = comparison(held, language) if wants_comparison(request) else ""
         return _with_remarks(compared or summary(held, language), remarks)
-    if wants_summary(prompt.ai_prompt) or (held.has_pages and asks_for_all(prompt.ai_prompt, spoken)):
-        digest = page_answer.digest(held, spoken, prompt.ai_prompt, language)
+    if wants_summary(request) or (held.has_pages and asks_for_all(request, spoken)):
+        digest = page_answer.digest(held, spoken, request, language)
         if digest and prompt.output_format == "markdown":
             return _with_remarks(digest, remarks)
+    return None
+
+
+def _found(prompt: ProcessPrompt, held: Library, language: str) -> str:
+    """What the documents say to the questions of the prompt."""
+    spoken = language_of(prompt.ai_prompt)
     search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken)
     findings = search.findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
+    if prompt.extent == "part" and not any(finding.statements for finding in findings):
+        return NOTHING_SAID
     answer = page_answer.answer if held.has_pages else _answer
-    return _formatted(prompt, findings, answer(findings, language, _refusing(prompt, held)), remarks)
+    said = answer(findings, language, _refusing(prompt, held))
+    return _formatted(prompt, findings, said, _remarks(held, language))
 
 
 def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
@@ -101,6 +136,8 @@ def _refusing(prompt: ProcessPrompt, held: Library) -> str:
         return "pages_in_other_language" if held.has_pages else "other_language"
     if held.has_pages:
         return "pages_not_said"
+    if prompt.extent == "excerpts":
+        return "not_said_in_part"
     return "not_said_in_part" if any(reading.in_part for reading in held.readings) else "not_said"
 
 

@@ -1,0 +1,175 @@
+"""A task done by a model from documents of any length.
+
+What fits the model's window is shown whole. Of more, the passages that fit the task best are shown; for a task that
+needs everything, all parts are asked for one by one. A model that takes less than is known of it makes the window
+smaller. What was shown and what not is told with the answer.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from poweron_events.execution import DocumentCoverage, PlaceKind
+from poweron_services.actions.action import Order
+from poweron_services.actions.document_passages import Passage, PassageText, cut
+from poweron_services.actions.output_formats import written
+from poweron_services.actions.part_answers import PartAnswers
+from poweron_services.actions.passage_choice import AROUND, chosen
+from poweron_services.actions.process_prompts import DocumentTask, process_prompt
+from poweron_services.actions.whole_tasks import needs_everything
+from poweron_services.models.chat_model import TooLong
+from poweron_services.models.prompts import OutputFormat, SourceText
+
+MOST_SHOWN: Final = 200_000  # characters of passages that are shown for one question, also where a model takes more
+LEAST: Final = 1_000  # characters, below which no window is made smaller
+MAX_NAMED: Final = 5  # documents in a sentence
+_SAID: Final = {
+    "en": (
+        "Not everything was read for this answer: {documents}.",
+        "{shown} of {all} {places} of {name}",
+        "{percent} % of {name}",
+        "and {count} more documents in part or not at all",
+    ),
+    "de": (
+        "Für diese Antwort wurde nicht alles gelesen: {documents}.",
+        "{shown} von {all} {places} von {name}",
+        "{percent} % von {name}",
+        "und {count} weitere Dokumente teilweise oder gar nicht",
+    ),
+}
+_PLACES: Final[dict[str, dict[PlaceKind, str]]] = {
+    "en": {"page": "pages", "sheet": "sheets", "slide": "slides", "section": "parts"},
+    "de": {"page": "Seiten", "sheet": "Blättern", "slide": "Folien", "section": "Teilen"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAnswer:
+    """What a model wrote for a task, and how much of the documents it was shown."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    coverage: tuple[DocumentCoverage, ...] = ()
+    """Of each document, where not all of them were shown at once."""
+
+
+async def answer_from(order: Order, task: DocumentTask, texts: Sequence[SourceText], window: int) -> DocumentAnswer:
+    """Do the task from the texts.
+
+    Args:
+        order: how the model is asked.
+        task: what is to be done.
+        texts: what the documents say.
+        window: how many characters the model takes.
+
+    Raises:
+        Refused: as `Order.ask` does, or what was written is not in the format that was asked for.
+    """
+    room = max(LEAST, window - len(task.prompt) - len(task.custom_instructions))
+    passages: list[PassageText] | None = None
+    while True:
+        try:
+            if _size(texts) <= room:
+                return DocumentAnswer(*await written(order.ask, process_prompt(task, texts)))
+            if passages is None:
+                passages = await asyncio.to_thread(lambda: [cut(text) for text in texts])
+            if task.mode == "advanced" and needs_everything(task.prompt):
+                return await _from_parts(order, task, passages, room)
+            return await _from_passages(order, task, passages, room)
+        except TooLong:
+            if room <= LEAST:
+                raise
+            room = max(LEAST, min(room, _size(texts)) // 2)
+
+
+async def _from_passages(order: Order, task: DocumentTask, texts: Sequence[PassageText], room: int) -> DocumentAnswer:
+    shown = await asyncio.to_thread(chosen, texts, task.prompt, min(room, MOST_SHOWN))
+    excerpts = [
+        replace(text.source, text=text.shown(passages)) for text, passages in zip(texts, shown, strict=True) if passages
+    ]
+    text, notes = await written(order.ask, process_prompt(task, excerpts, "excerpts"))
+    return _told(task, text, notes, coverage_of(texts, shown))
+
+
+async def _from_parts(order: Order, task: DocumentTask, texts: Sequence[PassageText], room: int) -> DocumentAnswer:
+    found = await PartAnswers(order, task, texts, room).answer()
+    return _told(task, found.text, found.notes, coverage_of(texts, found.shown))
+
+
+def _told(
+    task: DocumentTask, text: str, notes: tuple[str, ...], coverage: tuple[DocumentCoverage, ...]
+) -> DocumentAnswer:
+    """The answer with the sentence about what was not read: in the notes and, where it is one in words, below it."""
+    missing = unread_sentence(coverage, "en")
+    if not missing:
+        return DocumentAnswer(text, notes, coverage)
+    language = "de" if (task.language or "").casefold()[:2] == "de" else "en"
+    below = with_sentence(text, unread_sentence(coverage, language), task.output_format)
+    return DocumentAnswer(below, (missing, *notes), coverage)
+
+
+def coverage_of(texts: Sequence[PassageText], shown: Sequence[Sequence[Passage]]) -> tuple[DocumentCoverage, ...]:
+    """How much of each text was shown; those that were shown least come first."""
+    told = [
+        DocumentCoverage(
+            document_name=text.source.name[:255] or "document",
+            place=_kind(text),
+            places=len({passage.place for passage in text.passages}),
+            places_shown=len({passage.place for passage in passages}),
+            characters=sum(passage.end - passage.start for passage in text.passages),
+            characters_shown=sum(passage.end - passage.start for passage in passages),
+        )
+        for text, passages in zip(texts, shown, strict=True)
+    ]
+    return tuple(sorted(told, key=lambda one: one.characters_shown - one.characters))
+
+
+def _kind(text: PassageText) -> PlaceKind:
+    """What the places of a text are, by the heading of the last."""
+    match text.places[-1].removeprefix("## ").partition(" ")[0]:
+        case "page" | "sheet" | "slide" as kind:
+            return kind
+    return "section"
+
+
+def unread_sentence(coverage: Sequence[DocumentCoverage], language: str) -> str:
+    """What was not shown of the documents, as a sentence; empty where all of it was."""
+    missing = [one for one in coverage if one.characters_shown < one.characters]
+    if not missing:
+        return ""
+    sentence, _, _, more = _SAID[language]
+    told = [_share(one, language) for one in missing[:MAX_NAMED]]
+    if len(missing) > MAX_NAMED:
+        told.append(more.format(count=len(missing) - MAX_NAMED))
+    return sentence.format(documents=", ".join(told))
+
+
+def _share(one: DocumentCoverage, language: str) -> str:
+    """How much of a document was shown: its pages and the like, else how much of its text."""
+    _, part, share, _ = _SAID[language]
+    if one.places > 1:
+        places = _PLACES[language][one.place]
+        return part.format(shown=one.places_shown, all=one.places, places=places, name=one.document_name)
+    percent = one.characters_shown * 100 / one.characters
+    return share.format(percent=f"{percent:.0f}" if percent >= 1 else f"{percent:.1g}", name=one.document_name)
+
+
+def with_sentence(text: str, sentence: str, output_format: OutputFormat) -> str:
+    """The text with a sentence below it, where it is one for people."""
+    match output_format:
+        case "markdown":
+            return f"{text.rstrip()}\n\n> {sentence}\n"
+        case "text":
+            return f"{text.rstrip()}\n\n{sentence}\n"
+        case "html":
+            return f"{text.rstrip()}\n<p>{escaped(sentence)}</p>\n"
+    return text
+
+
+def escaped(sentence: str) -> str:
+    return sentence.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _size(texts: Sequence[SourceText]) -> int:
+    return sum(len(text.text) + len(text.name) + AROUND for text in texts)

@@ -1,0 +1,194 @@
+"""A long text cut into passages that know where they stand: page, sheet or section, heading, and row of a table.
+
+A passage is a stretch of the text, not a copy of it. What is shown of a text is made of such stretches, each below the
+heading of its place, so that an answer can name the page; a stretch of a table is shown below the table's own head.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Final
+
+from poweron_services.models.prompts import SourceText
+
+PASSAGE: Final = 1_000  # characters at which a passage is long enough
+LONGEST: Final = 2_000  # characters, after which a line is cut
+MAX_HEADING: Final = 200  # characters of a heading that are repeated
+MAX_TAIL: Final = 4_000  # characters
+GAP: Final = "[…]"
+"""What stands where something is left out."""
+
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_EXTRACTED: Final = re.compile(r"\A# ?[^\n]*\n\s*<!-- [^\n]*-->\n?")
+_TAIL: Final = re.compile(r"^## (?:metadata|notes)\n\n- ", re.MULTILINE)
+_PLACE: Final = re.compile(r"##(?: (?P<name>[^\n]*))?\n?")
+_HEADING: Final = re.compile(r"#{1,6} (?P<name>[^\n]*)\n?")
+_RULE: Final = re.compile(r"\|(?: *:?-{3,}:? *\|)+\s*")
+_ROWS: Final = re.compile(r"(?P<before>.*)\brows (?P<first>\d{1,12})-\d+")
+_SPACE: Final = re.compile(r"\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A stretch of a text."""
+
+    number: int
+    """Among the passages of its text."""
+    start: int
+    end: int
+    place: int
+    """The number of its place within the text."""
+    heading: str = ""
+    """The one below that of the place under which it begins."""
+    table: tuple[int, int] | None = None
+    """Where the head of the table stands that it begins within."""
+    row: int = 0
+    """The row of that table that it begins with; the head is row 1."""
+
+
+@dataclass(slots=True)
+class PassageText:
+    """A text with the passages that it consists of, in reading order."""
+
+    source: SourceText
+    head: str = ""
+    """What stands before its first place and is always shown."""
+    tail: str = ""
+    """What is told of the document and its reading behind its text, and is always shown, too."""
+    places: list[str] = field(default_factory=lambda: [""])
+    """The headings of its pages, sheets, slides or headed sections."""
+    passages: list[Passage] = field(default_factory=list)
+
+    def words(self, passage: Passage) -> str:
+        """What a passage is found by: its own text, what it stands below, and the name of the document."""
+        head = self.source.text[slice(*passage.table)] if passage.table else ""
+        above = f"{self.source.name} {self.places[passage.place]} {passage.heading} {head}"
+        return f"{above} {self.source.text[passage.start : passage.end]}"
+
+    def shown(self, chosen: Sequence[Passage]) -> str:
+        """The text made of these passages, which stand in reading order."""
+        written = [self.head] if self.head else []
+        before: Passage | None = None
+        for run in _runs(chosen):
+            written += self._run(run, before)
+            before = run[-1]
+        if before is not None and before.number + 1 < len(self.passages):
+            written.append(GAP)
+        written += [self.tail] if self.tail else []
+        return "\n\n".join(part.strip("\n") for part in written) + "\n"
+
+    def _run(self, run: Sequence[Passage], before: Passage | None) -> Iterator[str]:
+        """Passages of one place that follow one another."""
+        first, text = run[0], self.source.text[run[0].start : run[-1].end]
+        if first.number > (before.number + 1 if before else 0):
+            yield GAP
+        if first.table is not None:
+            rows = sum(1 for _ in takewhile(lambda line: line.startswith("|"), text.splitlines()))
+            has_head = any(map(str.isalnum, self.source.text[slice(*first.table)]))
+            begins = first.row if has_head else first.row - 1
+            yield of_rows(self.places[first.place], begins, begins + rows - 1, has_head=has_head)
+        elif before is None or before.place != first.place:
+            yield self.places[first.place]
+        if first.heading and (before is None or before.heading != first.heading):
+            yield first.heading
+        yield self.source.text[slice(*first.table)] + text if first.table else text
+
+
+def of_rows(heading: str, first: int, last: int, *, has_head: bool = True) -> str:
+    """The heading of a place with the rows of its table that are shown; it may itself begin with a later row.
+
+    Rows are counted as a spreadsheet program does: the head is row 1. It stands again above each place that begins with
+    a later row, which is then the second one there.
+    """
+    begun = _ROWS.fullmatch(heading)
+    starts = int(begun["first"]) if begun else 1
+    shift = starts - (2 if has_head and starts > 1 else 1)
+    name = begun["before"] if begun else f"{heading}, " if heading.strip("# ") else "## "
+    return f"{name}rows {first + shift}-{last + shift}"
+
+
+def _runs(chosen: Sequence[Passage]) -> Iterator[list[Passage]]:
+    run: list[Passage] = []
+    for passage in chosen:
+        if run and (passage.number, passage.place) != (run[-1].number + 1, run[-1].place):
+            yield run
+            run = []
+        run.append(passage)
+    if run:
+        yield run
+
+
+def cut(source: SourceText) -> PassageText:
+    """The text in passages, cut where a line ends and wherever a place begins."""
+    head = _EXTRACTED.match(source.text) if source.number is None else None
+    end = min((at.start() for at in _TAIL.finditer(source.text)), default=None) if head else None
+    tail = "" if end is None else source.text[end:].strip()[:MAX_TAIL]
+    found = PassageText(source, head[0].rstrip() if head else "", tail)
+    _Cutter(source.text, found, _PLACE if head else _HEADING).read(head.end() if head else 0, end)
+    return found
+
+
+@dataclass(slots=True)
+class _Cutter:
+    """Goes through a text line by line and remembers what it stands below."""
+
+    text: str
+    found: PassageText
+    begins_place: re.Pattern[str]
+    start: int = 0
+    heading: str = ""
+    table: tuple[int, int] | None = None
+    row: int = 0
+    above: tuple[str, tuple[int, int] | None, int] = ("", None, 0)
+    """Heading, table and row that the passage at hand begins below, within and with."""
+
+    def read(self, position: int, end: int | None) -> None:
+        """Read from a position to another one, else to the end."""
+        self.start, until = position, len(self.text) if end is None else end
+        for line in _LINE.finditer(self.text, position, until):
+            place = self.begins_place.fullmatch(line[0])
+            if place is not None:
+                self._begin_place(line, place["name"] or "")
+            else:
+                self._line(line)
+        self._end(until)
+
+    def _begin_place(self, line: re.Match[str], name: str) -> None:
+        self._end(line.start())
+        self.found.places.append(line[0].strip()[:MAX_HEADING] if name else "##")
+        self.start, self.heading, self.table = line.end(), "", None
+
+    def _line(self, line: re.Match[str]) -> None:
+        if line.end() - self.start > PASSAGE:
+            self._end(line.start())
+        is_row = line[0].startswith("|")
+        begins_table = is_row and (self.table is None or self._is_rule(line))
+        if is_row and self.table is not None and not begins_table:
+            self.row += 1
+        if self.start == line.start():
+            inside = self.table if is_row and not begins_table else None
+            self.above = (self.heading, inside, self.row)
+        if begins_table:
+            self.table, self.row = (self.table[0] if self.table else line.start(), line.end()), 1
+        elif not is_row:
+            self.table = None
+        if line[0].startswith("###"):
+            self.heading = line[0].strip()[:MAX_HEADING]
+        while line.end() - self.start > LONGEST:
+            space = next((at.end() for at in _SPACE.finditer(self.text, self.start + PASSAGE, line.end())), line.end())
+            self._end(min(space, self.start + LONGEST))
+
+    def _is_rule(self, line: re.Match[str]) -> bool:
+        """Whether it is the line of dashes below the head of a table."""
+        assert self.table is not None
+        return self.table[1] == line.start() and self.row == 1 and _RULE.fullmatch(line[0]) is not None
+
+    def _end(self, position: int) -> None:
+        """The passage ends here, if anything stands in it."""
+        if self.text[self.start : position].strip():
+            heading, table, row = self.above
+            passages = self.found.passages
+            place = len(self.found.places) - 1
+            passages.append(Passage(len(passages), self.start, position, place, heading, table, row))
+        self.start, self.above = position, (self.heading, None, 0)

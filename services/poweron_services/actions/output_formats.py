@@ -1,0 +1,153 @@
+"""The formats in which a model writes: what keeps its output from being one, and what is made of it."""
+
+import csv
+import io
+import re
+from html import escape
+from typing import Final
+
+import nh3
+import orjson
+
+from poweron_events.execution import ActionDocument
+from poweron_services.actions.action import Ask, Failed, document
+from poweron_services.decider.spreadsheet_text import csv_as_text
+from poweron_services.models.prompts import OutputFormat, ProcessPrompt
+
+MIME_TYPES: Final[dict[OutputFormat, str]] = {
+    "markdown": "text/markdown",
+    "text": "text/plain",
+    "html": "text/html",
+    "json": "application/json",
+    "csv": "text/csv",
+}
+ENDINGS: Final[dict[OutputFormat, str]] = {
+    "markdown": "md",
+    "text": "txt",
+    "html": "html",
+    "json": "json",
+    "csv": "csv",
+}
+FENCE: Final = "```"
+FENCE_TAKEN_OFF: Final = "The code fence around the output was taken off."
+ASKED_AGAIN: Final = "The model was asked once more: {problem}"
+MOST_SHOWN: Final = 4_000  # characters of an output that was refused
+
+_FENCED: Final = re.compile(
+    r"\s*(?P<fence>`{3,})[ \t]*(?P<format>\w*)[ \t]*\r?\n(?P<inside>.*?)\r?\n(?P=fence)\s*", re.DOTALL
+)
+_NAMES: Final = {"text": ("", "text", "txt", "plain", "plaintext"), "html": ("", "html")}
+_MARKDOWN: Final = re.compile(
+    r"^#{1,6} \S|\*\*[^\s*][^*\n]*\*\*|^\|(?: *:?-{3,}:? *\|)+\s*$|^`{3,}|\[[^\]\n]+\]\(https?://", re.MULTILINE
+)
+_ELEMENT: Final = re.compile(
+    r"<(?:p|h[1-6]|ul|ol|table|dl|div|section|article|blockquote|pre|span|br)\b", re.IGNORECASE
+)
+TAGS: Final = {
+    *("h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "b", "i", "s"),
+    *("a", "ul", "ol", "li", "dl", "dt", "dd", "table", "caption", "thead", "tbody", "tfoot", "tr", "th", "td"),
+    *("sup", "sub", "div", "span", "section", "article"),
+}
+_PAGE: Final = (
+    '<!doctype html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'">\n'
+    "<title>{title}</title>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+)
+
+
+async def written(ask: Ask, prompt: ProcessPrompt) -> tuple[str, tuple[str, ...]]:
+    """What the model writes in the format of the prompt, and notes; where it is broken, it is asked for once more.
+
+    Raises:
+        Failed: it is broken the second time, too; the sentence says what is wrong with it.
+        Refused: the model would not answer, or a budget does not hold the call.
+    """
+    text, notes = _bare((await ask(prompt)).text, prompt.output_format)
+    try:
+        check_format(text, prompt.output_format)
+    except Failed as broken:
+        again = prompt.repeated(problem=str(broken), refused=text[:MOST_SHOWN])
+        text, notes = _bare((await ask(again)).text, prompt.output_format)
+        check_format(text, prompt.output_format)
+        notes = (ASKED_AGAIN.format(problem=broken), *notes)
+    return text, notes
+
+
+def _bare(text: str, output_format: OutputFormat) -> tuple[str, tuple[str, ...]]:
+    bare = without_fence(text, output_format)
+    return bare, () if bare == text else (FENCE_TAKEN_OFF,)
+
+
+def without_fence(text: str, output_format: OutputFormat) -> str:
+    """Output of a machine-readable format without the code fence around the whole of it; any other as it stands."""
+    found = None if output_format == "markdown" else _FENCED.fullmatch(text)
+    if found is None or found["format"].casefold() not in _NAMES.get(output_format, ("", output_format)):
+        return text
+    return text if f"\n{found['fence']}" in f"\n{found['inside']}" else found["inside"]
+
+
+def check_format(text: str, output_format: OutputFormat) -> None:
+    """Refuse output that is not what was asked for.
+
+    Raises:
+        Failed: says what is wrong with it.
+    """
+    if not text.strip():
+        raise Failed("The model wrote nothing.", code="answer_empty")
+    try:
+        if output_format == "json":
+            orjson.loads(text)
+        elif output_format == "csv":
+            _check_csv(text)
+        elif output_format == "text" and (found := _MARKDOWN.search(text)):
+            raise _invalid(f"The output is not plain text: the markdown {found[0][:40]!r} stands in it.")
+        elif output_format == "html":
+            _check_html(text)
+    except (orjson.JSONDecodeError, csv.Error) as error:
+        raise _invalid(f"The output is not valid {output_format.upper()}: {error}") from error
+
+
+def _check_csv(text: str) -> None:
+    rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
+    if any(len(row) == 1 and row[0].startswith(FENCE) for row in rows):
+        raise _invalid("The output is not valid CSV: a code fence stands in it.")
+    if len({len(row) for row in rows}) > 1:
+        raise _invalid("The output is not valid CSV: its rows differ in their number of cells.")
+
+
+def _check_html(text: str) -> None:
+    if not _ELEMENT.search(text):
+        raise _invalid("The output is not HTML: no element such as <p> or <table> stands in it.")
+    if FENCE in text:
+        raise _invalid("The output is not HTML: a code fence stands in it.")
+    if not nh3.clean(text, tags=set(), clean_content_tags={"script", "style", "title"}).strip():
+        raise _invalid("The output is not HTML that can be shown: without scripts and styles no text is left.")
+
+
+def _invalid(why: str) -> Failed:
+    return Failed(why, code="output_invalid")
+
+
+def as_document(text: str, output_format: OutputFormat, language: str | None) -> ActionDocument:
+    """The output as a document; HTML as a page that fetches nothing and runs nothing, CSV without formulas."""
+    data = html_page(text, language) if output_format == "html" else text
+    data = csv_as_text(data) if output_format == "csv" else data
+    return document(f"answer.{ENDINGS[output_format]}", data, MIME_TYPES[output_format])
+
+
+def html_page(text: str, language: str | None) -> str:
+    """What is harmless of the HTML that a model wrote, as a whole page."""
+    body = nh3.clean(
+        text,
+        tags=TAGS,
+        clean_content_tags={"script", "style", "title"},
+        attributes={
+            "a": {"href", "title"},
+            "ol": {"start"},
+            "td": {"colspan", "rowspan"},
+            "th": {"colspan", "rowspan"},
+        },
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer",
+    ).strip()
+    return _PAGE.format(language=escape(language or "en", quote=True), title="Answer", body=body)

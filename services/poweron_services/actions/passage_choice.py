@@ -1,0 +1,100 @@
+"""Which passages of long texts are shown for a task: those that fit it best over all texts, with their neighbours."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, zip_longest
+from typing import Final
+
+from poweron_services.actions.document_passages import Passage, PassageText
+from poweron_services.actions.page_relevance import Relevance
+from poweron_services.models.builtin.question import clauses
+from poweron_services.models.builtin.vocabulary import language_of
+
+MOST: Final = 2_000  # passages that are looked at for one question
+WITH_NEIGHBOURS: Final = 20  # of these, the best
+OPENING: Final = 2  # passages at the start of each text that has some, as far as there is room
+AROUND: Final = 120  # characters: a gap, a heading and the rows that stand with a passage
+
+
+def chosen(texts: Sequence[PassageText], task: str, room: int) -> list[list[Passage]]:
+    """The passages of each text, in reading order, that are shown for the task in so many characters."""
+    ends = [*accumulate(len(text.passages) for text in texts)]
+    every = [(number, passage) for number, text in enumerate(texts) for passage in text.passages]
+    relevance = Relevance((texts[number].words(passage) for number, passage in every), language_of(task))
+    rankings = [relevance.best(question, MOST) for question in clauses(task) or [task]]
+    choice = _Choice(texts, every, room)
+    for place, number in _in_turn(rankings):
+        around = (number, number - 1, number + 1) if place < WITH_NEIGHBOURS else (number,)
+        choice.take(number, around)
+    begun = sorted({every[number][0] for number in choice.taken}) or range(len(texts))
+    for opening in range(OPENING if choice.taken else MOST):
+        for number in begun:
+            first = ends[number] - len(texts[number].passages)
+            choice.take(first, (first + opening,))
+    return choice.by_text()
+
+
+def _in_turn(rankings: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """The best passage of each question, then the second of each, and so on."""
+    for place, numbers in enumerate(zip_longest(*rankings)):
+        yield from ((place, number) for number in numbers if number is not None)
+
+
+@dataclass(slots=True)
+class _Choice:
+    texts: Sequence[PassageText]
+    every: Sequence[tuple[int, Passage]]
+    room: int
+    taken: dict[int, None] = field(default_factory=dict)
+    begun: set[int] = field(default_factory=set)
+
+    def take(self, of: int, numbers: Sequence[int]) -> None:
+        """Take these passages as far as they are of the same text and there is room."""
+        for number in numbers:
+            if 0 <= number < len(self.every) and self.every[number][0] == self.every[of][0]:
+                self._take(number)
+
+    def _take(self, number: int) -> None:
+        text, passage = self.every[number]
+        takes = size(self.texts[text], passage)
+        takes += 0 if text in self.begun else len(self.texts[text].head) + len(self.texts[text].tail) + AROUND
+        if number not in self.taken and takes <= self.room:
+            self.room -= takes
+            self.taken[number] = None
+            self.begun.add(text)
+
+    def by_text(self) -> list[list[Passage]]:
+        found: list[list[Passage]] = [[] for _ in self.texts]
+        for number in sorted(self.taken):
+            text, passage = self.every[number]
+            found[text].append(passage)
+        return found
+
+
+def size(text: PassageText, passage: Passage) -> int:
+    """The most characters that a passage takes where it is shown by itself."""
+    table = passage.table[1] - passage.table[0] if passage.table else 0
+    place = len(text.places[passage.place]) + len(passage.heading)
+    return passage.end - passage.start + table + place + AROUND
+
+
+def in_parts(texts: Sequence[PassageText], room: int) -> list[list[tuple[int, list[Passage]]]]:
+    """All passages in parts that each take at most so many characters: the texts of each, by number, in order."""
+    parts: list[list[tuple[int, list[Passage]]]] = []
+    left = 0
+    for number, passage in chain.from_iterable(
+        ((number, passage) for passage in text.passages) for number, text in enumerate(texts)
+    ):
+        taken = passage.end - passage.start
+        begins = len(texts[number].head) + len(texts[number].tail) + size(texts[number], passage)
+        if not parts or left < taken or (parts[-1][-1][0] != number and left < begins):
+            parts.append([])
+            left = room
+        if not parts[-1] or parts[-1][-1][0] != number:
+            parts[-1].append((number, []))
+            left -= begins - taken
+        elif (before := parts[-1][-1][1][-1]).place != passage.place:
+            left -= len(texts[number].places[passage.place]) + AROUND * (before.place != passage.place)
+        parts[-1][-1][1].append(passage)
+        left -= taken
+    return parts

@@ -1,0 +1,49 @@
+"""The prompts by which a model does a task from texts: from all, from passages, from a part, from what was found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_events.catalog import ProcessingMode
+from poweron_services.models.prompts import Extent, OutputFormat, ProcessPrompt, SourceText, Template
+
+TEMPLATE: Final = Template.beside(__file__, "process.v3.md")
+PAGES_TEMPLATE: Final = Template.beside(__file__, "process_pages.v2.md")
+"""Where pages of the web are among the texts: statements are to name them."""
+PART_TEMPLATE: Final = Template.beside(__file__, "process_part.v1.md")
+ANSWERS_TEMPLATE: Final = Template.beside(__file__, "process_answers.v1.md")
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTask:
+    """What a model is to do with documents."""
+
+    prompt: str
+    language: str | None
+    output_format: OutputFormat = "markdown"
+    custom_instructions: str = ""
+    mode: ProcessingMode = "advanced"
+
+
+def process_prompt(
+    task: DocumentTask,
+    texts: Sequence[SourceText],
+    extent: Extent = "whole",
+    *,
+    part: tuple[int, int] = (0, 0),
+    output_format: OutputFormat | None = None,
+) -> ProcessPrompt:
+    """The prompt to do the task from texts; `part` is the number of the part and how many there are."""
+    cites = any(text.number or text.cites for text in texts)
+    templates = {"part": PART_TEMPLATE, "answers": ANSWERS_TEMPLATE}
+    return ProcessPrompt(
+        template=templates.get(extent, PAGES_TEMPLATE if cites else TEMPLATE),
+        ai_prompt=task.prompt,
+        custom_instructions=task.custom_instructions,
+        language=task.language,
+        output_format=output_format or task.output_format,
+        documents=tuple(texts),
+        extent=extent,
+        part=part[0],
+        parts=part[1],
+    )

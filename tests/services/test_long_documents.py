@@ -1,0 +1,362 @@
+"""Documents of any length: what fits is shown whole, of more what matters, and for tasks that need it everything."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+import pytest
+from long_documents import THINGS, Reader, Shelf, built_in, code, fact, long_document, process, question
+
+from poweron_events.errors import Refused
+from poweron_services.actions.whole_tasks import needs_everything
+from poweron_services.connectors.document_reader import ExtractedDocument, Section
+from poweron_services.connectors.documents_child.pipe_tables import pipe_table
+from poweron_services.decider.rules import BudgetUsedUp, Stop
+from poweron_services.models.chat_model import ChatModel, Completion, TooLong
+from poweron_services.models.prompts import NOTHING, ProcessPrompt, Prompt
+
+PLANTED: Final = {50 * number + 17: thing for number, thing in enumerate(THINGS)}
+"""One thing on some page of every fifty."""
+FACTS: Final = {page: fact(thing) for page, thing in PLANTED.items()}
+ENDS: Final = [0, 9, 19]
+
+
+def short() -> Shelf:
+    return Shelf({"long.pdf": long_document("long.pdf", 60, {17: fact("museum"), 55: fact("ferry")})})
+
+
+def table(rows: int, planted: Mapping[int, str]) -> ExtractedDocument:
+    """A table of so many rows, the first of them its head, as it is read from a CSV file."""
+    lines = ["| id | remark | city |", "| --- | --- | --- |"]
+    lines += [
+        f"| {row} | {planted.get(row, 'The parcel was delivered without a code')} | Vienna |"
+        for row in range(2, rows + 1)
+    ]
+    return ExtractedDocument("parcels.csv", "text/csv", (Section("", "\n".join(lines)),), truncated=False, notes=())
+
+
+@pytest.fixture(scope="module")
+def thousand_pages() -> Shelf:
+    return Shelf({"long.pdf": long_document("long.pdf", 1_000, FACTS)})
+
+
+# --- what matters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize("model", [built_in(), Reader()], ids=["built-in", "reader"])
+@pytest.mark.parametrize("number", ENDS)
+async def test_a_fact_on_any_of_a_thousand_pages_is_found_with_its_page(
+    thousand_pages: Shelf, model: ChatModel, number: int
+) -> None:
+    page, thing = list(PLANTED.items())[number]
+    asked = await process(thousand_pages, model, question(thing))
+    assert code(thing) in asked.text
+    assert f"page {page}" in asked.text
+
+
+@pytest.mark.req("C-04")
+async def test_what_fits_is_shown_whole_and_nothing_is_said_of_what_was_not_read() -> None:
+    model = Reader()
+    asked = await process(short(), model, question("museum"))
+    (prompt,) = model.asked
+    assert prompt.extent == "whole"
+    assert prompt.documents[0].text == short().documents["long.pdf"].markdown()
+    assert (asked.done.coverage, asked.done.notes) == ((), ())
+    assert asked.text == f"The museum code is {code('museum')} (page 17)"
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.req("L-10")
+async def test_of_more_the_passages_that_fit_best_are_shown_and_what_was_not_is_a_field_and_a_sentence() -> None:
+    model = Reader()
+    asked = await process(short(), model, question("museum"), window=20_000)
+    (prompt,) = model.asked
+    assert prompt.extent == "excerpts"
+    assert sum(len(document.text) for document in prompt.documents) <= 20_000
+    (coverage,) = asked.done.coverage
+    assert (coverage.document_name, coverage.place, coverage.places) == ("long.pdf", "page", 60)
+    assert 0 < coverage.places_shown < 60
+    assert 0 < coverage.characters_shown < 20_000 < coverage.characters
+    sentence = f"Not everything was read for this answer: {coverage.places_shown} of 60 pages of long.pdf."
+    assert asked.done.notes == (sentence,)
+    assert asked.text == f"The museum code is {code('museum')} (page 17)\n\n> {sentence}\n"
+
+
+@pytest.mark.req("C-04")
+async def test_a_row_in_the_middle_of_a_long_table_is_shown_below_the_head_with_its_number() -> None:
+    model = Reader()
+    shelf = Shelf({"parcels.csv": table(20_000, {12_345: fact("ferry")})})
+    asked = await process(shelf, model, question("ferry"), window=20_000)
+    shown = model.asked[0].documents[0].text
+    heading = re.search(r"## rows (\d+)-(\d+)\n\n\| id \| remark \| city \|\n\| --- .*\n(?:\|.*\n)*\| 12345 ", shown)
+    assert heading is not None
+    assert int(heading[1]) <= 12_345 <= int(heading[2])
+    assert code("ferry") in asked.text
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize("has_head", [True, False])
+async def test_rows_of_a_table_that_is_read_in_sections_keep_their_numbers(*, has_head: bool) -> None:
+    """As a long CSV file is read: each section has the head again, where there is one, and names its rows."""
+    rows = [
+        ["id", "remark"] if has_head else ["1", "-"],
+        *([str(n), f"{fact('ferry') * (n == 345)}-"] for n in range(2, 601)),
+    ]
+    sections = [
+        Section(
+            f"rows {first}-{first + 199}",
+            pipe_table(
+                [*(rows[:1] if has_head and first > 1 else []), *rows[first - 1 : first + 199]], header=has_head
+            ),
+        )
+        for first in (1, 201, 401)
+    ]
+    found = ExtractedDocument("long.csv", "text/csv", tuple(sections), truncated=False, notes=())
+    model = Reader()
+    await process(Shelf({"long.csv": found}), model, question("ferry"), window=4_000)
+    shown = model.asked[0].documents[0].text
+    heading = re.search(r"## rows (\d+)-(\d+)\n\n(?:\|.*\n)*\| 345 ", shown)
+    assert heading is not None
+    listed = re.findall(r"^\| (\d+) ", heading[0], re.MULTILINE)
+    assert listed[0] == heading[1]
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize("model", [built_in(), Reader()], ids=["built-in", "reader"])
+async def test_a_fact_in_any_of_three_hundred_documents_is_found_with_document_and_page(model: ChatModel) -> None:
+    facts = {15 * number + 4: thing for number, thing in enumerate(THINGS)}
+    planted = {number: {2: fact(thing)} for number, thing in facts.items()}
+    names = [f"file-{number}.pdf" for number in range(300)]
+    shelf = Shelf({name: long_document(name, 3, planted.get(number, {})) for number, name in enumerate(names)})
+    for number in (4, 154, 289):
+        asked = await process(shelf, model, question(facts[number]))
+        assert code(facts[number]) in asked.text
+        assert "page 2" in asked.text
+    assert asked.progress[-1] == ("documents_read", 300, 300)
+
+
+@pytest.mark.req("C-04")
+async def test_a_model_that_takes_less_than_is_known_of_it_is_shown_less() -> None:
+    model = Reader(takes=15_000)
+    asked = await process(short(), model, question("museum"))
+    assert model.asked[-1].extent == "excerpts"
+    assert code("museum") in asked.text
+
+
+@pytest.mark.req("C-04")
+async def test_a_model_that_takes_nothing_is_given_up() -> None:
+    with pytest.raises(TooLong):
+        await process(short(), Reader(takes=10), question("museum"))
+
+
+# --- everything ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        *(
+            "Summarise the contract.",
+            "List all codes.",
+            "Compare the estimates.",
+            "Give an overview",
+            "Which are all names?",
+        ),
+        *("Fasse den Vertrag zusammen", "Nenne alle Fristen.", "Vergleiche die Angebote", "Erstelle einen Bericht"),
+        *("Résume ce contrat", "Liste toutes les dates", "Compare les devis", "Riassumi il contratto"),
+        *("Elenca tutte le date", "Resume el contrato", "Enumera todas las fechas", "Resuma o contrato"),
+        *("Vat het contract samen", "Noem alle data", "Sammanfatta avtalet", "Sammenlign tilbuddene", "Podsumuj umowę"),
+    ],
+)
+def test_tasks_that_need_everything_are_told_by_their_words_in_every_language_that_is_known(task: str) -> None:
+    assert needs_everything(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        *("Which delivery code is named?", "When does the exhibition open?", "Who signed the contract?"),
+        *("Wann beginnt die Ausstellung?", "Wie hoch ist die Miete?", "Quel est le montant de la facture ?"),
+    ],
+)
+def test_a_question_for_one_thing_does_not_need_everything(task: str) -> None:
+    assert not needs_everything(task)
+
+
+@pytest.mark.req("C-04")
+async def test_for_a_task_that_needs_everything_each_part_is_asked_and_the_answers_are_put_together() -> None:
+    model = Reader()
+    asked = await process(short(), model, "List all codes.", window=30_000)
+    parts = [prompt for prompt in model.asked if prompt.extent == "part"]
+    assert [(prompt.part, prompt.parts) for prompt in parts] == [(n, len(parts)) for n in range(1, len(parts) + 1)]
+    assert len(parts) > 3
+    (last,) = [prompt for prompt in model.asked if prompt.extent == "answers"]
+    assert [NOTHING in document.text for document in last.documents] == [False, False]
+    assert asked.text == f"The museum code is {code('museum')} (page 17)\n\nThe ferry code is {code('ferry')} (page 55)"
+    (coverage,) = asked.done.coverage
+    assert (coverage.places, coverage.places_shown) == (60, 60)
+    assert coverage.characters == coverage.characters_shown
+    assert asked.done.notes == ()
+    told = [step for step in asked.progress if step[0] == "parts_answered"]
+    assert told == [("parts_answered", done, len(parts)) for done in range(len(parts) + 1)]
+
+
+@pytest.mark.req("C-04")
+async def test_everything_that_stands_in_the_documents_is_shown_in_some_part_and_once() -> None:
+    model = Reader()
+    await process(short(), model, "Summarise it.", window=30_000)
+    shown = " ".join(d.text for prompt in model.asked if prompt.extent == "part" for d in prompt.documents)
+    for section in short().documents["long.pdf"].sections:
+        assert all(shown.count(sentence) >= 1 for sentence in section.text.split(". "))
+    assert shown.count(fact("museum")) == shown.count(fact("ferry")) == 1
+
+
+@pytest.mark.req("C-04")
+async def test_basic_processing_is_one_call_whatever_the_task() -> None:
+    model = Reader()
+    asked = await process(short(), model, "List all codes.", window=30_000, processingMode="basic")
+    assert [prompt.extent for prompt in model.asked] == ["excerpts"]
+    assert asked.done.notes[0].startswith("Not everything was read for this answer: ")
+
+
+@pytest.mark.req("C-04")
+async def test_the_built_in_model_lists_what_all_parts_say() -> None:
+    asked = await process(short(), built_in(), "List all: which codes are named?", window=30_000)
+    assert code("museum") in asked.text
+    assert code("ferry") in asked.text
+    assert "page 17" in asked.text
+
+
+@pytest.mark.req("C-04")
+async def test_a_part_that_the_model_does_not_take_is_halved() -> None:
+    model = Reader(takes=12_000)
+    asked = await process(short(), model, "List all codes.", window=30_000)
+    assert code("museum") in asked.text
+    assert code("ferry") in asked.text
+    assert asked.done.coverage[0].places_shown == 60
+
+
+class Poor(Reader):
+    """A budget holds so many of its calls."""
+
+    left = 3
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        if not self.left:
+            raise BudgetUsedUp(Stop("token_budget", "The task's budget of 9 tokens is used up: 9 tokens."))
+        self.left -= 1
+        return await super().complete(prompt)
+
+
+@pytest.mark.req("B-02")
+async def test_where_a_budget_holds_no_more_what_was_answered_is_given_and_the_rest_is_told() -> None:
+    asked = await process(short(), Poor(), "List all codes.", window=30_000)
+    assert code("museum") in asked.text
+    assert "> Not everything was read for this answer: " in asked.text
+    assert asked.done.coverage[0].places_shown < 60
+    assert any(note.startswith("A budget did not hold more: 3 of ") for note in asked.done.notes)
+
+
+@pytest.mark.req("B-02")
+async def test_a_budget_that_holds_no_part_is_why_there_is_no_answer() -> None:
+    poor = Poor()
+    poor.left = 0
+    with pytest.raises(BudgetUsedUp):
+        await process(short(), poor, "List all codes.", window=30_000)
+
+
+@pytest.mark.req("C-04")
+async def test_answers_that_are_too_long_together_are_put_together_in_groups() -> None:
+    class Wordy(Reader):
+        def said(self, prompt: ProcessPrompt, shown: str) -> str:
+            return f"{'word ' * 1_500}." if prompt.extent == "part" else super().said(prompt, shown)[:3_000]
+
+    model = Wordy()
+    await process(short(), model, "Summarise it.", window=12_000)
+    together = [prompt for prompt in model.asked if prompt.extent == "answers"]
+    assert len(together) > 2
+    assert all(len(str(prompt.render())) < 16_000 for prompt in together)
+
+
+# --- formats and parameters ---------------------------------------------------------------------------
+
+BROKEN: Final = {
+    "json": ("{", '{"total": 42}'),
+    "csv": ("a,b\nc\n", "a,b\n1,2\n"),
+    "text": ("# Total\n\n**42**", "The total is 42."),
+    "html": ("The total is 42.", "<p>The total is 42.</p>"),
+    "markdown": (" ", "The total is **42**."),
+}
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.req("D-03")
+@pytest.mark.parametrize("wanted", BROKEN)
+async def test_output_that_is_broken_is_asked_for_once_more_and_the_model_is_told_why(wanted: str) -> None:
+    broken, whole = BROKEN[wanted]
+    model = Reader(says=[broken, whole])
+    asked = await process(short(), model, "What is the total?", expectedDocumentFormats=[wanted])
+    assert whole in asked.text
+    first, second = model.asked
+    assert (first.problem, second.refused) == ("", broken)
+    assert second.problem.startswith(("The output is not", "The model wrote nothing."))
+    assert second.problem in str(second.render())
+    assert asked.done.notes == (f"The model was asked once more: {second.problem}",)
+
+
+@pytest.mark.req("D-03")
+async def test_output_that_is_broken_twice_is_none() -> None:
+    with pytest.raises(Refused, match=r"^The output is not plain text: the markdown '# T' stands in it\.$"):
+        await process(short(), Reader(says=["# Total"] * 2), "Total?", expectedDocumentFormats=["text"])
+
+
+@pytest.mark.req("X-05")
+async def test_html_is_kept_without_what_could_run_or_be_fetched() -> None:
+    hostile = '<h1 onclick="steal()">Total</h1><script>alert(1)</script><p>42 <img src="https://x.example/p"></p><a href="javascript:x()">x</a>'
+    asked = await process(short(), Reader(says=[hostile]), "Total?", expectedDocumentFormats=["html"])
+    assert asked.done.result.documents[0].mime_type == "text/html"
+    assert "<h1>Total</h1><p>42 </p>" in asked.text
+    assert not re.search(r"onclick|script|img|javascript|x\.example", asked.text)
+    assert "default-src 'none'" in asked.text
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize("wanted", ["text", "html", "json", "csv"])
+@pytest.mark.parametrize("prompt", [question("museum"), "List all: which codes are named?", "Summarise it."])
+async def test_the_built_in_model_writes_every_format_from_documents_of_any_length(wanted: str, prompt: str) -> None:
+    asked = await process(short(), built_in(), prompt, window=30_000, expectedDocumentFormats=[wanted])
+    assert asked.text.strip()
+    if wanted == "json":
+        assert isinstance(orjson.loads(asked.text), list)
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize(("parameters", "is_shown"), [({}, True), ({"includeMetadata": False}, False)])
+@pytest.mark.parametrize("window", [1_000_000, 20_000])
+async def test_what_a_document_tells_of_itself_is_shown_unless_it_is_not_wanted(
+    parameters: dict[str, Any], window: int, *, is_shown: bool
+) -> None:
+    shelf = short()
+    found = shelf.documents["long.pdf"]
+    shelf.documents["long.pdf"] = ExtractedDocument(
+        found.name, found.mime_type, found.sections, found.truncated, found.notes, metadata=(("author", "Ada Quint"),)
+    )
+    model = Reader()
+    await process(shelf, model, question("museum"), window=window, **parameters)
+    assert ("Ada Quint" in str(model.asked[0].render())) == is_shown
+
+
+# --- at scale -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize(("model", "least"), [(built_in(), 19), (Reader(), 20)], ids=["built-in", "reader"])
+async def test_twenty_facts_in_a_thousand_pages_are_found(thousand_pages: Shelf, model: ChatModel, least: int) -> None:
+    found = 0
+    for page, thing in PLANTED.items():
+        asked = await process(thousand_pages, model, question(thing))
+        found += code(thing) in asked.text and f"page {page}" in asked.text
+    assert found >= least

@@ -27,6 +27,10 @@ search = typer.Typer(
     cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the search engine."
 )
 app.add_typer(search, name="search")
+mcp = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Work with tools of others, or be one of them."
+)
+app.add_typer(mcp, name="mcp")
 
 
 @app.command()
@@ -384,6 +388,26 @@ def search_check(as_json: AsJson = False) -> None:
     from poweron_services.cli import search_command
 
     search_command.check(as_json=as_json)
+
+
+@mcp.command("serve")
+def mcp_serve(
+    allow: Annotated[
+        Optional[list[Path]],
+        typer.Option(metavar="DIR", help="A folder below which files may be handed over; repeatable."),
+    ] = None,
+    no_serve: Annotated[
+        bool, typer.Option("--no-serve", help="Only request and follow; a `poweron serve` elsewhere does the work.")
+    ] = False,
+) -> None:
+    """Be a server of the Model Context Protocol.
+
+    An assistant starts this, and speaks with it over stdin and stdout: it can ask for work, look at it, read its audit
+    trail, and pass on approvals. Files are read below --allow only, else below the folder it was started in.
+    """
+    from poweron_services.cli import mcp_serve_command
+
+    mcp_serve_command.serve(allow or [], serving=not no_serve)
 
 
 def main() -> None:

@@ -100,6 +100,10 @@ class ActionSpec:
     parameters: JsonSchema = field(hash=False)
     effect_class: EffectClass
     limit_ms: int
+    needs_approval: bool = field(default=False, kw_only=True)
+    """Whether a person has to approve it, whatever the settings mark."""
+    digest: str = field(default="", kw_only=True)
+    """Of a tool of somebody else's server: SHA-256 of what the server says of it."""
 
     def __post_init__(self) -> None:
         try:

@@ -5,9 +5,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
@@ -38,6 +38,7 @@ from poweron_services.models.prompts import PromptStage
 from poweron_services.models.staged import StagedModel
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
+from poweron_services.roles.named_addresses import Settled
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner
@@ -48,6 +49,8 @@ from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 
 if TYPE_CHECKING:
+    from poweron_services.connectors.mcp.known_servers import ApprovedTool
+    from poweron_services.connectors.mcp.server_list import ToolServerEntry
     from poweron_services.connectors.search.search_engine import SearchEngine
 
 log = structlog.get_logger()
@@ -214,17 +217,59 @@ async def _opened(
     read_document = DocumentReader(settings.document_readers or affordable_readers())
     async with AsyncExitStack() as opened:
         engine = await opened.enter_async_context(_search_engine(settings))
+        servers = _tool_servers(settings)
         resources = Resources(
             read_document=read_document,
             render_report=markdown_to_html,
             open_pages=PageReader(read_document),
             searches=engine is not None,
             enrich=settings.web_enrich,
+            tools=await opened.enter_async_context(_tools(settings, servers)),
         )
         known = await opened.enter_async_context(open_actions(resources))
-        _check_patterns(settings, _names(known))
+        methods = tuple(server.method for server in servers)
+        _check_patterns(settings, _names(known), methods)
         web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
-        yield _Work(known, web)
+        yield _Work(known, web, methods, _settled(servers))
+
+
+def _tool_servers(settings: Settings) -> "tuple[ToolServerEntry, ...]":
+    """The servers of tools that the settings name.
+
+    Raises:
+        Refused: what they name cannot be used; the sentence says what and why.
+    """
+    if settings.mcp is None:
+        return ()
+    from poweron_services.connectors.mcp.server_list import read_servers  # noqa: PLC0415 - only where it is asked for
+
+    return read_servers(settings.mcp, os.environ)
+
+
+def _settled(servers: "Sequence[ToolServerEntry]") -> Settled:
+    """What the settings hand to the servers: nobody made that up."""
+    if not servers:
+        return {}
+    from poweron_services.connectors.mcp.server_list import settled_by  # noqa: PLC0415 - likewise
+
+    return settled_by(servers)
+
+
+@asynccontextmanager
+async def _tools(
+    settings: Settings, entries: "Sequence[ToolServerEntry]"
+) -> AsyncGenerator["Sequence[ApprovedTool]", None]:
+    """Their tools, as far as they are approved; whatever is started for them ends with the context."""
+    if not entries:
+        yield ()
+        return
+    from poweron_services.connectors.mcp.known_servers import approved_tools  # noqa: PLC0415 - likewise
+    from poweron_services.connectors.mcp.known_tools import KnownTools  # noqa: PLC0415
+    from poweron_services.connectors.mcp.tool_server import tool_servers  # noqa: PLC0415
+    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
+
+    async with tool_servers(entries, WebSettings.of(settings)) as servers:
+        yield await approved_tools(servers, KnownTools(settings.home / "mcp"))
 
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
@@ -247,12 +292,16 @@ def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsy
     )
 
 
-def _check_patterns(settings: Settings, names: Collection[str]) -> None:
-    """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run."""
+def _check_patterns(settings: Settings, names: Collection[str], methods: Collection[str]) -> None:
+    """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run.
+
+    `methods` are those of servers that are named: which tools they have, may be unknown.
+    """
     lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
     allowed = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
     for setting, patterns in {**lists, **allowed}.items():
-        for wrong in filter(None, (meaningless(each, names) for each in patterns)):
+        unclear = [each for each in patterns if each.partition(".")[0] not in methods]
+        for wrong in filter(None, (meaningless(each, names) for each in unclear)):
             raise Refused(f"{setting}: {wrong}.")
 
 
@@ -276,6 +325,9 @@ class _Work:
 
     actions: Mapping[str, Action]
     web: Web | None
+    methods: tuple[str, ...] = ()
+    """Those of the servers of tools that are named."""
+    settled: Settled = field(default_factory=dict)
 
 
 def _services(
@@ -286,13 +338,13 @@ def _services(
     if "projector" in roles:
         services.append(projector.run(connections.log, connections.pool))
     if "intake" in roles:
-        services.append(_intake(process, work.actions).run())
+        services.append(_intake(process, work).run())
     if roles & FOLDING:
         services.append(_worker(process, roles & FOLDING, model, work).run())
     return services
 
 
-def _intake(process: _Process, known: Iterable[str]) -> Intake:
+def _intake(process: _Process, work: _Work) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
@@ -300,18 +352,24 @@ def _intake(process: _Process, known: Iterable[str]) -> Intake:
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,
-        actions=_names(known),
+        actions=_names(work.actions),
         default_language=connections.settings.language,
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
         unpriced=unpriced_models(connections.settings),
-        lists=_lists(connections.settings),
+        lists=_lists(connections.settings, work),
         spans=process.spans,
     )
 
 
-def _lists(settings: Settings) -> ActionLists:
-    return ActionLists(settings.allowed_patterns, settings.denied_patterns)
+def _lists(settings: Settings, work: _Work) -> ActionLists:
+    return ActionLists(settings.allowed_with(work.methods), settings.denied_patterns)
+
+
+def _approval(settings: Settings, specs: Mapping[str, ActionSpec]) -> Approval:
+    """What the settings mark, and what may change something of which nobody here knows what it is."""
+    unasked = {name for name, spec in specs.items() if spec.needs_approval}
+    return Approval(settings.approve_patterns | unasked, settings.approval_expires_ms)
 
 
 def group_of(roles: frozenset[str]) -> str:
@@ -320,13 +378,13 @@ def group_of(roles: frozenset[str]) -> str:
 
 
 def stage_functions(
-    caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec]
+    caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec], settled: Settled | None = None
 ) -> dict[Role, StageFunction]:
     """What every role but the executor does when it is its turn."""
     return {
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),
-        "parameterizer": Parameterizer(caller, specs, content),
+        "parameterizer": Parameterizer(caller, specs, content, settled or {}),
         "observer": Observer(content, specs),
         "refiner": Refiner(caller),
         "reviewer": Reviewer(caller, content),
@@ -345,11 +403,12 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _W
         observes="observer" in roles,
         concurrency=connections.settings.concurrency,
         now_ms=now_ms,
-        approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
+        approval=_approval(connections.settings, specs),
         web=work.web,
-        lists=_lists(connections.settings),
+        lists=_lists(connections.settings, work),
+        settled=work.settled,
     )
-    functions = stage_functions(caller, connections.content, specs)
+    functions = stage_functions(caller, connections.content, specs, work.settled)
     return Worker(
         event_log=connections.log,
         snapshots=PostgresPorts(connections.pool),

@@ -13,6 +13,7 @@ from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_events.progress import ProgressUnit
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
+from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
@@ -87,6 +88,8 @@ class Resources:
     """Whether there is a search engine: without one `web.search` and `web.scrape` are not there."""
     enrich: bool = False
     """Whether a model judges the pages that were read."""
+    tools: Sequence[ApprovedTool] = ()
+    """The tools of other servers that were approved."""
 
 
 async def _nothing_fetched(_: str) -> FetchedPage:

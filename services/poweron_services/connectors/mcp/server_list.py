@@ -129,7 +129,7 @@ def secrets_of(servers: Iterable[ToolServerEntry]) -> tuple[str, ...]:
 
 
 def settled_by(servers: Iterable[ToolServerEntry]) -> dict[str, frozenset[str]]:
-    """What the file hands to each server in plain sight, such as folders and addresses, by the method of its actions."""
+    """What the file hands to each server in plain sight, such as folders, by the method of its actions."""
     return {server.method: frozenset(_handed_to(server.place)) for server in servers}
 
 

@@ -11,6 +11,7 @@ from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
+from poweron_services.models.builtin.several_files import one_by_one
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
 from poweron_services.models.builtin.task_plan import wants_conversion, wants_summary
@@ -34,7 +35,7 @@ def process(prompt: ProcessPrompt) -> str:
     if not prompt.documents:
         return _formatted(prompt, [Finding(prompt.ai_prompt)], say("no_documents", language), [])
     spoken = language_of(prompt.ai_prompt)
-    held = library(prompt.documents, spoken)
+    held = library(one_by_one(prompt.documents), spoken)
     remarks = _remarks(held, language)
     if not held.passages:
         names = ", ".join(document.name for document in prompt.documents)

@@ -74,7 +74,7 @@ class _Ours(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     trust: tuple[str, ...] = ()
-    timeout: float = Field(default=TIMEOUT, gt=0, le=3_600)
+    timeout: float = Field(default=TIMEOUT, ge=0.1, le=3_600)
 
 
 class _Entry(BaseModel):

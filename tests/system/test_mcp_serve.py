@@ -38,12 +38,35 @@ async def call(client: Client, tool: str, progress: list[str] | None = None, **a
     return given
 
 
+COMPLETED = ("completed", "It is written.")
+
+
 async def ended(client: Client, workflow: str) -> Any:
     """What `workflow` gives once nothing of it runs any more."""
     with anyio.fail_after(60):
         while (found := await call(client, "workflow", workflowId=workflow)).structured_content["status"] == "running":
             pass
     return found
+
+
+async def abandoned(client: Client) -> str:
+    """The workflow that an assistant asked for and then stopped waiting for."""
+    said: list[str] = []
+    with anyio.CancelScope() as waiting:
+
+        async def told(_: float, __: float | None, sentence: str | None) -> None:
+            said.append(str(sentence))
+            waiting.cancel()
+
+        await client.call_tool("ask", {"prompt": "Write it."}, progress_callback=told)
+    return said[0].split()[1]
+
+
+async def nothing_else_is_handed_over(client: Client, folder: Path) -> None:
+    for path in ("link.txt", "../secret.txt", str(folder / "secret.txt")):
+        refused = await call(client, "ask", prompt="Write it.", documents=[{"path": path}])
+        assert (refused.is_error, refused.structured_content["code"]) == (True, "file_not_allowed"), path
+        assert "1234" not in str(refused)
 
 
 @pytest.mark.req("E-08")
@@ -66,11 +89,7 @@ async def test_an_assistant_hands_over_work_reads_its_audit_trail_and_passes_on_
                 "history": True,
                 "approve": False,
             }
-            for path in ("link.txt", "../secret.txt", str(tmp_path / "secret.txt")):
-                refused = await call(client, "ask", prompt="Write it.", documents=[{"path": path}])
-                assert (refused.is_error, refused.structured_content["code"]) == (True, "file_not_allowed"), path
-                assert "1234" not in str(refused)
-
+            await nothing_else_is_handed_over(client, tmp_path)
             said: list[str] = []
             given = [{"path": "note.txt"}, {"name": "b.txt", "text": "Written."}, {"name": "c.bin", "base64": "AAE="}]
             asked = await call(client, "ask", said, prompt="Write it.", documents=given, formats=["markdown"])
@@ -88,10 +107,7 @@ async def test_an_assistant_hands_over_work_reads_its_audit_trail_and_passes_on_
             assert approved.structured_content["status"] == "approved"
             done = await ended(client, workflow)
             (written,) = done.structured_content["documents"]
-            assert (done.structured_content["status"], done.structured_content["message"]) == (
-                "completed",
-                "It is written.",
-            )
+            assert (done.structured_content["status"], done.structured_content["message"]) == COMPLETED
             assert done.content[1].resource.mime_type == written["mimeType"]
             read = await client.read_resource(written["uri"])
             assert read.contents[0].text == done.content[1].resource.text
@@ -110,6 +126,9 @@ async def test_an_assistant_hands_over_work_reads_its_audit_trail_and_passes_on_
             (printed,) = (await shell("approve", workflow, "--json")).lines
             assert late == printed
             assert f"was approved by {local_user()}" in late["error"]
+
+            other_workflow = await abandoned(client)
+            assert (await ended(client, other_workflow)).structured_content["status"] == "waiting_approval"
 
             at_once = (await call(client, "ask", prompt="Write it.", waitSeconds=0)).structured_content
             assert (at_once["status"], at_once["message"]) == ("running", "")

@@ -53,10 +53,13 @@ class AllowedFolders:
             raise NotHandedOver(f"There is no file {path!r}.", code="file_missing") from None
         except OSError as error:
             raise NotHandedOver(f"The file {path!r} is not handed over: {error.strerror}, or it is a link.") from error
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise NotHandedOver(f"{path!r} is no file; name files one by one.")
-            data = file.read(MAX_FILE + 1)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(MAX_FILE + 1)
+        finally:
+            os.close(descriptor)
         if len(data) > MAX_FILE:
             raise NotHandedOver(f"The file {path!r} is larger than {MAX_FILE // 1_000_000} MB, the most that is read.")
         return File(parts[-1].encode(errors="replace").decode()[-MAX_NAME:], data)

@@ -56,7 +56,8 @@ async def abandoned(client: Client) -> str:
 
         async def told(_: float, __: float | None, sentence: str | None) -> None:
             said.append(str(sentence))
-            waiting.cancel()
+            if len(said) > 1:  # it was taken
+                waiting.cancel()
 
         await client.call_tool("ask", {"prompt": "Write it."}, progress_callback=told)
     return said[0].split()[1]

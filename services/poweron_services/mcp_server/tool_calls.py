@@ -17,7 +17,7 @@ from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import HistoryEntry
 from poweron_services.client.approve import answer, answer_to, waiting_approval
 from poweron_services.client.ask import File, OpeningRequest, ask, follow_up
-from poweron_services.client.client_errors import NotAWorkflowId, UnknownWorkflow
+from poweron_services.client.client_errors import AskedFor, NotAWorkflowId, UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.mcp_server.allowed_folders import AllowedFolders
@@ -106,7 +106,7 @@ class _Watching:
     def __init__(self, told: Told, narrated: Callable[[Heard], Iterable[str]], *, waits: bool) -> None:
         self.workflow_id = ""
         self.waits_for_approval = False
-        self.callbacks = Callbacks(self._heard, self._requested, untaken=lambda asked: told(not_taken_yet(asked)))
+        self.callbacks = Callbacks(self._heard, self._requested, self._untaken)
         self._told = told
         self._narrated = narrated
         self._waits = waits
@@ -115,14 +115,17 @@ class _Watching:
     def _requested(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
         self._told(f"Workflow {workflow_id} stands; `poweron cancel {workflow_id}` cancels it.")
-        if not self._waits:
-            self._enough.set()
 
     def _heard(self, heard: Heard) -> None:
         for sentence in self._narrated(heard):
             self._told(sentence)
-        if heard.workflow.phase == "approve":
-            self.waits_for_approval = True
+        self.waits_for_approval = heard.workflow.phase == "approve"
+        if self.waits_for_approval or not self._waits:
+            self._enough.set()
+
+    def _untaken(self, asked: AskedFor) -> None:
+        self._told(not_taken_yet(asked))
+        if not self._waits:
             self._enough.set()
 
     async def until_enough(self, asked: "asyncio.Task[Outcome]", seconds: float) -> Outcome | None:

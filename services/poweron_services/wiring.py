@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,8 +49,7 @@ from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 
 if TYPE_CHECKING:
-    from poweron_services.connectors.mcp.known_servers import ApprovedTool
-    from poweron_services.connectors.mcp.server_list import ToolServerEntry
+    from poweron_services.connectors.mcp.opened_tools import OpenedTools
     from poweron_services.connectors.search.search_engine import SearchEngine
 
 log = structlog.get_logger()
@@ -217,59 +216,32 @@ async def _opened(
     read_document = DocumentReader(settings.document_readers or affordable_readers())
     async with AsyncExitStack() as opened:
         engine = await opened.enter_async_context(_search_engine(settings))
-        servers = _tool_servers(settings)
+        tools = await opened.enter_async_context(_tools(settings))
         resources = Resources(
             read_document=read_document,
             render_report=markdown_to_html,
             open_pages=PageReader(read_document),
             searches=engine is not None,
             enrich=settings.web_enrich,
-            tools=await opened.enter_async_context(_tools(settings, servers)),
+            tools=tools.approved if tools else (),
         )
         known = await opened.enter_async_context(open_actions(resources))
-        methods = tuple(server.method for server in servers)
+        methods = tools.methods if tools else ()
         _check_patterns(settings, _names(known), methods)
         web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
-        yield _Work(known, web, methods, _settled(servers))
-
-
-def _tool_servers(settings: Settings) -> "tuple[ToolServerEntry, ...]":
-    """The servers of tools that the settings name.
-
-    Raises:
-        Refused: what they name cannot be used; the sentence says what and why.
-    """
-    if settings.mcp is None:
-        return ()
-    from poweron_services.connectors.mcp.server_list import read_servers  # noqa: PLC0415 - only where it is asked for
-
-    return read_servers(settings.mcp, os.environ)
-
-
-def _settled(servers: "Sequence[ToolServerEntry]") -> Settled:
-    """What the settings hand to the servers: nobody made that up."""
-    if not servers:
-        return {}
-    from poweron_services.connectors.mcp.server_list import settled_by  # noqa: PLC0415 - likewise
-
-    return settled_by(servers)
+        yield _Work(known, web, methods, tools.settled if tools else {})
 
 
 @asynccontextmanager
-async def _tools(
-    settings: Settings, entries: "Sequence[ToolServerEntry]"
-) -> AsyncGenerator["Sequence[ApprovedTool]", None]:
-    """Their tools, as far as they are approved; whatever is started for them ends with the context."""
-    if not entries:
-        yield ()
+async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", None]:
+    """The tools of servers that the settings name."""
+    if settings.mcp is None:
+        yield None
         return
-    from poweron_services.connectors.mcp.known_servers import approved_tools  # noqa: PLC0415 - likewise
-    from poweron_services.connectors.mcp.known_tools import KnownTools  # noqa: PLC0415
-    from poweron_services.connectors.mcp.tool_server import tool_servers  # noqa: PLC0415
-    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
+    from poweron_services.connectors.mcp.opened_tools import open_tools  # noqa: PLC0415 - only where it is asked for
 
-    async with tool_servers(entries, WebSettings.of(settings)) as servers:
-        yield await approved_tools(servers, KnownTools(settings.home / "mcp"))
+    async with open_tools(settings.mcp, settings, os.environ) as tools:
+        yield tools
 
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:

@@ -142,3 +142,19 @@ async def test_what_cannot_be_used_is_named_and_left_out_and_the_others_work(ins
     for name, (_, _, why) in BROKEN.items():
         assert why in told[f"broken of {name}"]
     assert told["tickets of museum_again"] == "There is another action of the name 'museum.tickets'."
+
+
+@pytest.mark.req("C-08")
+async def test_a_person_at_the_command_line_is_told_which_actions_are_left_out(
+    installed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from poweron_services.cli.error_messages import load_settings
+
+    monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
+    installed("unimportable", "import nothing_of_the_kind", "broken = unimportable:A")
+    load_settings()
+    await our_actions()
+    assert " ".join(capsys.readouterr().err.split()) == (
+        "An action of others is left out, broken of unimportable: "
+        "ModuleNotFoundError: No module named 'nothing_of_the_kind'"
+    )

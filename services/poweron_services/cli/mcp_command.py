@@ -81,7 +81,7 @@ def approve(which: str | None) -> None:
 
 
 async def _checked(settings: Settings) -> list[CheckedServer]:
-    known = KnownTools(settings.home / "mcp")
+    known = KnownTools.of_home(settings.home)
     async with tool_servers(_entries(settings), WebSettings.of(settings)) as servers:
         return list(await asyncio.gather(*(_asked(server, known) for server in servers)))
 
@@ -133,7 +133,7 @@ def _tool(server: ToolServer, described: ToolDescription, state: State, problem:
 
 
 async def _approved(settings: Settings, which: str) -> int:
-    known, entries = KnownTools(settings.home / "mcp"), _entries(settings)
+    known, entries = KnownTools.of_home(settings.home), _entries(settings)
     server_name, _, tool = which.partition(".")
     chosen = [entry for entry in entries if server_name in ("", entry.name, entry.method)]
     if not chosen:

@@ -16,7 +16,7 @@ from poweron_services.connectors.web.web_rules import WebRules
 from poweron_services.connectors.web.web_settings import WebSettings
 
 CONNECT: Final = 10.0  # seconds
-SILENCE: Final = 300.0  # seconds that a server may say nothing; each call has a time limit of its own
+SENT: Final = 30.0  # seconds to write a message, and for a connection to be free
 CONNECTIONS: Final = 20
 EVENTS: Final = "text/event-stream"
 
@@ -42,7 +42,7 @@ async def http_streams(server: HttpServer, settings: WebSettings, traffic: Traff
             httpx2.AsyncClient(
                 transport=_Guarded(pool, rules, traffic),
                 headers={"User-Agent": settings.user_agent, **headers, "Accept-Encoding": "identity"},
-                timeout=httpx2.Timeout(SILENCE, connect=CONNECT),
+                timeout=httpx2.Timeout(SENT, connect=CONNECT, read=None),  # each call has a time limit of its own
                 trust_env=False,
             ) as client,
             streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,

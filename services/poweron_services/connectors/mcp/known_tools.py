@@ -31,6 +31,10 @@ class KnownTools:
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
 
+    @classmethod
+    def of_home(cls, home: Path) -> "KnownTools":
+        return cls(home / "mcp")
+
     def of(self, server: str) -> tuple[ToolDescription, ...] | None:
         """The tools of a server that were approved; None where it was never asked.
 

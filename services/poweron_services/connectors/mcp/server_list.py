@@ -189,7 +189,10 @@ def _http(entry: _Entry, filled: "_Filled") -> HttpServer:
     for value in headers.values():
         if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
             raise _wrong(filled.name, "a header must be printable ASCII")
-    return HttpServer(filled.text(entry.url or ""), headers)
+    url = filled.text(entry.url or "")
+    if "?" in url:
+        filled.secrets.append(url)  # with what is asked for in it, which is a key most often
+    return HttpServer(url, headers)
 
 
 class _Filled:

@@ -37,9 +37,7 @@ class Traffic:
 
     def lets_in(self, message: Incoming) -> bool:
         """Whether whoever waits for answers is given the message."""
-        if isinstance(message, Exception):
-            return True
-        match message.message:
+        match message.message if isinstance(message, SessionMessage) else message:
             case JSONRPCResponse() | JSONRPCError():
                 return True
             case JSONRPCNotification(method="notifications/progress") if self._may_progress():

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.redaction import redacted
 from poweron_services.background_tasks import BackgroundTasks
-from poweron_services.connectors.mcp.server_list import ToolServerEntry, secrets_of
+from poweron_services.connectors.mcp.server_list import HttpServer, ToolServerEntry, secrets_of
 from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.secret_redaction import SecretRedaction
@@ -162,6 +162,8 @@ class ToolServer:
             return self._unavailable(f"It did not start within {START:g} s.", said)
         if isinstance(first, PowerOnError):
             return self._unavailable(str(first), first.detail or said)
+        if isinstance(self.entry.place, HttpServer):
+            return self._unavailable("It cannot be reached, or does not answer as a server of MCP does.")
         return self._unavailable("It did not start as a server of MCP does.", said)
 
     def _unavailable(self, why: str, detail: str = "") -> Unavailable:

@@ -28,6 +28,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "never": {"annotations": READS},
     "flood_bytes": {"annotations": READS},
     "flood_messages": {"annotations": READS},
+    "flood_requests": {"annotations": READS},
     "lie": {
         "annotations": READS,
         "outputSchema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
@@ -121,6 +122,13 @@ def flood_messages(call: Call) -> dict[str, Any]:
     return text("that was a lot")
 
 
+def flood_requests(_: Call) -> dict[str, Any]:
+    for number in range(5_000):
+        send({"id": f"p{number}", "method": "ping"})
+        sys.stdout.write("this is no message\n")
+    return text("that was a lot")
+
+
 def progress(call: Call, done: int, total: int) -> None:
     params = {"progressToken": call.token, "progress": done, "total": total}
     send({"method": "notifications/progress", "params": params})
@@ -145,6 +153,7 @@ DOES: dict[str, Callable[[Call], dict[str, Any] | None]] = {
     "never": never,
     "flood_bytes": lambda _: text("x" * 10_000_000),
     "flood_messages": flood_messages,
+    "flood_requests": flood_requests,
     "lie": lambda _: text("none", structuredContent={"n": "many"}),
     "nonsense": lambda _: {"content": "no list"},
     "instruct": lambda _: text(INSTRUCTIONS),

@@ -38,7 +38,7 @@ def test_tools_are_listed_with_what_they_may_do() -> None:
     code, said = run("check")
     assert code == 0
     rows = {line.split()[0]: line.split()[1:] for line in said.splitlines()}
-    assert rows["lying"] == ["works", "20", "tools"]
+    assert rows["lying"] == ["works", "21", "tools"]
     assert (rows[COUNT][0], rows[COUNT][2:]) == ("new", ["at_most_once", "asks", "first"])
     assert rows["lying.read_text"][2:] == ["pure", "runs"]
     assert rows["lying.unusable"][0] == "unusable"

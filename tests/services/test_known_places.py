@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from builders import document
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.fold.state import ChatMessage
+from poweron_services.connectors.mcp.server_list import read_servers, settled_by
 from poweron_services.decider.known_places import KnownPlaces, check_places
 from poweron_services.decider.parameter_places import Place, places, takes_addresses
 from poweron_services.decider.validation import NotAllowed
@@ -165,6 +167,16 @@ def test_a_path_that_a_model_made_up_is_refused_and_not_repeated(path: str) -> N
         "What 'path' names stands neither in the request nor in a result of these actions; "
         "use what does, word for word, or list or search first."
     )
+
+
+@pytest.mark.req("X-01")
+def test_the_settings_make_known_what_they_hand_to_a_server_and_to_no_other_one() -> None:
+    example = Path(__file__).parents[2] / "docs" / "examples" / "mcp.json"
+    settled = settled_by(read_servers(example, {}))
+    club = Place("path", "path", "docs/examples/club")
+    check_places([club], KnownPlaces.of([], settled["files"]))
+    with pytest.raises(NotAllowed):
+        check_places([club], KnownPlaces.of([], settled.get("other", frozenset())))
 
 
 @pytest.mark.req("S4")

@@ -11,6 +11,7 @@ import orjson
 import psutil
 import pytest
 from doubles import World, script, soon
+from structlog.testing import capture_logs
 from tool_servers import KEY, lying, named, tools_of
 
 from poweron_events.errors import Unavailable
@@ -82,7 +83,7 @@ async def test_what_it_may_do_follows_from_what_it_says_of_itself(actions: Actio
 
 async def test_a_schema_that_cannot_be_used_leaves_out_that_tool_alone(actions: Actions) -> None:
     assert "lying.unusable" not in actions
-    assert len(actions) == 19
+    assert len(actions) == 20
 
 
 async def test_a_flood_of_bytes_is_a_failed_result_and_the_server_is_started_again(
@@ -115,6 +116,12 @@ async def test_a_flood_of_messages_grows_no_memory_keeps_nobody_waiting_and_is_t
     assert longest < 1.0
     assert len(told) < 500
     assert "messages that nobody asked for; they were left out." in done.notes[0]
+
+
+async def test_a_flood_of_requests_to_us_and_of_what_is_no_message_is_bounded_and_told(actions: Actions) -> None:
+    done = await called(actions, "flood_requests")
+    assert texts(done) == {"flood_requests.txt": "that was a lot"}
+    assert done.notes == ("The server sent 9900 messages that nobody asked for; they were left out.",)
 
 
 async def test_one_that_never_answers_is_stopped_at_the_time_limit_and_told_so(tmp_path: Path) -> None:
@@ -210,15 +217,18 @@ async def test_its_own_words_for_a_failure_are_never_ours(tmp_path: Path, tool: 
 
 
 async def test_its_secrets_stand_nowhere(tmp_path: Path) -> None:
-    world, events = await ran(tmp_path, "environment")
+    with capture_logs() as logged:
+        world, events = await ran(tmp_path, "environment")
     assert only(ActionCompleted, events).outcome == "done"
     (given,) = only(ActionCompleted, events).documents
     environment = orjson.loads(await world.content.get(ID, given.content))
     assert environment["KEY"] == "[hidden]"
     assert set(environment) <= {"FOLDER", "KEY", "PATH", "LC_CTYPE", "PWD", "SHLVL", "_"}
-    everything = [str(recorded) for recorded, _ in world.records(ID)] + [
-        str(prompt.render()) for prompt in world.model.asked
-    ]
+    everything = (
+        [str(logged)]
+        + [str(recorded) for recorded, _ in world.records(ID)]
+        + [str(prompt.render()) for prompt in world.model.asked]
+    )
     assert all(KEY not in said for said in everything)
     assert KEY not in (tmp_path / "home" / "known-tools.json").read_text()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import sys
+import threading
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,10 +11,17 @@ from typing import Any
 
 import orjson
 import pytest
+from doubles import soon
+from pytest_httpserver import HTTPServer
 from registry_servers import EVERYTHING, FILESYSTEM, NODE, node_server, python_server
-from tool_servers import named, tools_of
+from tool_servers import KEY, named, tools_of
+from werkzeug import Request, Response
 
+from poweron_events.errors import Unavailable
 from poweron_services.actions.action import Action, Done, Order
+from poweron_services.connectors.mcp import tool_server
+from poweron_services.connectors.mcp.server_list import read_servers
+from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.host_patterns import HostPattern
 from poweron_services.connectors.web.web_settings import WebSettings
 
@@ -125,3 +134,91 @@ async def test_a_server_in_python_tells_the_time(tmp_path: Path) -> None:
         assert '"+' in texts(done)
         wrong = await called(actions, "time.get_current_time", timezone="Mars/Olympus")
         assert wrong.code == "tool_failed"
+
+
+OF_THE_SDK = """
+import asyncio, pathlib, sys
+from mcp.server.mcpserver import Context, MCPServer
+
+server = MCPServer("sdk")
+
+@server.tool(annotations={"readOnlyHint": True})
+def add(a: int, b: int = 2) -> int:
+    return a + b
+
+@server.tool(annotations={"readOnlyHint": True})
+async def wait(ctx: Context) -> str:
+    await ctx.report_progress(1, 2)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        pathlib.Path(sys.argv[1]).write_text("told to stop")
+
+server.run()
+"""
+
+
+async def test_a_server_of_the_sdk_speaks_the_newest_protocol_and_is_told_to_stop(tmp_path: Path) -> None:
+    program, stopped = tmp_path / "server.py", tmp_path / "stopped"
+    program.write_text(OF_THE_SDK)
+    entry = {"command": sys.executable, "args": [str(program), str(stopped)]}
+    async with tools_of(named(tmp_path, {"sdk": entry}), tmp_path / "home") as actions:
+        (added,) = (await called(actions, "sdk.add", a=40)).result.documents
+        assert (added.document_name, added.document_data) == ("add.json", b'{"result":42}')
+        told: list[Any] = []
+        waiting = asyncio.create_task(called(actions, "sdk.wait", told))
+        await soon(lambda: bool(told))
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        await soon(stopped.exists)
+    assert told == [("tool_steps", 1, 2)]
+
+
+async def refused(tmp_path: Path, httpserver: HTTPServer, path: str = "/mcp") -> Unavailable:
+    """Why a server cannot be used."""
+    headers = {"Authorization": "Bearer ${MUSEUM_KEY}"}
+    entry = {"url": httpserver.url_for(path), "headers": headers}
+    (server,) = read_servers(named(tmp_path, {"far": entry}), {"MUSEUM_KEY": KEY})
+    web = WebSettings(private_hosts=HostPattern.listed(f"{httpserver.host}:{httpserver.port}"))
+    async with tool_servers([server], web) as (far,):
+        with pytest.raises(Unavailable) as error:
+            await far.tools()
+    assert KEY not in f"{error.value} {error.value.detail}"
+    return error.value
+
+
+async def test_what_comes_over_http_is_bounded_and_redirects_lead_nowhere_else(
+    tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def moved(request: Request) -> Response:
+        asked.append(request.headers["Authorization"])
+        return Response(status=307, headers={"Location": "http://localhost:1/mcp"})
+
+    httpserver.expect_request("/large").respond_with_data("x" * 10_000_000, content_type="application/json")
+    httpserver.expect_request("/moved").respond_with_handler(moved)
+    httpserver.expect_request("/packed").respond_with_data("x", headers={"Content-Encoding": "gzip"})
+    for path in ("/large", "/moved", "/packed", "/nothing"):
+        why = await refused(tmp_path, httpserver, path)
+        assert str(why).startswith("The server 'far' cannot be used. ")
+        assert why.code == "tool_server_unavailable"
+    assert {*asked} == {f"Bearer {KEY}"}
+
+
+async def test_one_that_never_answers_over_http_is_given_up(
+    tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_server, "START", 0.5)
+    released = threading.Event()
+
+    def silent(_: Request) -> Response:
+        released.wait(10)
+        return Response()
+
+    httpserver.expect_request("/mcp").respond_with_handler(silent)
+    try:
+        why = await refused(tmp_path, httpserver)
+    finally:
+        released.set()
+    assert str(why) == "The server 'far' cannot be used. It did not start within 0.5 s."

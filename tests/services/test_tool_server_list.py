@@ -35,6 +35,7 @@ def test_the_usual_form_is_read_and_a_program_gets_no_more_environment_than_it_n
     assert remote.place.headers["Authorization"].get_secret_value() == f"Bearer {SECRET}"
     assert f"Bearer {SECRET}" in secrets_of([remote])
     assert SECRET not in repr((files, remote))
+    assert "/home/ada" not in secrets_of([files])
 
 
 @pytest.mark.parametrize(

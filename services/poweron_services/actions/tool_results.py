@@ -31,6 +31,7 @@ from poweron_services.decider.schema_check import Unfit, check_description, chec
 
 MAX_DOCUMENTS: Final = 50  # of the contents of one result
 MAX_TOLD: Final = 7  # notes in which a text begins
+TOLD: Final = ("text/plain", "application/json")
 UNKNOWN: Final = "application/octet-stream"
 NO_FIT: Final = "What it gave does not fit the schema that the server told."
 
@@ -51,7 +52,7 @@ def done(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | N
 
 def _beginning(documents: tuple[ActionDocument, ...]) -> Iterator[str]:
     """How the first text begins, line by line, so that a list can be chosen from: no prompt shows the document."""
-    first = next((one.document_data.decode() for one in documents if one.mime_type == "text/plain"), "")
+    first = next((one.document_data.decode() for one in documents if one.mime_type in TOLD), "")
     told = ""
     for line in first[: MAX_TOLD * MAX_NOTE].splitlines():
         if told and len(told) + len(line) >= MAX_NOTE:
@@ -76,10 +77,10 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
     name = "error" if result.is_error else spec.name.partition(".")[2]
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     structured = result.structured_content
-    if structured is not None and [*map(_json, texts)] == [structured]:
-        texts = []  # the same once more, for clients that read texts alone
+    if structured is not None and len(texts) == 1 and _says_the_same(texts[0], structured):
+        texts = []
     if isinstance(structured, dict) and [*structured.values()] == ["\n".join(texts)]:
-        structured = None  # likewise, the other way round
+        structured = None  # the same text once more, as the only value of an object
     if texts:
         yield _text(f"{name}.txt", "\n\n".join(texts))
     if structured is not None:
@@ -95,6 +96,12 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
     if named := [block for block in result.content if isinstance(block, ResourceLink)]:
         lines = [f"{' '.join(block.name.split())}: {' '.join(block.uri.split())}" for block in named]
         yield _text("resources.txt", "\n".join(lines))
+
+
+def _says_the_same(text: str, structured: JsonValue) -> bool:
+    """Whether a text is the data once more, as servers send it for clients that read texts alone."""
+    read = _json(text)
+    return structured in (read, {"result": read}, {"result": text})
 
 
 def _resource(block: EmbeddedResource, number: int) -> ActionDocument:

@@ -26,6 +26,9 @@ OURS: Final = frozenset(name.partition(".")[0] for name in CATALOG)
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")
 """What a program needs of the environment; it is given nothing else that the file does not name."""
 
+HARMLESS: Final = frozenset({*INHERITED, "PWD"})
+"""Variables that are no secrets: with them, no path in a result would be readable."""
+
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -214,7 +217,8 @@ class _Filled:
     def _value(self, found: re.Match[str]) -> str:
         variable, default = found[1], found[2]
         if variable in self.environment:
-            self.secrets.append(self.environment[variable])
+            if variable not in HARMLESS:
+                self.secrets.append(self.environment[variable])
             return self.environment[variable]
         if default is None:
             raise _wrong(self.name, f"it names the variable {variable}, which is not set; set it")

@@ -127,6 +127,8 @@ async def _end(child: Process) -> None:
         await _ended(child)
     _signal(child, signal.SIGKILL)  # also to what it started and left behind
     await _ended(child)
+    child._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - else a pipe that nobody reads stays open
+    await anyio.lowlevel.checkpoint()
 
 
 async def _ended(child: Process) -> bool:

@@ -144,6 +144,10 @@ CODES: Final[dict[str, Explained]] = {
         "An address of the web was named that neither the request nor a result gave.",
         "Name it in the request, or hand over a document that holds it.",
     ),
+    "path_unknown": Explained(
+        "A path was named that neither the request, nor a result of the same server, nor the settings gave.",
+        "Name it in the request, or the folder that it is in.",
+    ),
     "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
     "connection_missing": Explained("The action works on a connection, and none was named.", _MODEL_TRIES),
     "unknown_connection": Explained("The connection did not come with the request.", "Name it in `connections`."),
@@ -249,6 +253,12 @@ CODES: Final[dict[str, Explained]] = {
     "page_needs_login": Explained("The page is shown only to those who have signed in.", "Hand over its text."),
     "robots_disallowed": Explained(
         "The rules of the host for robots do not allow it.", "Read the page yourself and hand over its text."
+    ),
+    # --- why a file was not handed over
+    "file_missing": Explained("There is no such file.", "Check its path."),
+    "file_not_allowed": Explained(
+        "The file is not below a folder that was allowed, or is a link, hidden or too large.",
+        "Allow its folder, or hand over its text.",
     ),
     # --- why a request was refused
     "invalid_request": Explained(

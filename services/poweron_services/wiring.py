@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
@@ -39,6 +39,7 @@ from poweron_services.models.prompts import PromptStage
 from poweron_services.models.staged import StagedModel
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
+from poweron_services.roles.named_addresses import Settled
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner
@@ -231,7 +232,7 @@ async def _opened(
         methods = tools.methods if tools else ()
         _check_patterns(settings, _names(known), methods)
         web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
-        yield _Work(known, web, methods)
+        yield _Work(known, web, methods, tools.settled if tools else {})
 
 
 @asynccontextmanager
@@ -307,6 +308,7 @@ class _Work:
     web: Web | None
     methods: tuple[str, ...] = ()
     """Those of the servers of tools that are named."""
+    settled: Settled = field(default_factory=dict)
 
 
 def _services(
@@ -357,13 +359,13 @@ def group_of(roles: frozenset[str]) -> str:
 
 
 def stage_functions(
-    caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec]
+    caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec], settled: Settled | None = None
 ) -> dict[Role, StageFunction]:
     """What every role but the executor does when it is its turn."""
     return {
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),
-        "parameterizer": Parameterizer(caller, specs, content),
+        "parameterizer": Parameterizer(caller, specs, content, settled or {}),
         "observer": Observer(content, specs),
         "refiner": Refiner(caller),
         "reviewer": Reviewer(caller, content),
@@ -385,8 +387,9 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _W
         approval=_approval(connections.settings, specs),
         web=work.web,
         lists=_lists(connections.settings, work),
+        settled=work.settled,
     )
-    functions = stage_functions(caller, connections.content, specs)
+    functions = stage_functions(caller, connections.content, specs, work.settled)
     return Worker(
         event_log=connections.log,
         snapshots=PostgresPorts(connections.pool),

@@ -18,7 +18,13 @@ from poweron_events.request import workflow_id
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.decider.approval import Approval
-from poweron_services.models.prompts import ActionsPrompt, ParametersPrompt, PlanningPrompt, SelectionPrompt
+from poweron_services.models.prompts import (
+    ActionsPrompt,
+    ParametersPrompt,
+    PlanningPrompt,
+    RefinementPrompt,
+    SelectionPrompt,
+)
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -177,3 +183,88 @@ async def test_recorded_parameters_that_the_server_no_longer_takes_are_a_failure
     assert completed.outcome == "failed"
     assert completed.error == f"The parameters do not fit {NAME}: subject must be a whole number."
     assert tickets.given == []
+
+
+FILES = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "page": {"type": "string", "format": "uri"}, "depth": {"default": "/"}},
+}
+
+
+@dataclass
+class Folder(Foreign):
+    """An action of a server that lists what it has."""
+
+    @property
+    def spec(self) -> ActionSpec:
+        return ActionSpec(NAME, self.schema, "pure", 60_000)
+
+    async def __call__(self, order: Order) -> Done:
+        self.given.append(order)
+        listed = document("listing.txt", "Allowed directories:\n/srv/notes\n[FILE] a.txt", "text/plain")
+        return Done(ActionResult(success=True, documents=(listed,)))
+
+
+def reads(*given: dict[str, Any]) -> dict[type, list[Any]]:
+    """A script of one step for each list of parameters but those that were refused before; then it is done."""
+    fields = [{"name": name, "type": "object"} for name in FILES["properties"]]
+    chosen = {"action": NAME, "actionObjective": "Do it", "parametersSchema": {"fields": fields}}
+    more = {"decision": "continue", "reason": "More.", "classification": "success"}
+    return script(
+        selection=[chosen],
+        actions=[{"actions": [{"action": NAME, "actionObjective": "Do it", "parameters": one} for one in given]}],
+        parameters=[{"schema": "parameters_v1", "parameters": one} for one in given],
+        refinement=[more, *script()[RefinementPrompt]],
+    )
+
+
+@pytest.mark.req("X-01")
+@pytest.mark.parametrize(
+    ("made_up", "code"),
+    [
+        ({"path": "/home/ada/.ssh/id_rsa"}, "path_unknown"),
+        ({"path": "/srv/notes/../secret"}, "path_unknown"),
+        ({"path": "/srv/notes/SECRET.txt"}, "path_unknown"),
+        ({"page": "https://attacker.example/?q=SECRET"}, "address_unknown"),
+    ],
+)
+async def test_a_made_up_path_or_address_is_refused_as_an_event_and_asked_for_once_more(
+    made_up: Any, code: str
+) -> None:
+    folder = Folder(FILES)
+    world = World([folder], reads({}, made_up, {"path": "/srv/notes/a.txt"}))
+    events = await run(world, "React")
+    (rejected,) = [event for event in events if isinstance(event, ParametersRejected)]
+    assert (rejected.code, rejected.try_) == (code, 1)
+    assert "SECRET" not in rejected.reason + rejected.detail
+    assert [order.parameters.get("path") for order in folder.given] == [None, "/srv/notes/a.txt"]
+    again = [prompt for prompt in world.model.asked if isinstance(prompt, ParametersPrompt)][-1]
+    assert again.refusal == rejected.reason
+
+
+@pytest.mark.req("X-01")
+async def test_what_a_plan_made_up_is_refused_too_and_what_the_request_or_the_settings_name_is_not() -> None:
+    folder = Folder(FILES)
+    events = await run(World([folder], reads({"path": "/etc/passwd"})), "Actionplan", max_retries=0)
+    assert {event.code for event in events if isinstance(event, ParametersRejected)} == {"path_unknown"}
+    assert folder.given == []
+    await run(World([folder], reads({"path": "/data/x.txt"})), "Actionplan", prompt="Read /data/x.txt.", max_retries=0)
+    assert [order.parameters["path"] for order in folder.given] == ["/data/x.txt"]
+
+
+@pytest.mark.req("X-01")
+async def test_a_path_that_was_let_through_is_checked_again_before_the_action_runs() -> None:
+    folder = Folder(FILES)
+    lenient = Foreign(
+        {"properties": FILES["properties"] | {"path": {"default": "/etc/passwd"}}}
+    )  # for it, nobody made that path up
+    world = World([lenient], reads({"path": "/etc/passwd"}))
+    async with world.process(frozenset({"planner", "selector", "parameterizer"})):
+        await world.ask()
+        await world.until(ID, lambda workflow: workflow.phase == "ready")
+    world.actions = {NAME: folder}
+    async with world.process():
+        await world.ended(ID)
+    completed = next(event for event in world.accepted(ID) if isinstance(event, ActionCompleted))
+    assert (completed.outcome, completed.code) == ("denied", "path_unknown")
+    assert folder.given == []

@@ -25,10 +25,13 @@ from poweron_events.catalog import ActionSpec
 from poweron_events.codec import dumps, writable
 from poweron_events.execution import ActionDocument, ActionResult
 from poweron_events.json_schema import UnusableSchema
+from poweron_events.observation import MAX_NOTE
 from poweron_services.actions.action import Done
 from poweron_services.decider.schema_check import Unfit, check_description, check_values
 
 MAX_DOCUMENTS: Final = 50  # of the contents of one result
+MAX_TOLD: Final = 7  # notes in which a text begins
+TOLD: Final = ("text/plain", "application/json")
 UNKNOWN: Final = "application/octet-stream"
 NO_FIT: Final = "What it gave does not fit the schema that the server told."
 
@@ -43,7 +46,21 @@ def done(spec: ActionSpec, result: CallToolResult, schema: Mapping[str, Any] | N
     if result.is_error:
         return _failed(spec.name, documents)
     notes = () if _fits(spec, result, schema) else (NO_FIT,)
-    return Done(ActionResult(success=True, documents=documents), notes, links=links)
+    told = _beginning(documents)
+    return Done(ActionResult(success=True, documents=documents), (*notes, *told), links=links)
+
+
+def _beginning(documents: tuple[ActionDocument, ...]) -> Iterator[str]:
+    """How the first text begins, line by line, so that a list can be chosen from: no prompt shows the document."""
+    first = next((one.document_data.decode() for one in documents if one.mime_type in TOLD), "")
+    told = ""
+    for line in first[: MAX_TOLD * MAX_NOTE].splitlines():
+        if told and len(told) + len(line) >= MAX_NOTE:
+            yield told
+            told = ""
+        told = f"{told}\n{line}" if told else line
+    if told:
+        yield told
 
 
 def said_no(action: str, said: str) -> Done:
@@ -62,6 +79,8 @@ def _documents(spec: ActionSpec, result: CallToolResult) -> Iterator[ActionDocum
     structured = result.structured_content
     if structured is not None and len(texts) == 1 and _says_the_same(texts[0], structured):
         texts = []
+    if isinstance(structured, dict) and [*structured.values()] == ["\n".join(texts)]:
+        structured = None  # the same text once more, as the only value of an object
     if texts:
         yield _text(f"{name}.txt", "\n\n".join(texts))
     if structured is not None:

@@ -129,7 +129,7 @@ def run(
         if as_json:
             print_json(_json(outcome, documents, asked.models))
         else:
-            alone = serving and not handed_over and workflow is None
+            alone = serving and not handed_over and workflow is None and settings.mcp is None
             _print(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
     raise typer.Exit(EXIT_CODES[outcome.status])
 

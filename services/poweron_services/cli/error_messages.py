@@ -125,28 +125,38 @@ def _leaf(error: BaseException) -> BaseException:
 
 
 def _stop_with(error: BaseException) -> NoReturn:
+    message, code = explained(error)
+    stop(message, USAGE if _is_usage(error) else FAILED, code=code)
+
+
+def _is_usage(error: BaseException) -> bool:
+    if isinstance(error, ValidationError):
+        return error.title in {Settings.__name__, *_REQUESTS}
+    return isinstance(error, NotAWorkflowId)
+
+
+def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911 - one case per kind of error
+    """What went wrong, in whole sentences, and the code that a program can tell it by; each door says the same."""
+    error = _leaf(error)
     if isinstance(error, ValidationError) and error.title == Settings.__name__:
-        stop(f"A setting cannot be used: {_settings(error)}.", USAGE)
+        return f"A setting cannot be used: {_settings(error)}.", None
     if isinstance(error, ValidationError) and error.title in _REQUESTS:
-        stop(f"That cannot be asked for: {explain(error)}.", USAGE)
+        return f"That cannot be asked for: {explain(error)}.", None
     if isinstance(error, ClientError):
-        exit_code = USAGE if error.code == "not_a_workflow_id" else FAILED
-        stop(f"{sentence(error)} {advice(error)}", exit_code, code=error.code)
+        return f"{sentence(error)} {advice(error)}", error.code
     if isinstance(error, LogLost):
-        stop(f"{sentence(error)} {LOG_LOST}", code=error.code)
+        return f"{sentence(error)} {LOG_LOST}", error.code
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
-        stop(f"{sentence(error)} {UNAVAILABLE}", code=error.code)
+        return f"{sentence(error)} {UNAVAILABLE}", error.code
     if isinstance(error, PowerOnError):
-        stop(sentence(error), code=error.code)
+        return sentence(error), error.code
     if isinstance(error, OSError) and error.filename is not None:
-        stop(
-            f"{str(error.filename)!r} cannot be used: {error.strerror}. POWERON_HOME says where PowerOn keeps its data."
-        )
+        unusable = f"{str(error.filename)!r} cannot be used: {error.strerror}."
+        return f"{unusable} POWERON_HOME says where PowerOn keeps its data.", None
     if structlog.is_configured():
         log.error("command_error", exc_info=error)
-    stop(
-        f"PowerOn met an error that it did not expect ({type(error).__name__}). {LOG} in the data directory says more."
-    )
+    unexpected = f"PowerOn met an error that it did not expect ({type(error).__name__})."
+    return f"{unexpected} {LOG} in the data directory says more.", None
 
 
 def _settings(error: ValidationError) -> str:

@@ -68,16 +68,9 @@ class Narrator:
         self._place = ""
 
     def __call__(self, heard: Heard) -> None:
-        event = heard.event
-        if event is None:
-            unknown = heard.recorded.envelope.type
-            self._tell("", "unknown", f"{unknown} comes from a newer release; cancelling still works.")
-        elif heard.verdict == "superseded":
-            self._tell(_place(event), "superseded", f"{event.TYPE} came too late and has no effect.")
-        else:
-            for word, sentence in _lines(event, heard.workflow):
-                self._tell(_place(event), word, sentence)
-        if isinstance(event, ApprovalRequested) and heard.verdict == "accepted":
+        for place, word, sentence in told_lines(heard):
+            self._tell(place, word, sentence)
+        if isinstance(heard.event, ApprovalRequested) and heard.verdict == "accepted":
             tell_how_to_answer(heard.workflow.id)
 
     def _tell(self, place: str, word: str, sentence: str) -> None:
@@ -86,6 +79,17 @@ class Narrator:
         margin = Text(f"{shown:<{PLACE}}", style="dim")
         margin.append(f"{word:<{WORD}}", style=STYLES.get(word, "bold"))
         print_beside(stderr, margin, sentence)
+
+
+def told_lines(heard: Heard) -> Iterator[tuple[str, str, str]]:
+    """What happened: its place, a word for it, and the sentence."""
+    event = heard.event
+    if event is None:
+        yield "", "unknown", f"{heard.recorded.envelope.type} comes from a newer release; cancelling still works."
+    elif heard.verdict == "superseded":
+        yield _place(event), "superseded", f"{event.TYPE} came too late and has no effect."
+    else:
+        yield from ((_place(event), word, sentence) for word, sentence in _lines(event, heard.workflow))
 
 
 def _place(event: WorkflowEvent) -> str:

@@ -1,5 +1,6 @@
 """The commands of `poweron mcp`: their arguments and their help."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,7 +9,10 @@ from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import CommandGroup
 
 mcp = typer.Typer(
-    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after servers of tools, which speak MCP."
+    cls=CommandGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look after servers of tools, which speak MCP, or be one.",
 )
 
 
@@ -41,3 +45,23 @@ def mcp_approve(
     from poweron_services.cli import mcp_command
 
     mcp_command.approve(which)
+
+
+@mcp.command("serve")
+def mcp_serve(
+    allow: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="A folder below which files may be handed over; repeatable."),
+    ] = None,
+    no_serve: Annotated[
+        bool, typer.Option("--no-serve", help="Only request and follow; a `poweron serve` elsewhere does the work.")
+    ] = False,
+) -> None:
+    """Be a server of tools for an assistant, over MCP.
+
+    The assistant starts this, and speaks with it over stdin and stdout: it can ask for work, look at it, read its
+    audit trail, and pass on approvals. Files are read below --allow only, else below the folder it was started in.
+    """
+    from poweron_services.cli import mcp_serve_command
+
+    mcp_serve_command.serve(allow or [], serving=not no_serve)

@@ -17,7 +17,7 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 
 from poweron_events.errors import Unavailable
-from poweron_services.connectors.document_reader import tell_kept
+from poweron_services.connectors.document_child import tell_kept
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
 from poweron_services.connectors.reports_child.report import Draft, Part, PartKind, ReportFormat

@@ -32,14 +32,14 @@ from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.decider.validation import NotAllowed, check_action
-from poweron_services.decider.web_addresses import WEB, check_addresses, selected_texts, texts_of
+from poweron_services.decider.web_addresses import WEB, check_addresses, selected_texts
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.kept_calls import KeptCalls
-from poweron_services.roles.named_addresses import addresses_known
+from poweron_services.roles.named_addresses import PlaceCheck, Settled, addresses_known
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.web_access import WebAccess
@@ -70,6 +70,7 @@ class Execution:
     approval: Approval
     web: Web | None = None
     lists: ActionLists = EVERYTHING
+    settled: Settled = field(default_factory=dict)
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
@@ -156,6 +157,7 @@ class Execution:
         assert selection is not None
         assert parameters is not None
 
+        await self._check_places(workflow)
         turn, key = asyncio.Lock(), idempotency_key(workflow.id, workflow.place)
         kept = KeptCalls(self.content, workflow.id, key)
 
@@ -183,6 +185,16 @@ class Execution:
         )
         return await self._with_web(workflow, order) if selection.action in WEB else order
 
+    async def _check_places(self, workflow: Workflow) -> None:
+        """Refuse addresses and paths that a model made up, whoever let them be set."""
+        selection, parameters = workflow.step.selection, workflow.step.parameters
+        assert selection is not None
+        assert parameters is not None
+        spec = self.actions[selection.action].spec
+        check = partial(PlaceCheck(self.content, self.settled).given, parameters.parameters, spec, workflow)
+        async with content_time_limit():
+            await retry_content(workflow.id, check)
+
     async def _with_web(self, workflow: Workflow, order: Order) -> Order:
         """The order of an action of the web: how it reaches that, and at which addresses at all.
 
@@ -195,7 +207,7 @@ class Execution:
         async with content_time_limit():
             find = partial(addresses_known, workflow, self.content)
             known = await retry_content(workflow.id, find)
-        check_addresses((*selected_texts(selection), *texts_of(parameters.parameters)), known)
+        check_addresses(selected_texts(selection), known)
         if self.web is None:
             return replace(order, known_addresses=known)
         access = WebAccess(self.web, Reader(workflow.id, order.idempotency_key), known, order.documents)

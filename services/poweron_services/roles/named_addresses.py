@@ -1,14 +1,26 @@
-"""The addresses of the web that a workflow knows, in this round and in those before it; others are refused (S4)."""
+"""The addresses and paths that a workflow knows, of this round and of those before; others are refused (S4, X-01)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from poweron_events.content import ContentStore
-from poweron_events.fold.state import Workflow
-from poweron_events.selection import ActionSelected
+from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.content import ContentStore, MissingContent
+from poweron_events.fold.state import ChatMessage, Workflow
+from poweron_events.selection import ActionSelected, ActionSelection
+from poweron_services.decider.known_places import MAX_PLACES, KnownPlaces, check_places
+from poweron_services.decider.parameter_places import places, takes_addresses
+from poweron_services.decider.validation import NotAllowed
 from poweron_services.decider.web_addresses import WEB, check_addresses, known_addresses, selected_texts, texts_of
 from poweron_services.roles.named_documents import earlier_messages
+
+MAX_RESULTS = 100  # documents of results whose text is looked into, the newest first
+MAX_RESULT = 1_000_000  # bytes of one of them
+
+Settled = Mapping[str, AbstractSet[str]]
+"""What the settings hand to the servers of others: addresses and paths by the method of their actions."""
 
 
 async def addresses_known(workflow: Workflow, content: ContentStore) -> frozenset[str]:
@@ -17,23 +29,66 @@ async def addresses_known(workflow: Workflow, content: ContentStore) -> frozense
     Raises:
         Unavailable: the content store cannot be reached.
     """
-    return known_addresses((*workflow.current.messages, *await earlier_messages(workflow, content)))
+    return known_addresses(await _messages(workflow, content))
 
 
-async def check_selected_addresses(selected: ActionSelected, workflow: Workflow, content: ContentStore) -> None:
-    """Refuse the selection of an action of the web that names an address which nobody but the model has named.
+@dataclass(frozen=True, slots=True)
+class PlaceCheck:
+    """Refuses what a model made up, of any action."""
 
-    Raises:
-        NotAllowed: says at which host.
-        Unavailable: the content store cannot be reached.
-    """
-    if selected.action in WEB:
-        check_addresses(selected_texts(selected), await addresses_known(workflow, content))
+    content: ContentStore
+    settled: Settled = field(default_factory=dict)
+
+    async def selected(self, selected: ActionSelected, spec: ActionSpec, workflow: Workflow) -> None:
+        """Refuse the selection of an action of the web that names an address which nobody but the model has named.
+
+        Raises:
+            NotAllowed: says at which host.
+            Unavailable: the content store cannot be reached.
+        """
+        if selected.action in WEB or takes_addresses(spec):
+            check_addresses(selected_texts(selected), await addresses_known(workflow, self.content))
+
+    async def given(self, given: Mapping[str, JsonValue], spec: ActionSpec, workflow: Workflow) -> None:
+        """Likewise of parameters; of any action, where they are addresses or paths; raises alike."""
+        if spec.name in WEB:
+            check_addresses(texts_of(dict(given)), await addresses_known(workflow, self.content))
+        if not (named := places(given, spec)):
+            return
+        if len(named) > MAX_PLACES:
+            too_many = f"{spec.name} is given {len(named)} addresses and paths; give it at most {MAX_PLACES}."
+            raise NotAllowed(too_many, code="parameter_invalid")
+        method = _method(spec.name)
+        messages = await _messages(workflow, self.content)
+        known = KnownPlaces.of(messages, self.settled.get(method, frozenset()))
+        if all(map(known.holds, named)):
+            return
+        texts = await self._texts(workflow.id, messages, method)
+        check_places(named, replace(known, results=texts))
+
+    async def _texts(self, workflow_id: str, messages: Iterable[ChatMessage], method: str) -> tuple[str, ...]:
+        """The texts of results of the method's actions, the newest first; those that were erased are left out."""
+        held = [
+            document
+            for message in messages
+            if message.action and message.action not in CATALOG and _method(message.action) == method
+            for document in message.documents
+            if document.size <= MAX_RESULT
+        ]
+        found = [await self._text(workflow_id, document.content) for document in held[:MAX_RESULTS]]
+        return tuple(text for text in found if text)
+
+    async def _text(self, workflow_id: str, content: str) -> str:
+        try:
+            return (await self.content.get(workflow_id, content)).decode("utf-8", errors="replace")
+        except MissingContent:
+            return ""
 
 
-async def check_given_addresses(
-    action: str, given: Mapping[str, JsonValue], workflow: Workflow, content: ContentStore
-) -> None:
-    """Likewise of the parameters of an action; raises alike."""
-    if action in WEB:
-        check_addresses(texts_of(dict(given)), await addresses_known(workflow, content))
+def _method(action: str) -> str:
+    return ActionSelection.of(action).method
+
+
+async def _messages(workflow: Workflow, content: ContentStore) -> tuple[ChatMessage, ...]:
+    """All messages, the newest first."""
+    return (*reversed(workflow.current.messages), *await earlier_messages(workflow, content))

@@ -1,7 +1,7 @@
 """The parameterizer: stage 2, the business parameters of the selected action and nothing else."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue, ValidationError
 
@@ -25,7 +25,7 @@ from poweron_services.decider.validation import (
 from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
-from poweron_services.roles.named_addresses import check_given_addresses
+from poweron_services.roles.named_addresses import PlaceCheck, Settled
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import reasons
 
@@ -39,6 +39,7 @@ class Parameterizer:
     caller: Caller
     catalog: Mapping[str, ActionSpec]
     content: ContentStore
+    settled: Settled = field(default_factory=dict)
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         selection = workflow.step.selection
@@ -66,7 +67,7 @@ class Parameterizer:
         call: ModelCall | None,
     ) -> ParametersSet | ParametersRejected:
         try:
-            await check_given_addresses(spec.name, given, workflow, self.content)
+            await PlaceCheck(self.content, self.settled).given(given, spec, workflow)
         except NotAllowed as error:
             return _rejected(workflow, error, call)
         return _completed(workflow, given, fields, spec, call)

@@ -24,7 +24,7 @@ from poweron_services.models.answers import SelectionAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import SelectionPrompt, Template
-from poweron_services.roles.named_addresses import check_selected_addresses
+from poweron_services.roles.named_addresses import PlaceCheck
 from poweron_services.roles.named_documents import documents_named, references_as_listed
 from poweron_services.roles.prompt_context import task_prompt
 from poweron_services.roles.rejections import reasons
@@ -53,7 +53,7 @@ class Selector:
         try:
             await self._check(workflow, answer)
             selected = _selected(workflow, answer, call)
-            await check_selected_addresses(selected, workflow, self.content)
+            await self._check_addresses(selected, workflow)
             check_recordable(selected)
         except (NotAllowed, UnknownReference) as error:
             return [_rejected(workflow, error, call)]
@@ -77,6 +77,9 @@ class Selector:
         await documents_named(answer.required_input_documents, workflow, self.content)
         check_connection(answer.required_connection, workflow, spec)
 
+    async def _check_addresses(self, selected: ActionSelected, workflow: Workflow) -> None:
+        await PlaceCheck(self.content).selected(selected, self.catalog[selected.action], workflow)
+
     async def _planned(self, workflow: Workflow) -> ActionSelected | SelectionRejected:
         """In Actionplan mode the plan has chosen already; the same checks hold."""
         action = workflow.task.planned[workflow.step.number - 1]
@@ -90,7 +93,7 @@ class Selector:
         try:
             await self._check(workflow, answer)
             selected = _selected(workflow, answer, None)
-            await check_selected_addresses(selected, workflow, self.content)
+            await self._check_addresses(selected, workflow)
         except (NotAllowed, UnknownReference) as error:
             return _rejected(workflow, error, None)
         return selected

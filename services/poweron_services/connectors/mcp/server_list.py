@@ -4,7 +4,7 @@ What stands in `env` and `headers`, or comes from a variable, is secret: it is s
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -129,6 +129,17 @@ def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ToolServer
 def secrets_of(servers: Iterable[ToolServerEntry]) -> tuple[str, ...]:
     """What nobody may be shown."""
     return tuple(secret.get_secret_value() for server in servers for secret in server.secrets)
+
+
+def settled_by(servers: Iterable[ToolServerEntry]) -> dict[str, frozenset[str]]:
+    """What the file hands to each server in plain sight, such as folders, by the method of its actions."""
+    return {server.method: frozenset(_handed_to(server.place)) for server in servers}
+
+
+def _handed_to(place: StdioServer | HttpServer) -> Iterator[str]:
+    if isinstance(place, StdioServer):
+        for argument in place.args:
+            yield from (argument, argument.partition("=")[2] or argument)
 
 
 def _named(path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from poweron_services.decider.rules import WRITING
 from poweron_services.models.answers import ActionAnswer, ActionsAnswer, SelectionAnswer
 from poweron_services.models.builtin.phrases import listed, say
 from poweron_services.models.builtin.task_plan import wants_comparison
+from poweron_services.models.builtin.tool_choice import next_tool, result_labels, wanted_tools
 from poweron_services.models.builtin.vocabulary import known_language
 from poweron_services.models.builtin.web_choice import CRAWL, PAGES, has_documents, next_lookup, query
 from poweron_services.models.prompts import ActionsPrompt, ParametersPrompt, SelectionPrompt
@@ -81,10 +82,13 @@ def _choice(prompt: SelectionPrompt) -> SelectionAnswer:
         return _report(prompt, written)
     if EXTRACT in offered and prompt.steps_left != 1 and (unread := _unread(prompt)):
         return _step(prompt, EXTRACT, "Read text and tables of the documents that came with the request.", unread)
-    if action := next_lookup(prompt):
+    if tool := next_tool(prompt):
+        return _step(prompt, tool.action, tool.objective, (), **tool.values)
+    tools = result_labels(wanted_tools(prompt, prompt.catalog))
+    if not tools and (action := next_lookup(prompt)):
         return _lookup(prompt, action)
     has_failed = any(message.action == PROCESS and message.success is False for message in prompt.history)
-    read = () if has_failed else _lists(prompt, "extract", *PAGES)
+    read = () if has_failed else _lists(prompt, "extract", *PAGES, *tools)
     return _writing(prompt, read or _lists(prompt, None) or _lists(prompt))
 
 

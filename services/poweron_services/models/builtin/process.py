@@ -14,6 +14,7 @@ from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
+from poweron_services.models.builtin.several_files import one_by_one
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
 from poweron_services.models.builtin.task_plan import wants_comparison, wants_conversion, wants_summary
@@ -54,7 +55,7 @@ def _written(prompt: ProcessPrompt) -> str:
         return _formatted(prompt, asked, _refusal(asked[0], language, "not_said"), [])
     if not prompt.documents:
         return _formatted(prompt, asked, say("no_documents", language), [])
-    held = library(prompt.documents, language_of(prompt.ai_prompt))
+    held = library(one_by_one(prompt.documents), language_of(prompt.ai_prompt))
     if held.passages:
         return _put_together(prompt, held, language) or _found(prompt, held, language)
     if prompt.extent == "part":

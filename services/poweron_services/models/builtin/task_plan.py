@@ -8,6 +8,7 @@ import orjson
 from poweron_events.planning import TaskPlan
 from poweron_events.request import TaskType
 from poweron_services.decider.format_wishes import wished_formats
+from poweron_services.models.builtin.tool_choice import wanted_tools
 from poweron_services.models.builtin.web_choice import wants_web
 from poweron_services.models.prompts import PlanningPrompt
 
@@ -43,9 +44,11 @@ _ANALYSIS = re.compile(
 def plan(prompt: PlanningPrompt) -> str:
     """The tasks of the round; the last, of one step, writes the report or the file that the request asks for."""
     request, kind = prompt.user_prompt, _task_type(prompt.user_prompt)
-    is_web = wants_web(prompt, {line.name for line in prompt.actions})
+    tools = wanted_tools(prompt, prompt.actions)
+    is_web = not tools and wants_web(prompt, {line.name for line in prompt.actions})
     met = (SUMMED_UP if kind == "report" else ANSWERED).format(texts="pages" if is_web else "documents")
-    tasks = [_task(request, "Find out from the web" if is_web else "Find out from the documents", met, kind)]
+    where = "with the tools that are there" if tools else "from the web" if is_web else "from the documents"
+    tasks = [_task(request, f"Find out {where}", met, kind)]
     if wanted := wanted_format(request):
         written = f"The result is written as {wanted}."
         tasks.append(_task(request, f"Write the result as {wanted}", written, "transform", wanted))

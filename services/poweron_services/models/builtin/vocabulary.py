@@ -101,9 +101,9 @@ GENERIC: Final = words_in(
     """accepted acht actually aktuell allow already amount angabe angaben anything appear apply approximately article
     artikel ask attachment available became become befindet begin belong benutzt betragen beträgt big billion blog
     bring business came cell charge code column come company complete concern consist contain content count cover
-    current data datei dateien deal derzeit describe detail different digit document dokument drei early eight
+    current data datei dateien deal derzeit describe detail different digit directory document dokument drei early eight
     eleven employed enthalten enthält entire entry erste erwartet ever exact exist expected explain fact far field
-    figure file final firm first five folie following form four full function fünf gave gehören gehört gemacht
+    figure file final firm first five folder folie following form four full function fünf gave gehören gehört gemacht
     geplant go goes grand great groß half happen held high hoch hold hundred important include info information
     informationen installed institution item job keep kept key kind kommt large last latest left letter letzte
     level liegt line listed live locate look macht made main make mean method million mounted name necessary need

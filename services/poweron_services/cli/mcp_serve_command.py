@@ -1,0 +1,51 @@
+"""`poweron mcp serve`: the tools of PowerOn for an assistant, over stdin and stdout.
+
+Whatever else is said goes to stderr or to the log file: stdout belongs to the protocol.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from mcp.server.stdio import stdio_server
+
+from poweron_events.client import Heard
+from poweron_services import wiring
+from poweron_services.cli.error_messages import explained, load_settings, sentences
+from poweron_services.cli.event_lines import told_lines
+from poweron_services.cli.output import tell
+from poweron_services.client.connect import Connections
+from poweron_services.config import Settings
+from poweron_services.mcp_server.allowed_folders import AllowedFolders
+from poweron_services.mcp_server.tool_calls import ToolCalls
+from poweron_services.mcp_server.tool_protocol import tool_server
+from poweron_services.mcp_server.workplace import workplace
+from poweron_services.standalone import open_connections
+
+
+@sentences()
+def serve(folders: Sequence[Path], *, serving: bool) -> None:
+    """Answer an assistant until it goes away."""
+    asyncio.run(_serve(load_settings(), AllowedFolders.of(folders), serving=serving))
+
+
+async def _serve(settings: Settings, folders: AllowedFolders, *, serving: bool) -> None:
+    roles = partial(_play, settings) if serving else _leave_to_others
+    async with workplace(partial(open_connections, settings, tell), roles) as place, stdio_server() as (read, write):
+        server = tool_server(ToolCalls(place, folders, _narrated), explained)
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def _play(settings: Settings, connections: Connections) -> None:
+    async with wiring.open_model(settings) as model:
+        await wiring.keep_serving(connections, wiring.ROLES, model)
+
+
+async def _leave_to_others(_: Connections) -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def _narrated(heard: Heard) -> Iterator[str]:
+    for place, word, sentence in told_lines(heard):
+        yield " ".join(filter(None, (f"{place}:" if place else "", f"{word}:", sentence)))

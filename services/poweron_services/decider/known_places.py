@@ -1,0 +1,127 @@
+"""Which addresses and paths a workflow knows: those that people, results and settings gave, never a model (X-01, S4).
+
+A path is known where it stands as a whole, or where it is a known folder with names that stand in results of the same
+server. So a model can go from a listing to the files in it, and nowhere else.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_events.fold.state import ChatMessage
+from poweron_services.decider.parameter_places import Place
+from poweron_services.decider.validation import NotAllowed
+from poweron_services.decider.web_addresses import canonical, is_known, known_addresses, unknown_address
+
+MAX_PLACES: Final = 500  # in the parameters of one step
+_AROUND: Final = frozenset(" \t\r\n\"'`()[]{}<>«»„“”|=,;")
+_AFTER: Final = frozenset(".,;:!?")  # the end of a sentence, where nothing but space follows
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlaces:
+    """What a workflow knows for the actions of one server."""
+
+    requests: tuple[str, ...]
+    addresses: frozenset[str]
+    names: frozenset[str]
+    """The names of documents, and the links of results."""
+    settled: AbstractSet[str] = frozenset()
+    """What the settings hand to the server."""
+    results: tuple[str, ...] = ()
+    """The texts of its results."""
+
+    @classmethod
+    def of(cls, messages: Iterable[ChatMessage], settled: AbstractSet[str] = frozenset()) -> "KnownPlaces":
+        """What messages tell without the texts of results."""
+        told = tuple(messages)
+        documents = (document.document_name for message in told for document in message.documents)
+        links = (link for message in told for link in message.links)
+        return cls(
+            requests=tuple(message.message for message in told if message.kind == "workflow_start"),
+            addresses=known_addresses(told) | _addresses(settled),
+            names=frozenset((*documents, *links)),
+            settled=settled,
+        )
+
+    def holds(self, place: Place) -> bool:
+        """Whether the place is known."""
+        scheme, separator, rest = place.value.partition("://")
+        if separator and scheme.casefold() == "file":
+            return self._whole(place.value) or self._path(rest)
+        if canonical(place.value) is not None:
+            return is_known(place.value, self.addresses)
+        if place.kind == "address" and not separator and is_known(f"https://{place.value}", self.addresses):
+            return True
+        return self._whole(place.value) if separator else self._path(place.value)
+
+    def _path(self, path: str) -> bool:
+        if self._whole(path) or self._whole(path.rstrip("/\\")):
+            return True
+        parts = path.replace("\\", "/").rstrip("/").split("/")
+        if ".." in parts or parts[0] == "~":
+            return False
+        folders = ("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1) if any(parts[:end]))
+        folder = next(filter(self._whole, folders), None)
+        return folder is not None and all(map(self._name, parts[folder.count("/") + 1 :]))
+
+    def _whole(self, value: str) -> bool:
+        """Whether that stands somewhere by itself."""
+        if not any(map(str.isalnum, value)):
+            return False
+        given = value in self.names or any(value == each.rstrip("/") for each in self.settled)
+        return given or any(stands(value, text) for text in (*self.requests, *self.results))
+
+    def _name(self, name: str) -> bool:
+        """Whether a file or a folder of this name was told of."""
+        return (
+            name in (".", "")
+            or name in self.names
+            or any(stands(name, text, "/\\") for text in (*self.requests, *self.results))
+        )
+
+
+def check_places(places: Iterable[Place], known: KnownPlaces) -> None:
+    """Refuse an address or a path that a model made up.
+
+    Raises:
+        NotAllowed: says of which parameter, and never what it was: it may say what was read.
+    """
+    for place in places:
+        if not known.holds(place):
+            raise unknown_place(place)
+
+
+def unknown_place(place: Place) -> NotAllowed:
+    """That an address or a path was made up."""
+    if place.kind == "address" and canonical(place.value) is not None:
+        return unknown_address(place.value)
+    return NotAllowed(
+        f"What {place.parameter!r} names stands neither in the request nor in a result of these actions; "
+        "use what does, word for word, or list or search first.",
+        code="path_unknown",
+    )
+
+
+def stands(value: str, text: str, more: str = "") -> bool:
+    """Whether the value stands in the text as a whole: within spaces, quotes or brackets, or one of `more`."""
+    at = text.find(value)
+    while at >= 0:
+        end = at + len(value)
+        before, after = text[at - 1 : at], text[end : end + 1]
+        if _begins(before, more) and (
+            _begins(after, more) or (after in _AFTER and not text[end + 1 : end + 2].strip())
+        ):
+            return True
+        at = text.find(value, at + 1)
+    return False
+
+
+def _begins(character: str, more: str) -> bool:
+    return not character or character in _AROUND or character in more
+
+
+def _addresses(settled: AbstractSet[str]) -> frozenset[str]:
+    written = (canonical(each) for each in settled)
+    return frozenset(settled) | frozenset(filter(None, written))

@@ -1,0 +1,118 @@
+"""What goes over the protocol: results as text and structure, documents as resources, errors with codes."""
+
+import base64
+from collections.abc import Sequence
+from typing import Final
+
+import mcp_types as types
+from mcp import MCPError
+
+from poweron_events.codec import is_uuid
+from poweron_events.content import MissingContent
+from poweron_events.event import Model
+from poweron_projections import reader
+from poweron_projections.entries import DocumentEntry
+from poweron_services.client.connect import Connections
+from poweron_services.mcp_server.tool_shapes import WrittenDocument
+from poweron_services.mcp_server.workflow_state import URI
+
+MAX_EMBEDDED: Final = 64_000  # bytes of a text that a result holds itself
+MAX_EMBEDDED_ALL: Final = 200_000  # bytes of all of them
+MAX_READ: Final = 10_000_000  # bytes of a document that can be read as a resource
+_TEXT: Final = frozenset({"application/json", "application/xml"})
+_BEGIN, _, _REST = URI.partition("{workflow_id}")
+_MIDDLE, _, _ = _REST.partition("{document_id}")
+
+
+def result(
+    told: Model, documents: Sequence[types.ContentBlock] = (), *, is_error: bool = False
+) -> types.CallToolResult:
+    """What a tool gives: the same as JSON in a text, for clients that know no structure."""
+    return types.CallToolResult(
+        content=[types.TextContent(text=told.model_dump_json(by_alias=True)), *documents],
+        structured_content=told.model_dump(mode="json", by_alias=True),
+        is_error=is_error,
+    )
+
+
+def error_result(sentence: str, code: str | None) -> types.CallToolResult:
+    """Why a tool has no result, as `--json` of the commands tells it."""
+    told = {"error": sentence} | ({"code": code} if code else {})
+    return types.CallToolResult(content=[types.TextContent(text=_json(told))], structured_content=told, is_error=True)
+
+
+def _json(told: dict[str, str]) -> str:
+    import orjson  # noqa: PLC0415 - only where something is wrong
+
+    return orjson.dumps(told).decode()
+
+
+async def document_blocks(
+    connections: Connections, workflow_id: str, documents: Sequence[WrittenDocument]
+) -> list[types.ContentBlock]:
+    """The documents: short texts themselves, the others as links by which they can be read."""
+    known = {each.document_id: each for each in await reader.documents(connections.pool, workflow_id)}
+    room, blocks = MAX_EMBEDDED_ALL, list[types.ContentBlock]()
+    for document in documents:
+        entry = known.get(document.document_id)
+        if entry is not None and _is_text(document.mime_type) and document.size <= min(room, MAX_EMBEDDED):
+            room -= document.size
+            blocks.append(await _embedded(connections, workflow_id, document, entry))
+        else:
+            blocks.append(_link(document))
+    return blocks
+
+
+async def _embedded(
+    connections: Connections, workflow_id: str, document: WrittenDocument, entry: DocumentEntry
+) -> types.ContentBlock:
+    try:
+        data = await connections.content.get(workflow_id, entry.content)
+    except MissingContent:
+        return _link(document)
+    return types.EmbeddedResource(resource=_contents(document.uri, document.mime_type, data))
+
+
+def _link(document: WrittenDocument) -> types.ResourceLink:
+    return types.ResourceLink(
+        name=document.document_name, uri=document.uri, mime_type=document.mime_type, size=document.size
+    )
+
+
+async def read_document(connections: Connections, uri: str) -> types.ReadResourceResult:
+    """A document by its address.
+
+    Raises:
+        MCPError: there is no such document, it is gone, or it is too large.
+    """
+    workflow_id, _, document_id = uri.removeprefix(_BEGIN).partition(_MIDDLE)
+    known = await reader.documents(connections.pool, workflow_id) if is_address(uri) else []
+    found = next((each for each in known if each.document_id == document_id), None)
+    if found is None:
+        raise MCPError(types.INVALID_PARAMS, f"There is no document {uri[:300]!r}.", {"code": "unknown_reference"})
+    if found.size > MAX_READ:
+        larger = f"{found.document_name!r} has {found.size:,} bytes, {MAX_READ:,} can be read here. "
+        how = f"`poweron documents {workflow_id} --output DIR` writes it to a folder."
+        raise MCPError(types.INVALID_PARAMS, larger + how, {"code": "document_too_large"})
+    try:
+        data = await connections.content.get(workflow_id, found.content)
+    except MissingContent as error:
+        gone = f"{found.document_name!r} is not in the content store any more."
+        raise MCPError(types.INVALID_PARAMS, gone, {"code": error.code}) from error
+    return types.ReadResourceResult(contents=[_contents(uri, found.mime_type, data)])
+
+
+def is_address(uri: str) -> bool:
+    """Whether that is the address of a document of ours, written as we do."""
+    workflow_id, _, document_id = uri.removeprefix(_BEGIN).partition(_MIDDLE)
+    return is_uuid(workflow_id) and uri == URI.format(workflow_id=workflow_id, document_id=document_id)
+
+
+def _contents(uri: str, mime_type: str, data: bytes) -> types.TextResourceContents | types.BlobResourceContents:
+    if _is_text(mime_type):
+        return types.TextResourceContents(uri=uri, mime_type=mime_type, text=data.decode(errors="replace"))
+    return types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=base64.b64encode(data).decode())
+
+
+def _is_text(mime_type: str) -> bool:
+    return mime_type.startswith("text/") or mime_type.partition(";")[0] in _TEXT

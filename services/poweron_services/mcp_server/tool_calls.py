@@ -1,0 +1,206 @@
+"""What the tools do: ask for work, tell how it stands, show its audit trail, and pass on what a person decided."""
+
+import asyncio
+import base64
+import binascii
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from poweron_events.client import Heard
+from poweron_events.codec import is_uuid
+from poweron_events.errors import Refused
+from poweron_events.event import NANO
+from poweron_events.request import Budgets, Requester, RequestIdentity, RequestWorkflow
+from poweron_projections import reader
+from poweron_projections.catch_up import catch_up
+from poweron_projections.entries import HistoryEntry
+from poweron_services.client.approve import answer, answer_to, waiting_approval
+from poweron_services.client.ask import File, OpeningRequest, ask, follow_up
+from poweron_services.client.client_errors import AskedFor, NotAWorkflowId, UnknownWorkflow
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
+from poweron_services.mcp_server.allowed_folders import AllowedFolders
+from poweron_services.mcp_server.tool_shapes import (
+    ApprovalState,
+    ApproveArguments,
+    AskArguments,
+    DocumentAsBytes,
+    DocumentAsText,
+    DocumentByPath,
+    HistoryArguments,
+    HistoryPage,
+    WorkflowArguments,
+    WorkflowState,
+)
+from poweron_services.mcp_server.workflow_state import approval_id, ended_state, running_state, workflow_state
+from poweron_services.mcp_server.workplace import Workplace
+from poweron_services.standalone import local_user
+
+MAX_PAGE = 200_000  # characters of the entries of a page
+
+Told = Callable[[str], None]
+"""Where a sentence about how far the work is goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """The tools, over one workplace."""
+
+    place: Workplace
+    folders: AllowedFolders
+    narrated: Callable[[Heard], Iterable[str]]
+    """An event as sentences for people."""
+
+    async def ask(self, given: AskArguments, told: Told) -> WorkflowState:
+        """Ask for work, and wait for its end as long as is wanted; whoever stops waiting stops nothing else."""
+        _check_id(given.workflow_id)
+        files = [await asyncio.to_thread(self._file, each) for each in given.documents]
+        return await self.place.do(lambda connections: self._ask(connections, given, files, told))
+
+    async def _ask(self, connections: Connections, given: AskArguments, files: list[File], told: Told) -> WorkflowState:
+        request: OpeningRequest = _request(given, connections.settings.language)
+        if given.workflow_id is not None:
+            request = await follow_up(connections, _request(given, connections.settings.language), given.workflow_id)
+        watching = _Watching(told, self.narrated, waits=given.wait_seconds > 0)
+        asked = asyncio.create_task(
+            ask(connections, request, files, identity=_identity(), callbacks=watching.callbacks)
+        )
+        outcome = await watching.until_enough(asked, given.wait_seconds)
+        if outcome is not None:
+            return ended_state(outcome)
+        if watching.waits_for_approval:
+            return await workflow_state(connections, watching.workflow_id)
+        return running_state(watching.workflow_id)
+
+    def _file(self, given: DocumentByPath | DocumentAsText | DocumentAsBytes) -> File:
+        match given:
+            case DocumentByPath():
+                return self.folders.read(given.path)
+            case DocumentAsText():
+                return File(given.name, given.text.encode(errors="replace"))
+            case DocumentAsBytes():
+                return File(given.name, _bytes(given))
+
+    async def workflow(self, given: WorkflowArguments, _: Told) -> WorkflowState:
+        """How the workflow stands."""
+        _check_id(given.workflow_id)
+        return await self.place.do(lambda connections: workflow_state(connections, given.workflow_id))
+
+    async def history(self, given: HistoryArguments, _: Told) -> HistoryPage:
+        """A page of its audit trail."""
+        _check_id(given.workflow_id)
+        return await self.place.do(lambda connections: _history(connections, given))
+
+    async def approve(self, given: ApproveArguments, _: Told) -> ApprovalState:
+        """Answer the question that waits, and no other one."""
+        _check_id(given.workflow_id)
+        if given.decision == "deny" and not given.reason.strip():
+            raise Refused("The reason is empty. Say why the action must not run.", code="invalid_request")
+        return await self.place.do(lambda connections: _approve(connections, given))
+
+
+class _Watching:
+    """Follows one request: tells its events, and notices when nothing is to be waited for any longer."""
+
+    def __init__(self, told: Told, narrated: Callable[[Heard], Iterable[str]], *, waits: bool) -> None:
+        self.workflow_id = ""
+        self.waits_for_approval = False
+        self.callbacks = Callbacks(self._heard, self._requested, self._untaken)
+        self._told = told
+        self._narrated = narrated
+        self._waits = waits
+        self._enough = asyncio.Event()
+
+    def _requested(self, workflow_id: str) -> None:
+        self.workflow_id = workflow_id
+        self._told(f"Workflow {workflow_id} stands; `poweron cancel {workflow_id}` cancels it.")
+
+    def _heard(self, heard: Heard) -> None:
+        for sentence in self._narrated(heard):
+            self._told(sentence)
+        self.waits_for_approval = heard.workflow.phase == "approve"
+        if self.waits_for_approval or not self._waits:
+            self._enough.set()
+
+    def _untaken(self, asked: AskedFor) -> None:
+        self._told(not_taken_yet(asked))
+        if not self._waits:
+            self._enough.set()
+
+    async def until_enough(self, asked: "asyncio.Task[Outcome]", seconds: float) -> Outcome | None:
+        """What came of it; None where it goes on: the time is over, or a person has to decide."""
+        enough = asyncio.create_task(self._enough.wait())
+        try:
+            await asyncio.wait({asked, enough}, timeout=seconds or None, return_when=asyncio.FIRST_COMPLETED)
+            while not asked.done() and not self.workflow_id:  # it is not sent yet
+                await asyncio.wait({asked, enough}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            return asked.result() if asked.done() else None
+        finally:
+            for task in (asked, enough):
+                task.cancel()
+            await asyncio.wait({asked, enough})
+
+
+def _request(given: AskArguments, language: str | None) -> RequestWorkflow:
+    wanted = f"\n\nGive the result as {' and '.join(given.formats)}." if given.formats else ""
+    cost = None if given.max_cost_usd is None else round(given.max_cost_usd * NANO)
+    return RequestWorkflow(
+        prompt=f"{given.prompt}{wanted}",
+        max_steps=given.max_steps,
+        budgets=Budgets(round_tokens=given.max_tokens, round_cost_nano_usd=cost),
+        user_language=given.language,
+        requester=Requester(name=local_user(), language=language),
+    )
+
+
+def _bytes(given: DocumentAsBytes) -> bytes:
+    try:
+        return base64.b64decode(given.base64, validate=True)
+    except binascii.Error as error:
+        raise Refused(f"The document {given.name!r} is not base64: {error}.", code="invalid_request") from error
+
+
+async def _history(connections: Connections, given: HistoryArguments) -> HistoryPage:
+    await catch_up(connections.log, connections.pool)
+    found = await reader.history(connections.pool, given.workflow_id, limit=given.limit, before_seq=given.before)
+    if not found and await reader.workflow(connections.pool, given.workflow_id) is None:
+        raise UnknownWorkflow(given.workflow_id)
+    entries = _bounded(found)
+    is_last = len(entries) == len(found) < given.limit or not entries or entries[-1].seq == 0
+    return HistoryPage(workflow_id=given.workflow_id, entries=entries, older=None if is_last else entries[-1].seq)
+
+
+def _bounded(found: list[HistoryEntry]) -> tuple[HistoryEntry, ...]:
+    """As many of the newest as fit into a page; one at least."""
+    kept: list[HistoryEntry] = []
+    room = MAX_PAGE
+    for entry in found:
+        room -= len(entry.model_dump_json())
+        if kept and room < 0:
+            break
+        kept.append(entry)
+    return tuple(kept)
+
+
+async def _approve(connections: Connections, given: ApproveArguments) -> ApprovalState:
+    waiting = await waiting_approval(connections, given.workflow_id)
+    if approval_id(waiting) != given.approval_id:
+        raise Refused(
+            "The workflow waits with another step or with other parameters than those that were answered. "
+            "The tool `workflow` shows them.",
+            code="other_parameters",
+        )
+    request = answer_to(waiting, given.decision, reason=given.reason, approver=Requester(name=local_user()))
+    outcome = await answer(connections, request, identity=_identity(), callbacks=Callbacks())
+    return ApprovalState(workflow_id=given.workflow_id, status=outcome.status, code=outcome.code, detail=outcome.detail)
+
+
+def _identity() -> RequestIdentity:
+    """The identity of a request that came through this door."""
+    return RequestIdentity(source=f"/poweron/mcp/{local_user()}", id=secrets.token_hex(16))
+
+
+def _check_id(workflow_id: str | None) -> None:
+    if workflow_id is not None and not is_uuid(workflow_id):
+        raise NotAWorkflowId(workflow_id)

@@ -1,0 +1,107 @@
+"""How a workflow stands, as an assistant is told: its end, what it wrote, or what it waits for."""
+
+from collections.abc import Iterable
+
+from poweron_events.event import NANO, DocumentRef
+from poweron_events.fold.state import is_request_label
+from poweron_projections import reader
+from poweron_projections.catch_up import catch_up
+from poweron_projections.entries import ApprovalEntry, DocumentEntry, WorkflowSummary
+from poweron_services.client.client_errors import UnknownWorkflow
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Outcome
+from poweron_services.mcp_server.tool_shapes import Status, WaitingApproval, WorkflowState, WrittenDocument
+
+URI = "poweron://workflows/{workflow_id}/documents/{document_id}"
+MAX_TOLD = 100  # documents
+NEXT = {
+    "running": "It goes on by itself: look again with the tool `workflow`. `poweron cancel {id}` cancels it.",
+    "waiting_approval": "A person has to decide; show them `waitsFor` in full, and answer with the tool `approve`.",
+    "failed": "The tool `history` shows every step.",
+}
+
+
+async def workflow_state(connections: Connections, workflow_id: str) -> WorkflowState:
+    """How the workflow stands now, by rows that are as far as the log.
+
+    Raises:
+        UnknownWorkflow: there is no such workflow.
+        LogLost: events are missing that the rows were made of.
+        Unavailable: a server cannot be reached.
+    """
+    await catch_up(connections.log, connections.pool)
+    found = await reader.workflow(connections.pool, workflow_id)
+    if found is None:
+        raise UnknownWorkflow(workflow_id)
+    waiting = await reader.approvals(connections.pool, workflow_id, limit=1)
+    documents = await reader.documents(connections.pool, workflow_id)
+    return _state(found, waiting[0] if waiting else None, documents)
+
+
+def _state(found: WorkflowSummary, waiting: ApprovalEntry | None, documents: Iterable[DocumentEntry]) -> WorkflowState:
+    status: Status = "waiting_approval" if waiting is not None else found.status
+    written = [each for each in documents if not is_request_label(each.label)]
+    return WorkflowState(
+        workflow_id=found.workflow_id,
+        status=status,
+        round=found.current_round or None,
+        code=found.stopped_by if found.status in ("failed", "cancelled") else None,
+        message=found.message or "",
+        documents=written_documents(found.workflow_id, written[-MAX_TOLD:]),
+        steps=found.steps,
+        tokens=found.tokens,
+        cost_usd=found.cost_nano_usd / NANO,
+        waits_for=None if waiting is None else shown_approval(waiting),
+        next=what_next(status, found.workflow_id),
+    )
+
+
+def ended_state(outcome: Outcome) -> WorkflowState:
+    """The same of a round that was waited for, or of a request that was refused."""
+    status: Status = "refused" if outcome.refusal else outcome.status
+    return WorkflowState(
+        workflow_id=outcome.workflow_id,
+        status=status,
+        round=outcome.round,
+        code=outcome.code,
+        message=outcome.message,
+        documents=written_documents(outcome.workflow_id, outcome.documents),
+        steps=outcome.totals.steps,
+        tokens=outcome.totals.input_tokens + outcome.totals.output_tokens,
+        cost_usd=outcome.totals.cost_nano_usd / NANO,
+        next=what_next(status, outcome.workflow_id),
+    )
+
+
+def running_state(workflow_id: str) -> WorkflowState:
+    """The same of work that stands in the log and has not ended."""
+    return WorkflowState(workflow_id=workflow_id, status="running", next=what_next("running", workflow_id))
+
+
+def what_next(status: Status, workflow_id: str) -> str:
+    return NEXT.get(status, "").format(id=workflow_id)
+
+
+def written_documents(workflow_id: str, documents: Iterable[DocumentRef]) -> tuple[WrittenDocument, ...]:
+    return tuple(
+        WrittenDocument(
+            document_id=each.document_id,
+            document_name=each.document_name,
+            mime_type=each.mime_type,
+            size=each.size,
+            uri=URI.format(workflow_id=workflow_id, document_id=each.document_id),
+        )
+        for each in documents
+    )
+
+
+def shown_approval(entry: ApprovalEntry) -> WaitingApproval:
+    return WaitingApproval(approval_id=approval_id(entry), **entry.model_dump(include=_TOLD))
+
+
+def approval_id(entry: ApprovalEntry) -> str:
+    """What an answer is bound to: the step, and the hash of its parameters."""
+    return f"{entry.round}.{entry.task}.{entry.attempt}.{entry.step}-{entry.parameters_sha256}"
+
+
+_TOLD = {"action", "objective", "parameters", "asked", "expires"}

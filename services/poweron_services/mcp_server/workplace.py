@@ -1,0 +1,94 @@
+"""Where the tools work: servers, connections and roles, opened when they are first needed, and again after trouble."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
+
+from poweron_events.errors import Unavailable
+from poweron_services.client.connect import Connections
+
+Result = TypeVar("Result")
+
+
+class Workplace:
+    """One set of connections for all calls, on which the roles are played meanwhile."""
+
+    def __init__(
+        self,
+        opening: Callable[[], AbstractAsyncContextManager[Connections]],
+        serving: Callable[[Connections], Awaitable[None]],
+    ) -> None:
+        """`opening` opens connections, `serving` plays the roles on them until it is cancelled."""
+        self._opening = opening
+        self._serving = serving
+        self._ready: asyncio.Future[Connections] | None = None
+        self._kept: asyncio.Task[None] | None = None
+
+    async def do(self, work: Callable[[Connections], Coroutine[Any, Any, Result]]) -> Result:
+        """Do something over the connections; what closes them, or stops the roles, ends it.
+
+        Raises:
+            Unavailable: a server cannot be reached or started.
+            Refused: something must be mended first.
+        """
+        ready, kept = self._open()
+        connections = await asyncio.shield(ready)
+        working = asyncio.create_task(work(connections))
+        try:
+            await asyncio.wait({working, kept}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                kept.result()
+                raise Unavailable("The connections were closed meanwhile")
+            return working.result()
+        finally:
+            await _cancelled(working)
+
+    def _open(self) -> "tuple[asyncio.Future[Connections], asyncio.Task[None]]":
+        if self._ready is None or self._kept is None or self._kept.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._kept = asyncio.create_task(self._keep(self._ready))
+            self._kept.add_done_callback(_look)
+        return self._ready, self._kept
+
+    async def _keep(self, ready: "asyncio.Future[Connections]") -> None:
+        try:
+            async with self._opening() as connections:
+                ready.set_result(connections)
+                await self._serving(connections)
+        except Exception as error:
+            if ready.done():
+                raise
+            ready.set_exception(error)
+            ready.exception()  # whoever waits hears of it; maybe nobody does any more
+        finally:
+            ready.cancel()
+
+    async def close(self) -> None:
+        """Close what is open."""
+        if self._kept is not None:
+            await _cancelled(self._kept)
+
+
+@asynccontextmanager
+async def workplace(
+    opening: Callable[[], AbstractAsyncContextManager[Connections]], serving: Callable[[Connections], Awaitable[None]]
+) -> AsyncGenerator[Workplace, None]:
+    """A workplace, closed in the end."""
+    place = Workplace(opening, serving)
+    try:
+        yield place
+    finally:
+        await place.close()
+
+
+async def _cancelled(task: "asyncio.Task[Any]") -> None:
+    task.cancel()
+    await asyncio.wait({task})
+    _look(task)
+
+
+def _look(task: "asyncio.Task[Any]") -> None:
+    """Whoever waited was told of the error."""
+    if not task.cancelled():
+        task.exception()

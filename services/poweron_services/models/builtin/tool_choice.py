@@ -1,0 +1,215 @@
+"""Tools of others, chosen by the words of their names: list what there is, read what may matter, then answer from it.
+
+Nothing is known of a tool but its name and those of its parameters. Only such are chosen whose name says that they
+read; which files there are stands in the results, whose beginning the history shows.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from poweron_events.catalog import CATALOG
+from poweron_events.fold.state import ChatMessage, action_label
+from poweron_services.models.builtin.vocabulary import terms
+from poweron_services.models.builtin.web_choice import has_documents, query
+from poweron_services.models.prompts import CatalogLine, KnownPrompt, SelectionPrompt
+
+MAX_FILES: Final = 40  # that are read at once
+OURS: Final = frozenset(name.partition(".")[0] for name in CATALOG)
+
+_LISTING: Final = frozenset({"list", "ls", "tree", "browse"})
+_SEARCHING: Final = frozenset({"search", "find", "query", "lookup"})
+_READING: Final = frozenset({"read", "get", "fetch", "open", "load", "show", "cat"})
+_SEVERAL: Final = frozenset({"paths", "files", "filenames", "filepaths"})
+_ONE: Final = frozenset({"path", "file", "filename", "filepath"})
+_FOLDER: Final = frozenset({"path", "folder", "directory", "dir", "root"})
+_QUERY: Final = frozenset({"query", "q", "question", "text", "search", "keywords", "term"})
+_TEXTS: Final = frozenset({"text", "multiple", "content", "contents"})  # what a tool that reads is best called
+_SIZES: Final = frozenset({"media", "info", "size", "sizes", "metadata", "stat"})  # of files, not what they say
+_SAME: Final = {"folder": "directory", "dir": "directory", "document": "file", "directories": "directory"}
+
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_MARK: Final = re.compile(r"^\s*(?:[-*•]\s+)?(?:\[(?P<kind>FILE|DIR)\]\s+)?(?P<name>\S.*?)\s*$", re.IGNORECASE)
+_ABSOLUTE: Final = re.compile(r"(?:/|~/|[A-Za-z]:[\\/])[^\s\"'`<>|]*[^\s\"'`<>|.,;:!?)]")
+_FILE: Final = re.compile(r"[^/\\:]+\.[A-Za-z0-9]{1,8}")
+
+
+class ToolStep(NamedTuple):
+    """A tool, why, and what it is given."""
+
+    action: str
+    objective: str
+    values: dict[str, JsonValue]
+
+
+class _Places(NamedTuple):
+    """The folders and files that the request and the results name, each once."""
+
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def wanted_tools(prompt: KnownPrompt, offered: Iterable[CatalogLine]) -> tuple[CatalogLine, ...]:
+    """The tools of the server that the request speaks of, as far as they read; none where documents came with it."""
+    if has_documents(prompt):
+        return ()
+    reading = [line for line in offered if _method(line) not in OURS and _verb(line)]
+    said = _meanings(prompt.user_prompt.casefold())
+    best = max(reading, key=lambda line: _overlap(line, said), default=None)
+    if best is None or not _overlap(best, said):
+        return ()
+    return tuple(line for line in reading if _method(line) == _method(best))
+
+
+def next_tool(prompt: SelectionPrompt) -> ToolStep | None:
+    """The tool that is next; None where none is wanted, or what is to be read was read."""
+    tools = wanted_tools(prompt, prompt.catalog)
+    tried = {message.action for message in prompt.history}
+    left = [line for line in tools if line.name not in tried]
+    if prompt.steps_left == 1 or _was_read(tools, prompt.history):
+        return None
+    places = _places(prompt)
+    return _read(left, places) or _list(left, places) or _search(left, prompt)
+
+
+def result_labels(tools: Iterable[CatalogLine]) -> frozenset[str]:
+    """What the labels of the results end with that an answer is written from."""
+    return frozenset(action_label(line.name) for line in tools if _answers(line))
+
+
+def _was_read(tools: Iterable[CatalogLine], history: Iterable[ChatMessage]) -> bool:
+    reading = {line.name for line in tools if _answers(line)}
+    return any(message.success and message.action in reading for message in history)
+
+
+def _answers(line: CatalogLine) -> bool:
+    """Whether its result is what was looked for, and not only where it is."""
+    return bool(_file_parameter(line)) or (_verb(line) != "list" and not _parameter(line, _FOLDER))
+
+
+def _read(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
+    """All files at once where a tool takes several, else the first."""
+    readers = [line for line in tools if _file_parameter(line) and _verb(line) == "read"]
+    if not readers or not places.files:
+        return None
+    best = max(readers, key=lambda line: (_takes_several(line), len(_TEXTS & _words(line)), -len(line.name)))
+    named = _file_parameter(best)
+    files = places.files[:MAX_FILES]
+    value: JsonValue = list[JsonValue](files) if _takes_several(best) else files[0]
+    return ToolStep(best.name, "Read the files that were found.", {named: value})
+
+
+def _list(tools: Sequence[CatalogLine], places: _Places) -> ToolStep | None:
+    """What is in the first folder that is known, else which folders there are."""
+    listing = sorted(
+        (line for line in tools if _verb(line) == "list"), key=lambda line: (len(line.parameters), line.name)
+    )
+    if places.folders:
+        of_folder = next((line for line in listing if _parameter(line, _FOLDER)), None)
+        if of_folder is not None:
+            values: dict[str, JsonValue] = {_parameter(of_folder, _FOLDER): places.folders[0]}
+            return ToolStep(of_folder.name, "List what is in the folder.", values)
+    roots = next((line for line in listing if not line.parameters), None)
+    return ToolStep(roots.name, "List what there is.", {}) if roots is not None else None
+
+
+def _search(tools: Sequence[CatalogLine], prompt: SelectionPrompt) -> ToolStep | None:
+    """A tool that takes the question itself, or none."""
+    said = _meanings(prompt.user_prompt.casefold())
+    asking = [line for line in tools if _parameter(line, _QUERY) and not _parameter(line, _FOLDER)]
+    plain = [line for line in tools if not line.parameters and _verb(line) == "read"]
+    best = max((*asking, *plain), key=lambda line: _overlap(line, said), default=None)
+    if best is None:
+        return None
+    named = _parameter(best, _QUERY)
+    return ToolStep(best.name, "Look up what was asked for.", {named: query(prompt.user_prompt)} if named else {})
+
+
+def _places(prompt: SelectionPrompt) -> _Places:
+    """What the request names, then what results name, the newest first; a bare name is in the last folder."""
+    folders = [each for each in _absolute(prompt.user_prompt) if not _is_file(each)]
+    files = [each for each in _absolute(prompt.user_prompt) if _is_file(each)]
+    for message in reversed(prompt.history):
+        if (
+            message.kind == "step"
+            and message.success
+            and message.action
+            and message.action.partition(".")[0] not in OURS
+        ):
+            for is_file, place in _listed("\n".join(message.findings), folders[-1] if folders else ""):
+                (files if is_file else folders).append(place)
+    return _Places(tuple(dict.fromkeys(folders)), tuple(dict.fromkeys(files)))
+
+
+def _listed(text: str, folder: str) -> Iterator[tuple[bool, str]]:
+    """The places that a listing names, and of each whether it is a file."""
+    for line in text.splitlines():
+        found = _MARK.match(line)
+        absolute = _absolute(line)
+        if absolute:
+            yield from ((_is_file(place), place) for place in absolute)
+        elif found is not None and folder and found["kind"] != "DIR":
+            name = found["name"].strip('",')
+            if found["kind"] or _FILE.fullmatch(name):
+                yield True, f"{folder.rstrip('/')}/{name}"
+
+
+def _absolute(text: str) -> list[str]:
+    return _ABSOLUTE.findall(text)
+
+
+def _is_file(place: str) -> bool:
+    return _FILE.fullmatch(re.split(r"[/\\]", place)[-1]) is not None
+
+
+def _method(line: CatalogLine) -> str:
+    return line.name.partition(".")[0]
+
+
+def _verb(line: CatalogLine) -> str:
+    """What the tool does by the first word of its name: list or read; nothing where it may do something else."""
+    words = _words_in_order(line)
+    first = words[0] if words else ""
+    if first in _SEARCHING or _SIZES & set(words):
+        return "search" if first in _SEARCHING else ""
+    if first in _LISTING or "tree" in words:
+        return "list"
+    return "read" if first in _READING else ""
+
+
+def _words_in_order(line: CatalogLine) -> list[str]:
+    return [word.lower() for word in _WORD.findall(line.name.partition(".")[2])]
+
+
+def _words(line: CatalogLine) -> frozenset[str]:
+    return frozenset(_words_in_order(line))
+
+
+def _overlap(line: CatalogLine, said: frozenset[str]) -> int:
+    """How many words of the request stand for what the tool is about."""
+    verbs = _LISTING | _SEARCHING | _READING
+    about = _meanings(" ".join([_method(line), *(_words(line) - verbs)]))
+    return len(about & said)
+
+
+def _meanings(text: str) -> frozenset[str]:
+    stems = [
+        stem for word in re.findall(r"[a-zäöüß]+", text) for stem in terms(_SAME.get(word.rstrip("s"), word), "en")
+    ]
+    return frozenset(_SAME.get(stem, stem) for stem in stems)
+
+
+def _parameter(line: CatalogLine, names: frozenset[str]) -> str:
+    return next((name for name in line.parameters if name.lower().replace("_", "") in names), "")
+
+
+def _file_parameter(line: CatalogLine) -> str:
+    several = _parameter(line, _SEVERAL)
+    is_of_files = _verb(line) == "read" and not _SIZES & _words(line)
+    return several or (_parameter(line, _ONE) if is_of_files else "")
+
+
+def _takes_several(line: CatalogLine) -> bool:
+    return bool(_parameter(line, _SEVERAL))

@@ -41,6 +41,7 @@ from poweron_services.roles.executor import Executor
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner
+from poweron_services.roles.progress_sender import ProgressSender
 from poweron_services.roles.refiner import Refiner
 from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.selector import Selector
@@ -288,7 +289,8 @@ def _services(
     if "intake" in roles:
         services.append(_intake(process, work.actions).run())
     if roles & FOLDING:
-        services.append(_worker(process, roles & FOLDING, model, work).run())
+        sender = ProgressSender(connections.progress)
+        services += [_worker(process, roles & FOLDING, model, work, sender).run(), sender.run()]
     return services
 
 
@@ -333,7 +335,9 @@ def stage_functions(
     }
 
 
-def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _Work) -> Worker:
+def _worker(
+    process: _Process, roles: frozenset[str], model: ChatModel, work: _Work, progress: ProgressSender
+) -> Worker:
     connections = process.connections
     caller = Caller(model, connections.content, unpriced_models(connections.settings))
     specs = {name: action.spec for name, action in work.actions.items()}
@@ -348,6 +352,7 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _W
         approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
         web=work.web,
         lists=_lists(connections.settings),
+        progress=progress.step,
     )
     functions = stage_functions(caller, connections.content, specs)
     return Worker(

@@ -41,6 +41,7 @@ from poweron_services.roles.content_retry import content_time_limit, retry_conte
 from poweron_services.roles.named_addresses import addresses_known
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
+from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 from poweron_services.roles.web_access import WebAccess
 
 log = structlog.get_logger()
@@ -67,6 +68,7 @@ class Execution:
     approval: Approval
     web: Web | None = None
     lists: ActionLists = EVERYTHING
+    progress: StepTeller = tell_nobody
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
@@ -117,7 +119,8 @@ class Execution:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
             return "failed", failed(str(error), error.code)
-        return await self._performed(workflow, self.actions[spec.name], order, calls)
+        with self.progress(workflow) as tell:
+            return await self._performed(workflow, self.actions[spec.name], replace(order, tell_progress=tell), calls)
 
     async def _performed(
         self, workflow: Workflow, action: Action, order: Order, calls: "_Calls"

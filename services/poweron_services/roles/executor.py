@@ -15,6 +15,7 @@ from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
 from poweron_services.roles.claims import Assignment, Claim, Claims
+from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 
 
 class Executor:
@@ -33,12 +34,13 @@ class Executor:
         approval: Approval = NEVER,
         web: Web | None = None,
         lists: ActionLists = EVERYTHING,
+        progress: StepTeller = tell_nobody,
     ) -> None:
         self._approval = approval
         self._now_ms = now_ms
         self._claims = Claims(actions, worker, concurrency)
         specs = {name: action.spec for name, action in actions.items()}
-        self._execution = Execution(actions, specs, caller, content, observes, now_ms, approval, web, lists)
+        self._execution = Execution(actions, specs, caller, content, observes, now_ms, approval, web, lists, progress)
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)

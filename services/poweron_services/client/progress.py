@@ -32,7 +32,7 @@ def tells_of_step(progress: StepProgress, workflow: Workflow) -> bool:
     step = workflow.step if workflow.is_open and workflow.phase == "started" else None
     return (
         step is not None
-        and progress.place == workflow.place
+        and (progress.workflow_id, progress.place) == (workflow.id, workflow.place)
         and progress.try_ == len(step.starts)
         and step.selection is not None
         and progress.action == step.selection.action

@@ -1,17 +1,14 @@
 """Writes the example documents of this folder, and the pages of `site`; running it twice gives the same bytes.
 
-What they say stands in `invented.py` and `invented_site.py`.
+What they say stands in `invented.py`, `invented_formats.py` and `invented_site.py`.
 """
 
 import csv
-import datetime as dt
 import json
 import sys
-import zipfile
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
-from typing import Any
 
 import docx
 import pptx
@@ -41,6 +38,8 @@ from invented import (
     TERMS,
     WORK_SUMMARY,
 )
+from make_formats import FORMATS
+from office_files import CREATED, date, fix_times
 from pptx.slide import Slide
 from pptx.util import Inches
 from reportlab.lib import colors
@@ -54,7 +53,6 @@ from xlsxwriter.worksheet import Worksheet
 
 HERE = Path(__file__).parent
 CENT = Decimal("0.01")
-CREATED = dt.datetime(2025, 1, 6, 9, 0)  # noqa: DTZ001 - office files hold local times
 INK, ACCENT, SHADE = colors.HexColor("#1f2933"), colors.HexColor("#1d5b79"), colors.HexColor("#eef3f6")
 
 BODY = ParagraphStyle("body", fontName="Helvetica", fontSize=9.5, leading=13.5, textColor=INK)
@@ -187,7 +185,7 @@ def _money(amount: Decimal) -> str:
 
 def write_contract(path: Path) -> None:
     document = docx.Document()
-    _date(document.core_properties, "Cleaning service contract", "Brightwater Cleaning Ltd.")
+    date(document.core_properties, "Cleaning service contract", "Brightwater Cleaning Ltd.")
     document.sections[0].header.paragraphs[0].text = "Contract BW-2025-014"
     document.add_heading("Service Contract", 0)
     for heading, paragraphs in CONTRACT:
@@ -199,7 +197,7 @@ def write_contract(path: Path) -> None:
     document.add_paragraph("Ashford, January 6, 2025")
     document.add_paragraph("Dr. Helen Marsh (Customer)\t\tTomas Reyes (Provider)")
     document.save(str(path))
-    _fix_times(path)
+    fix_times(path)
 
 
 def _fee_table(document: DocxDocument) -> None:
@@ -221,7 +219,7 @@ def write_budget(path: Path) -> None:
     _sheet(book.add_worksheet("Budget"), ["Department", *QUARTERS, "Total"], budget, (bold, money))
     _sheet(book.add_worksheet("Headcount"), ["Department", "January", "December", "Growth"], growth, (bold, money))
     book.close()
-    _fix_times(path)
+    fix_times(path)
 
 
 def _sheet(
@@ -242,7 +240,7 @@ def _sheet(
 
 def write_kickoff(path: Path) -> None:
     show = pptx.Presentation()
-    _date(show.core_properties, "Project Heron: Kickoff", "Saltmarsh Ferries")
+    date(show.core_properties, "Project Heron: Kickoff", "Saltmarsh Ferries")
     for number, (title, lines) in enumerate(SLIDES):
         layout = 0 if number == 0 else 1 if lines else 5
         slide = show.slides.add_slide(show.slide_layouts[layout])
@@ -253,7 +251,7 @@ def write_kickoff(path: Path) -> None:
             _milestone_table(slide)
     show.slides[1].notes_slide.notes_text_frame.text = SPEAKER_NOTE
     show.save(str(path))
-    _fix_times(path)
+    fix_times(path)
 
 
 def _milestone_table(slide: Slide) -> None:
@@ -284,23 +282,6 @@ def write_letter(path: Path) -> None:
     path.write_text(LETTER_TEXT, encoding="utf-8")
 
 
-def _date(properties: Any, title: str, author: str) -> None:
-    properties.title, properties.author, properties.last_modified_by = title, author, author
-    properties.created = properties.modified = CREATED
-    properties.revision = 1
-
-
-def _fix_times(path: Path) -> None:
-    """Pack an office file again, so that no entry tells when this script ran."""
-    with zipfile.ZipFile(path) as packed:
-        entries = [(name, packed.read(name)) for name in packed.namelist()]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in entries:
-            info = zipfile.ZipInfo(name, CREATED.timetuple()[:6])
-            info.compress_type = zipfile.ZIP_DEFLATED
-            packed.writestr(info, content)
-
-
 WRITERS: dict[str, Callable[[Path], None]] = {
     "estimate.pdf": write_estimate,
     "contract.docx": write_contract,
@@ -311,6 +292,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "sensor.json": write_sensor,
     "minutes.md": write_minutes,
     "letter.txt": write_letter,
+    **FORMATS,
 }
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
+from poweron_services.setting_commands import command_of
 from poweron_services.setting_lists import action_patterns, listed
 from poweron_services.web_variables import WebVariables
 
@@ -142,6 +143,8 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     """How many pieces of work, and how many actions, one process does at a time."""
     document_readers: int | None = Field(default=None, ge=1)
     """How many documents one process reads at a time; unset: as many as the machine bears."""
+    ocr: str = ""
+    """A command that reads a picture and writes its text: `tesseract - - -l eng`; unset: pictures stay unread."""
     max_open: int = Field(default=1_000, ge=1)
     """How many workflows may be open before further requests wait in Kafka."""
     otel_endpoint: str | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -157,6 +160,13 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
         if isinstance(given, dict) and given.get("model_parameters"):
             return {"model_parameterize": given["model_parameters"], **given}
         return given
+
+    @field_validator("ocr")
+    @classmethod
+    def _is_a_command(cls, ocr: str) -> str:
+        if ocr.strip():
+            command_of(ocr)
+        return ocr
 
     @field_validator("approve")
     @classmethod
@@ -256,6 +266,10 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     @property
     def approve_patterns(self) -> frozenset[str]:
         return frozenset(listed(self.approve))
+
+    @property
+    def ocr_command(self) -> tuple[str, ...] | None:
+        return command_of(self.ocr) if self.ocr.strip() else None
 
     @property
     def approval_expires_ms(self) -> int:

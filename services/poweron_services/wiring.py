@@ -28,6 +28,7 @@ from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.page_reader import PageReader
 from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.text_recognition import TextRecognition
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
@@ -212,7 +213,8 @@ async def _opened(
     if {*roles} <= {"projector"}:
         yield _Work({}, None)
         return
-    read_document = DocumentReader(settings.document_readers or affordable_readers())
+    recognition = TextRecognition(settings.ocr_command) if settings.ocr_command else None
+    read_document = DocumentReader(settings.document_readers or affordable_readers(), recognition)
     async with AsyncExitStack() as opened:
         engine = await opened.enter_async_context(_search_engine(settings))
         resources = Resources(

@@ -17,7 +17,7 @@ from poweron_events.execution import ActionCompleted, ActionResult
 from poweron_events.request import workflow_id
 from poweron_services.actions.action import Done, Failed, InputDocument, Order, document
 from poweron_services.actions.registry import by_name
-from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, extract
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage, extract
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
 from poweron_services.models.call import Called, Caller
@@ -94,9 +94,9 @@ async def test_every_document_that_cannot_be_read_is_told_by_itself(action: str)
 async def test_what_a_step_could_not_read_is_not_opened_again_by_a_later_one() -> None:
     opened: list[str] = []
 
-    async def read(load: LoadBytes, _: int, name: str) -> ExtractedDocument:
+    async def read(load: LoadBytes, _: int, name: str, *, on_page: OnPage | None = None) -> ExtractedDocument:
         opened.append(name)
-        return await extract(await load(), name)
+        return await extract(await load(), name, on_page=on_page)
 
     chosen = {"actionObjective": "Read it", "requiredInputDocuments": ["docList:round1_request"]}
     lines = script(

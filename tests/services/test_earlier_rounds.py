@@ -14,7 +14,7 @@ from poweron_events.errors import Unavailable
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.request import EarlierRounds, LabelledDocuments, Spent, workflow_id
-from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, Section
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage, Section
 from poweron_services.decider.references import UnknownReference
 from poweron_services.intake.earlier_rounds import compact, summarise_rounds
 from poweron_services.models.builtin import BuiltinModel
@@ -278,5 +278,5 @@ class Watched(BuiltinModel):
         return await super().complete(prompt)
 
 
-async def _read(load: LoadBytes, _: int, name: str) -> ExtractedDocument:
+async def _read(load: LoadBytes, _: int, name: str, *, on_page: OnPage | None = None) -> ExtractedDocument:
     return ExtractedDocument(name, "text/plain", (Section("", (await load()).decode()),), truncated=False, notes=())

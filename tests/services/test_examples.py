@@ -23,6 +23,15 @@ NAMES = [
     "letter.txt",
     "minutes.md",
     "sensor.json",
+    "lease.odt",
+    "sightings.ods",
+    "release.rtf",
+    "offer.eml",
+    "handover.zip",
+    "order.xml",
+    "policy.docx",
+    "fleet.xlsx",
+    "training.pptx",
 ]
 
 

@@ -73,7 +73,7 @@ ENTITIES = (
         ("a.pdf", lambda: NOISE, "is not a kind of document that can be read"),
         ("a.txt", lambda: b"text " * 2000 + NOISE, "is not a kind of document that can be read"),
         ("a.txt", lambda: gzip.compress(bytes(10_000_000)), "looks like application/gzip"),
-        ("a.png", lambda: b"\x89PNG\r\n" + NOISE, "looks like image/png"),
+        ("a.png", lambda: b"\x89PNG\r\n" + NOISE, "looks like a picture but is damaged"),
         ("a.doc", lambda: b"\xd0\xcf\x11\xe0" + bytes(999), "looks like application/x-ole-storage"),
         ("a.pdf", lambda: pdf_of("secret", encrypt=StandardEncryption("word")), "is protected with a password"),
         (
@@ -110,7 +110,7 @@ async def test_an_archive_that_unpacks_to_too_much_is_not_opened() -> None:
 
 @pytest.mark.req("X-04")
 async def test_a_pdf_that_unpacks_to_more_than_the_memory_is_refused() -> None:
-    with pytest.raises(UnreadableDocument, match="needs more memory than a document may use"):
+    with pytest.raises(UnreadableDocument, match="could not be read within 400 MB of memory"):
         await extract(pdf_bomb(), "bomb.pdf", limits=Limits(memory_bytes=400 << 20))
 
 
@@ -229,7 +229,7 @@ async def test_a_few_bytes_that_refer_to_themselves_end_soon(monkeypatch: pytest
     monkeypatch.setattr(limits, "LEAST_CPU_SECONDS", 1)
     itself = b"%PDF-1.4\n1 0 obj\n1 0 R\nendobj\ntrailer<</Size 2/Root 1 0 R>>\n%%EOF"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with pytest.raises(UnreadableDocument, match="and 1 s of work"):
+    with pytest.raises(UnreadableDocument, match="is damaged or incomplete"):
         await extract(itself, "self.pdf")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
@@ -246,7 +246,7 @@ def test_a_large_document_gets_all_the_time_there_is_and_a_small_one_less() -> N
 async def test_no_more_documents_are_read_at_a_time_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, most = 0, 0
 
-    async def counted(data: bytes, name: str) -> ExtractedDocument:
+    async def counted(data: bytes, name: str, **_: object) -> ExtractedDocument:
         nonlocal reading, most
         reading += 1
         most = max(most, reading)

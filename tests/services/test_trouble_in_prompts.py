@@ -24,7 +24,13 @@ from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.outcome import RoundEnd, RoundFailed
 from poweron_events.request import Spent, workflow_id
 from poweron_services.actions.action import Done
-from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, Section, UnreadableDocument
+from poweron_services.connectors.document_reader import (
+    ExtractedDocument,
+    LoadBytes,
+    OnPage,
+    Section,
+    UnreadableDocument,
+)
 from poweron_services.decider.approval import Approval
 from poweron_services.decider.model_reasons import NEUTRAL, SAID
 from poweron_services.intake.earlier_rounds import summarise_rounds
@@ -83,7 +89,7 @@ def refusal(code: str) -> Completion:
     return Completion("", "openai", "gpt-4o", 10, 5, refusal=Refused(f"It did not answer: {INSIDE}.", code=code))
 
 
-async def read_at_once(load: LoadBytes, _: int, name: str) -> ExtractedDocument:
+async def read_at_once(load: LoadBytes, _: int, name: str, *, on_page: OnPage | None = None) -> ExtractedDocument:
     return ExtractedDocument(name, "text/plain", (Section("", (await load()).decode()),), truncated=False, notes=())
 
 

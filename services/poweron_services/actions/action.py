@@ -12,7 +12,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_events.progress import ProgressUnit
-from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
@@ -63,10 +63,12 @@ class ReadDocument(Protocol):
     """How the text and tables of a document are read.
 
     Raises `UnreadableDocument` with a sentence where nothing of it can be read, `Unavailable` where this machine can
-    read nothing now.
+    read nothing now. `on_page` is told on the way how many pages are read.
     """
 
-    async def __call__(self, load: LoadBytes, size: int, name: str) -> ExtractedDocument: ...
+    async def __call__(
+        self, load: LoadBytes, size: int, name: str, *, on_page: OnPage | None = None
+    ) -> ExtractedDocument: ...
 
 
 class RenderReport(Protocol):

@@ -10,7 +10,7 @@ from poweron_services.actions.action import InputDocument, Order, ReadDocument
 from poweron_services.actions.page_addresses import addresses_in, addresses_linked, comparable, divided
 from poweron_services.actions.page_documents import head_of
 from poweron_services.actions.texts import read_texts
-from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
+from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
 
 HTML: Final = ("text/html", "application/xhtml+xml")
 PLAIN: Final = ("text/markdown", "text/plain")
@@ -35,8 +35,10 @@ async def addresses_of(order: Order, read: ReadDocument) -> FoundAddresses:
     """The addresses of all documents of an order, in their order, each once."""
     linked: dict[LoadBytes, Sequence[str]] = {}
 
-    async def reading_links(load: LoadBytes, size: int, name: str) -> ExtractedDocument:
-        document = await read(load, size, name)
+    async def reading_links(
+        load: LoadBytes, size: int, name: str, *, on_page: OnPage | None = None
+    ) -> ExtractedDocument:
+        document = await read(load, size, name, on_page=on_page)
         linked[load] = document.links
         return document
 

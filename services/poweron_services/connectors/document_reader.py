@@ -12,7 +12,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 
 import structlog
@@ -24,12 +24,15 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import UnreadDocument
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Right, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
+from poweron_services.connectors.documents_child.readers import without_text
+from poweron_services.connectors.text_recognition import TextRecognition, shown_places
 
 __all__ = [
     "DEFAULT_LIMITS",
     "DocumentReader",
     "ExtractedDocument",
     "Limits",
+    "OnPage",
     "Section",
     "UnreadableDocument",
     "affordable_readers",
@@ -47,6 +50,9 @@ UNNAMED = "document"
 
 LoadBytes = Callable[[], Awaitable[bytes]]
 """How the bytes of a document are had."""
+
+OnPage = Callable[[int, int | None], None]
+"""Who is told, while a document is read, how many of its pages are read, and how many there are, if that is known."""
 
 log = structlog.get_logger()
 
@@ -81,15 +87,18 @@ class _Answer(BaseModel):
 class DocumentReader:
     """Reads documents, so many at a time as it is told: each may take `Limits.memory_bytes` and a processor."""
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, recognition: TextRecognition | None = None) -> None:
+        self.recognition = recognition
         self.places = asyncio.Semaphore(at_once)
         """Whoever else reads what strangers made takes one of these, too."""
 
-    async def __call__(self, load: LoadBytes, size: int, name: str) -> ExtractedDocument:
+    async def __call__(
+        self, load: LoadBytes, size: int, name: str, *, on_page: OnPage | None = None
+    ) -> ExtractedDocument:
         """Read a document of so many bytes, which are loaded once it is its turn; errors as in `extract`."""
         _expect_size(size, name, DEFAULT_LIMITS)
         async with self.places:
-            return await extract(await load(), name)
+            return await extract(await load(), name, on_page=on_page, recognition=self.recognition)
 
 
 def affordable_readers() -> int:
@@ -99,7 +108,14 @@ def affordable_readers() -> int:
     return max(1, min(os.cpu_count() or 1, by_memory))
 
 
-async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> ExtractedDocument:
+async def extract(
+    data: bytes,
+    name: str,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    on_page: OnPage | None = None,
+    recognition: TextRecognition | None = None,
+) -> ExtractedDocument:
     """Text and tables of a document, in reading order.
 
     Raises `UnreadableDocument` with a sentence for people when nothing of the document can be read. A document
@@ -114,7 +130,28 @@ async def extract(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) ->
             answer = await _ask(child, question, data, limits)
     except TimeoutError:
         raise UnreadableDocument(name, _too_slow(limits), "document_timeout") from None
-    return await asyncio.to_thread(_understood, answer, name, limits)
+    document = await asyncio.to_thread(_understood, answer, name, limits)
+    if document.pictures:
+        document = await _with_pictures_told(document, data, recognition)
+        if not document.sections:
+            raise UnreadableDocument(name, without_text(document.notes), "document_without_text")
+    if on_page is not None:
+        on_page(len(document.sections), len(document.sections))
+    return document
+
+
+async def _with_pictures_told(
+    document: ExtractedDocument, data: bytes, recognition: TextRecognition | None
+) -> ExtractedDocument:
+    """With the text of what is only a picture, where it can be recognised, and a note of each that has none."""
+    if recognition is not None:
+        document = await recognition.completed(document, data)
+    if not document.pictures:
+        return document
+    where = shown_places(document.pictures)
+    verb = "hold" if where.startswith("pages") else "holds"
+    note = f"{where[:1].upper()}{where[1:]} {verb} only an image; its text could not be read."
+    return replace(document, notes=(*document.notes, note), truncated=True)
 
 
 def _expect_size(size: int, name: str, limits: Limits) -> None:

@@ -17,12 +17,18 @@ codecs.lookup("cp437")  # of some names; nothing can be loaded any more once a d
 def check(data: bytes, limits: Limits) -> None:
     """Refuse bombs, paths that lead out of the archive, and XML that defines entities."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = archive.infolist()
-        _check_sizes(members, len(data), limits)
-        for member in members:
-            _check_member(member)
+        check_contents(archive, len(data), limits)
+        for member in archive.infolist():
             if member.filename.endswith((".xml", ".rels")):
                 _check_prolog(archive, member)
+
+
+def check_contents(archive: zipfile.ZipFile, packed: int, limits: Limits) -> None:
+    """Refuse bombs and paths that lead out of the archive, by its table of contents alone."""
+    members = archive.infolist()
+    _check_sizes(members, packed, limits)
+    for member in members:
+        _check_member(member)
 
 
 def _check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) -> None:
@@ -34,7 +40,7 @@ def _check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) ->
             f"it would unpack to {unpacked // MEGABYTE:,} MB, more than {limits.archive_bytes // MEGABYTE} MB"
         )
     if unpacked > MEGABYTE and unpacked > packed * limits.archive_ratio:
-        raise _refusal(f"it would unpack to {unpacked // packed:,} times its size, as no office document does")
+        raise _refusal(f"it would unpack to {unpacked // packed:,} times its size, as no document does")
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:

@@ -1,14 +1,14 @@
 """What was read from a document: its sections in reading order, and what a person should know about the reading.
 
 `markdown()` is what later steps read. So that no line of a section can pass for a heading of the document, lines
-that begin with `# ` or `## ` carry a backslash there.
+that begin with `# ` or `## ` carry a backslash there. Metadata and notes stand below all that the document says.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-NOTES = "notes"  # the heading of the notes; a locator is never this word alone
+NOTES, METADATA = "notes", "metadata"  # the headings of what is told last; a locator is never one of these words alone
 
 _HEADING_LIKE = re.compile(r"^(\\*#{1,2}(?: |$))", re.MULTILINE)
 
@@ -46,6 +46,11 @@ class ExtractedDocument:
     links: tuple[str, ...] = ()
     """Addresses of the web that the document leads to, whether or not they stand in its text."""
 
+    metadata: tuple[tuple[str, str], ...] = ()
+    """What the document tells about itself, a name and a value each: its title, author, dates, how many pages."""
+    pictures: tuple[str, ...] = ()
+    """The locators of its parts that are only a picture, as of a scanned page; "" where the document is a picture."""
+
     def markdown(self) -> str:
         mark = " truncated" if self.truncated else ""
         parts = [f"# {self.name}", f"<!-- {self.mime_type}{mark} -->"]
@@ -53,6 +58,8 @@ class ExtractedDocument:
             if section.locator or index:
                 parts.append(f"## {section.locator}".rstrip())
             parts.append(_HEADING_LIKE.sub(r"\\\1", section.text))
+        if self.metadata:
+            parts += [f"## {METADATA}", "\n".join(f"- {name}: {value}" for name, value in self.metadata)]
         if self.notes:
             parts += [f"## {NOTES}", "\n".join(f"- {note}" for note in self.notes)]
         return "\n\n".join(parts) + "\n"

@@ -25,7 +25,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
         yield Note("The content is not valid JSON and was read as plain text.")
         yield Section("", text)
         return
-    yield Section("", "\n".join(_lines(value, "")))
+    yield Section("", "\n".join(lines(value, "")))
 
 
 def _parsed(text: str) -> Any:
@@ -35,16 +35,17 @@ def _parsed(text: str) -> Any:
         return [json.loads(line) for line in text.splitlines() if line.strip()]  # one value per line
 
 
-def _lines(value: Any, path: str) -> Iterator[str]:
+def lines(value: Any, path: str = "") -> Iterator[str]:
+    """One for each value that is no object, with the path to it."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _lines(inner, f"{path}.{key}" if path else str(key))
+            yield from lines(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         yield f"\n{path}:\n" if path else ""
         yield _table([_flat(item) for item in value]) + "\n"
     elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         for index, item in enumerate(value, start=1):
-            yield from _lines(item, f"{path}[{index}]")
+            yield from lines(item, f"{path}[{index}]")
     else:
         yield f"{path}: {_text(value)}" if path else _text(value)
 

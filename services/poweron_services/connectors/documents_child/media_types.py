@@ -3,12 +3,30 @@
 import re
 from pathlib import PurePath
 
+from poweron_services.connectors.documents_child import text_encodings
+
 PDF = "application/pdf"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLS = "application/vnd.ms-excel"
+ODT = "application/vnd.oasis.opendocument.text"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
+ODP = "application/vnd.oasis.opendocument.presentation"
+ZIP = "application/zip"
 OLE = "application/x-ole-storage"
+DOC = "application/msword"
+PPT = "application/vnd.ms-powerpoint"
+MSG = "application/vnd.ms-outlook"
+EML = "message/rfc822"
+RTF = "application/rtf"
+XML = "application/xml"
+PNG = "image/png"
+JPEG = "image/jpeg"
+TIFF = "image/tiff"
+WEBP = "image/webp"
+GIF = "image/gif"
+BMP = "image/bmp"
 HTML = "text/html"
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
@@ -17,6 +35,7 @@ TEXT = "text/plain"
 MARKDOWN = "text/markdown"
 ENCRYPTED = "application/encrypted"
 UNKNOWN = "application/octet-stream"
+PICTURES = (PNG, JPEG, TIFF, WEBP, GIF, BMP)
 
 BY_EXTENSION = {
     ".pdf": PDF,
@@ -24,6 +43,24 @@ BY_EXTENSION = {
     ".xlsx": XLSX,
     ".pptx": PPTX,
     ".xls": XLS,
+    ".odt": ODT,
+    ".ods": ODS,
+    ".odp": ODP,
+    ".zip": ZIP,
+    ".doc": DOC,
+    ".ppt": PPT,
+    ".msg": MSG,
+    ".eml": EML,
+    ".rtf": RTF,
+    ".xml": XML,
+    ".png": PNG,
+    ".jpg": JPEG,
+    ".jpeg": JPEG,
+    ".tif": TIFF,
+    ".tiff": TIFF,
+    ".webp": WEBP,
+    ".gif": GIF,
+    ".bmp": BMP,
     ".html": HTML,
     ".htm": HTML,
     ".csv": CSV,
@@ -35,20 +72,35 @@ BY_EXTENSION = {
 }
 
 _SIGNATURES = {
-    b"\x1f\x8b": "application/gzip",
-    b"\x89PNG": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"{\\rtf": "application/rtf",
+    re.compile(rb"\x1f\x8b"): "application/gzip",
+    re.compile(rb"\x89PNG"): PNG,
+    re.compile(rb"\xff\xd8\xff"): JPEG,
+    re.compile(rb"II\*\0|MM\0\*"): TIFF,
+    re.compile(rb"GIF8"): GIF,
+    re.compile(rb"RIFF.{4}WEBP", re.DOTALL): WEBP,
+    re.compile(rb"BM.{4}\0{4}", re.DOTALL): BMP,
+    re.compile(rb"\{\\rtf"): RTF,
 }
 _ZIP_MEMBERS = {b"word/document": DOCX, b"xl/workbook": XLSX, b"ppt/presentation": PPTX}
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_OPEN_DOCUMENTS = (ODT, ODS, ODP)
+_OLE_STREAMS = {
+    "__properties_version1.0": MSG,
+    "EncryptedPackage": ENCRYPTED,
+    "Workbook": XLS,
+    "WordDocument": DOC,
+    "PowerPoint Document": PPT,
+}
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _HTML_START = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
+_XML_START = re.compile(rb"\s*<\?xml\b|\s*<!DOCTYPE\s+\w|\s*<[A-Za-z_][\w.:-]*[\s>/]")
+_MAIL_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:[ \t]*[^\r\n]*(?:\r?\n[ \t]+[^\r\n]*)*\r?\n")
+_MAIL_HEADERS = {b"from", b"to", b"subject", b"date", b"message-id", b"mime-version", b"received", b"return-path"}
+_MACHINE_HEADERS = {b"message-id", b"mime-version", b"received", b"return-path"}  # that no person writes above a text
 _JSON_START = re.compile(rb'\s*(?:\{\s*(?:"|\}|$)|\[\s*(?:[\[{"\]\d-]|true|false|null|$))')
 _HEAD = 4096  # bytes looked at
+MOST_NAMES = 10_000
 MOST_CONTROLS = 100  # one control character in so many bytes is still text
 
 
@@ -57,13 +109,13 @@ def sniff(data: bytes, name: str) -> str:
     head = data[:_HEAD]
     if b"%PDF-" in head[:1024]:
         return PDF
-    if head.startswith(b"PK\x03\x04"):
-        return next((mime for member, mime in _ZIP_MEMBERS.items() if member in data), "application/zip")
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_kind(data)
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         return _ole_kind(data)
-    for signature, mime in _SIGNATURES.items():
-        if head.startswith(signature):
-            return mime
+    signed = next((mime for signature, mime in _SIGNATURES.items() if signature.match(head)), None)
+    if signed is not None:
+        return signed
     return _text_kind(head.removeprefix(b"\xef\xbb\xbf"), name) if _is_text(data) else UNKNOWN
 
 
@@ -72,16 +124,40 @@ def named_kind(name: str) -> str | None:
     return BY_EXTENSION.get(PurePath(name).suffix.lower())
 
 
+def _zip_kind(data: bytes) -> str:
+    """By the names in its table of contents, for what it holds may be documents of the other kinds."""
+    head = data[: _HEAD // 4]
+    for kind in _OPEN_DOCUMENTS:
+        if b"mimetype" + kind.encode() in head:
+            return kind
+    names = _names(data)
+    if names is None:  # it is cut off
+        return next((mime for member, mime in _ZIP_MEMBERS.items() if member in data), ZIP)
+    return next((mime for part, mime in _ZIP_MEMBERS.items() if any(name.startswith(part) for name in names)), ZIP)
+
+
+def _names(data: bytes) -> list[bytes] | None:
+    """What an archive says that it holds, as far as that can be made out by its bytes."""
+    end = data.rfind(b"PK\x05\x06")
+    if end < 0:
+        return None
+    at = int.from_bytes(data[end + 16 : end + 20], "little")
+    names: list[bytes] = []
+    while data[at : at + 4] == b"PK\x01\x02" and len(names) < MOST_NAMES:
+        name, extra, comment = (int.from_bytes(data[at + place : at + place + 2], "little") for place in (28, 30, 32))
+        names.append(data[at + 46 : at + 46 + name])
+        at += 46 + name + extra + comment
+    return names or None
+
+
 def _ole_kind(data: bytes) -> str:
-    if "EncryptedPackage".encode("utf-16-le") in data:
-        return ENCRYPTED
-    return XLS if "Workbook".encode("utf-16-le") in data else OLE
+    return next((kind for stream, kind in _OLE_STREAMS.items() if stream.encode("utf-16-le") in data), OLE)
 
 
 def _is_text(data: bytes) -> bool:
     """Whether a sample from the beginning, from the middle and from the end looks like text."""
     middle = len(data) // 2
-    return data.startswith(_UTF16_MARKS) or all(
+    return text_encodings.wide(data) is not None or all(
         map(_looks_like_text, (data[:_HEAD], data[middle : middle + _HEAD], data[-_HEAD:]))
     )
 
@@ -97,4 +173,17 @@ def _text_kind(head: bytes, name: str) -> str:
     named = named_kind(name)
     if named in {HTML, CSV, TSV, JSON, MARKDOWN}:
         return named
+    if _is_mail(head, named):
+        return EML
+    if _XML_START.match(head) and (named == XML or head.lstrip().startswith(b"<?xml")):
+        return XML
     return JSON if _JSON_START.match(head) else TEXT
+
+
+def _is_mail(head: bytes, named: str | None) -> bool:
+    """Whether it begins with the headers of a mail; people write From and Subject above letters, too."""
+    found, at = set(), 0
+    while header := _MAIL_HEADER.match(head, at):
+        found.add(header[0].partition(b":")[0].lower())
+        at = header.end()
+    return bool(found & _MAIL_HEADERS) and (named == EML or (len(found) > 2 and bool(found & _MACHINE_HEADERS)))

@@ -1,76 +1,42 @@
 """PDF: one section per page, from the places of its words and the rules between them."""
 
-import codecs
-import io
-import logging
-from collections.abc import Callable, Iterator
+import ctypes
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
-import pdfplumber
-from cryptography.hazmat.backends import default_backend
-from pdfminer.pdfdocument import PDFPasswordIncorrect
-from pdfplumber.utils.exceptions import PdfminerException
+import pypdfium2
+from pdfplumber.table import TableFinder
+from pypdfium2 import raw
 
-from poweron_services.connectors.documents_child import character_maps
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
+from poweron_services.connectors.documents_child.page_rules import Edge, drawn
+from poweron_services.connectors.documents_child.page_words import words
+from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Note, Part
+from poweron_services.connectors.documents_child.readers import Link, Note, Part, Picture
 
-WORD_GAP = 0.2  # of the size of the letters
-OVERPRINT = 2.5  # points: narrower letters may stand this close because they are doubled in the word
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
+FEWEST_RULES = 4  # of a table
+MOST_ADDRESS = 2_000  # bytes
 
 Box = tuple[float, float, float, float]
 
-codecs.lookup("utf-16-be")  # of some texts; nothing can be loaded any more once a document is read
-default_backend()  # of the encrypted
-character_maps.keep()
-
 
 def read(data: bytes, _: Limits) -> Iterator[Part]:
-    logging.disable()  # pdfminer describes each flaw of each font
-    with _opened(data) as document:
-        for number, page in enumerate(document.pages, start=1):
-            yield from _page(page, number)
-            page.close()
-
-
-def _page(page: Any, number: int) -> Iterator[Part]:
-    """One bad page is no reason to lose the others."""
-    try:
-        text = _page_text(page)
-        is_image = not text and bool(page.images)
-    except MemoryError:
-        raise
-    except Exception as error:  # the library documents no end of its errors
-        if error.args and isinstance(error.args[0], MemoryError):  # the library wraps it
-            raise error.args[0] from error
-        yield Note(f"Page {number} is damaged; its text could not be read.", truncated=True)
-        return
-    yield from _links(page)
-    if text:
-        yield Section(f"page {number}", text)
-    elif is_image:
-        yield Note(f"Page {number} holds only an image; its text could not be read.", truncated=True)
-
-
-def _links(page: Any) -> list[Link]:
-    """Where its annotations lead to; damaged ones are no reason to lose the text."""
-    try:
-        return [Link(str(link["uri"])) for link in page.hyperlinks]
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - likewise
-        return []
+    document = _opened(data)
+    yield from pdf_facts(document.get_metadata_dict(), len(document))
+    for number in range(1, len(document) + 1):
+        yield from _page(document, number)
 
 
 def _opened(data: bytes) -> Any:
     try:
-        return pdfplumber.open(io.BytesIO(data))
-    except PdfminerException as error:
-        if isinstance(error.args[0], PDFPasswordIncorrect):
+        return pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if error.err_code == raw.FPDF_ERR_PASSWORD:
             raise Unreadable(
                 "is protected with a password, so nothing of it can be read; "
                 "save it without a password and hand it over again.",
@@ -79,27 +45,45 @@ def _opened(data: bytes) -> Any:
         raise
 
 
-def _page_text(page: Any) -> str:
-    words = [_piece(word) for word in page.filter(_first_print()).extract_words(x_tolerance_ratio=WORD_GAP)]
-    tables = [(table.bbox, text) for table in page.find_tables() if (text := _ruled_table(table, words))]
-    free = [word for word in words if not any(_inside(word, box) for box, _ in tables)]
+def _page(document: Any, number: int) -> Iterator[Part]:
+    """One bad page is no reason to lose the others."""
+    try:
+        page = document[number - 1]
+    except pypdfium2.PdfiumError:
+        yield Note(f"Page {number} is damaged; its text could not be read.", truncated=True)
+        return
+    found = drawn(page)
+    text = _page_text(words(page), found.edges)
+    yield from _links(document, page)
+    page.close()
+    if text:
+        yield Section(f"page {number}", text)
+    elif found.images:
+        yield Picture(f"page {number}")
+
+
+def _links(document: Any, page: Any) -> Iterator[Link]:
+    """Where its annotations lead to."""
+    place, link = ctypes.c_int(), raw.FPDF_LINK()
+    while raw.FPDFLink_Enumerate(page.raw, place, link):
+        action = raw.FPDFLink_GetAction(link)
+        size = raw.FPDFAction_GetURIPath(document.raw, action, None, 0) if action else 0
+        if 1 < size <= MOST_ADDRESS:
+            address = ctypes.create_string_buffer(size)
+            raw.FPDFAction_GetURIPath(document.raw, action, address, size)
+            yield Link(address.value.decode("utf-8", "replace"))
+
+
+def _page_text(pieces: list[Piece], edges: list[Edge]) -> str:
+    tables = [(table.bbox, text) for table in _ruled(edges) if (text := _ruled_table(table, pieces))]
+    free = [piece for piece in pieces if not any(_inside(piece, box) for box, _ in tables)]
     return "\n\n".join(_interleaved(free, tables))
 
 
-def _first_print() -> Callable[[dict[str, Any]], bool]:
-    """Letters printed twice, almost on the same spot, are a way to make them bold."""
-    seen: set[tuple[str, int, int]] = set()
-
-    def is_first(thing: dict[str, Any]) -> bool:
-        if thing["object_type"] != "char":
-            return True
-        text, x, y = thing["text"], int(thing["x0"]), int(thing["top"])
-        near = {(text, x + right, y + down) for right in (-1, 0, 1) for down in (-1, 0, 1)}
-        again = (text, x, y) in seen or (thing["x1"] - thing["x0"] > OVERPRINT and bool(near & seen))
-        seen.add((text, x, y))
-        return not again
-
-    return is_first
+def _ruled(edges: list[Edge]) -> list[Any]:
+    """The tables that rules make; pdfplumber asks of a page for no more than these."""
+    page: Any = SimpleNamespace(edges=edges)
+    return TableFinder(page).tables if len(edges) >= FEWEST_RULES else []
 
 
 def _interleaved(words: list[Piece], tables: list[tuple[Box, str]]) -> list[str]:
@@ -136,7 +120,3 @@ def _cell(box: Box | None, words: list[Piece]) -> str | None:
 def _inside(word: Piece, box: Box) -> bool:
     x, y = (word.x0 + word.x1) / 2, (word.top + word.bottom) / 2
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
-
-
-def _piece(word: dict[str, Any]) -> Piece:
-    return Piece(word["x0"], word["x1"], word["top"], word["bottom"], word["text"])

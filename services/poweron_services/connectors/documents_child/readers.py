@@ -16,6 +16,7 @@ from poweron_services.connectors.documents_child.document import ExtractedDocume
 from poweron_services.connectors.documents_child.limits import Limits
 
 MOST_LINKS, LONGEST_LINK = 1_000, 2_000  # of a document; characters
+MOST_FACTS, LONGEST_FACT = 60, 500  # likewise
 READING_SHARE = 0.7  # of the wall clock: later than this nothing new is begun
 
 
@@ -34,7 +35,22 @@ class Link:
     address: str
 
 
-Part = Section | Note | Link
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What the document tells about itself."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A part of the document that is only a picture."""
+
+    locator: str
+
+
+Part = Section | Note | Link | Fact | Picture
 Reader = Callable[[bytes, Limits], Iterator[Part]]
 
 READERS = {
@@ -43,6 +59,15 @@ READERS = {
     media_types.XLSX: "workbook",
     media_types.XLS: "workbook",
     media_types.PPTX: "slides",
+    media_types.ODT: "open_document",
+    media_types.ODP: "open_document",
+    media_types.ODS: "workbook",
+    media_types.ZIP: "members",
+    media_types.EML: "members",
+    media_types.MSG: "members",
+    media_types.RTF: "rich_text",
+    media_types.XML: "xml_text",
+    **dict.fromkeys(media_types.PICTURES, "picture"),
     media_types.HTML: "webpage",
     media_types.CSV: "csv_text",
     media_types.TSV: "csv_text",
@@ -56,6 +81,15 @@ WORDS_FOR = {
     media_types.XLSX: "an Excel workbook",
     media_types.XLS: "an Excel workbook",
     media_types.PPTX: "a PowerPoint presentation",
+    media_types.ODT: "an OpenDocument text",
+    media_types.ODS: "an OpenDocument spreadsheet",
+    media_types.ODP: "an OpenDocument presentation",
+    media_types.ZIP: "a ZIP archive",
+    media_types.EML: "a mail",
+    media_types.MSG: "an Outlook message",
+    media_types.RTF: "a text in RTF",
+    media_types.XML: "XML data",
+    **dict.fromkeys(media_types.PICTURES, "a picture"),
     media_types.HTML: "a web page",
     media_types.CSV: "a table in CSV format",
     media_types.TSV: "a table with tabs between its cells",
@@ -63,6 +97,7 @@ WORDS_FOR = {
     media_types.TEXT: "plain text",
     media_types.MARKDOWN: "markdown text",
 }
+CONTAINERS = {media_types.ZIP, media_types.EML, media_types.MSG}
 TEXTS = {
     media_types.HTML,
     media_types.CSV,
@@ -70,8 +105,15 @@ TEXTS = {
     media_types.JSON,
     media_types.TEXT,
     media_types.MARKDOWN,
+    media_types.XML,
 }
-READABLE = "PDF, DOCX, XLSX, PPTX, HTML, CSV, JSON, TXT and MD"
+OF_ANY_ENCODING = {*CONTAINERS, media_types.RTF}
+"""They name their encodings, or those of what they hold, only within."""
+READABLE = (
+    "PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, HTML, XML, CSV, JSON, TXT, MD, EML, MSG, ZIP of these, "
+    "and pictures where text recognition is set up"
+)
+OLD_OFFICE = {media_types.DOC: "an old Word document", media_types.PPT: "an old PowerPoint presentation"}
 
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
@@ -85,6 +127,11 @@ def reader_of(kind: str, data: bytes) -> Reader:
             "save it without a password and hand it over again.",
             "document_protected",
         )
+    if kind in OLD_OFFICE:
+        raise Unreadable(
+            f"is {OLD_OFFICE[kind]}, which cannot be read; save it as DOCX, PPTX or PDF and hand that over.",
+            "document_format_unknown",
+        )
     if kind not in READERS:
         raise Unreadable(
             f"is not a kind of document that can be read (its content looks like {kind}); hand over one of {READABLE}.",
@@ -93,6 +140,8 @@ def reader_of(kind: str, data: bytes) -> Reader:
     reader: Reader = import_module(f"poweron_services.connectors.documents_child.{READERS[kind]}").read
     if kind in TEXTS:
         text_encodings.load(data)
+    if kind in OF_ANY_ENCODING:
+        text_encodings.load_all()
     return reader
 
 
@@ -109,9 +158,9 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: Limits) -> Extract
             f"open it in its own program, save it again and hand over the new file.",
             "document_damaged",
         ) from error
-    if not document.sections:
-        raise Unreadable(_without_text(document.notes), "document_without_text")
-    notes = (*_mismatch(kind, name), *document.notes)
+    if not document.sections and not document.pictures:
+        raise Unreadable(without_text(document.notes), "document_without_text")
+    notes = (*mismatch(kind, name), *document.notes)
     return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
 
 
@@ -120,10 +169,14 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
     sections: list[Section] = []
     notes: list[Note] = []
     links: dict[str, None] = {}
+    about: list[Fact | Picture] = []
     left = limits.characters
     for part in parts:
         if isinstance(part, Note):
             notes.append(part)
+            continue
+        if isinstance(part, Fact | Picture):
+            about.append(part)
             continue
         if isinstance(part, Link):
             links |= {part.address: None} if _is_kept(part.address) and len(links) < MOST_LINKS else {}
@@ -148,23 +201,37 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
         truncated=any(note.truncated for note in notes),
         notes=tuple(dict.fromkeys(" ".join(clean(note.sentence).split()) for note in notes)),
         links=tuple(links),
+        metadata=tuple(_told(about)),
+        pictures=tuple(dict.fromkeys(part.locator for part in about if isinstance(part, Picture))),
     )
+
+
+def _told(about: Iterable[Fact | Picture]) -> list[tuple[str, str]]:
+    """The facts that say something, each once."""
+    facts = ((_one_line(fact.name), _one_line(fact.value)) for fact in about if isinstance(fact, Fact))
+    return list(dict.fromkeys(fact for fact in facts if all(fact)))[:MOST_FACTS]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())[:LONGEST_FACT]
 
 
 def _is_kept(address: str) -> bool:
     return address.startswith(("http://", "https://")) and len(address) <= LONGEST_LINK and address.isprintable()
 
 
-def _without_text(notes: tuple[str, ...]) -> str:
+def without_text(notes: tuple[str, ...]) -> str:
+    """Why there is nothing to read in a document that is not damaged, and what to do."""
     if notes:
         return (
             f"holds no text that can be read: {notes[0]} "
-            "If it was scanned, run text recognition (OCR) on it and hand over the result."
+            "If it shows text, run text recognition (OCR) on it and hand over the result; where POWERON_OCR names a "
+            "command for that, this is done here."
         )
     return "holds no text; check that it is the file you meant."
 
 
-def _mismatch(kind: str, name: str) -> list[str]:
+def mismatch(kind: str, name: str) -> list[str]:
     named = media_types.named_kind(name)
     if named in {None, kind}:
         return []

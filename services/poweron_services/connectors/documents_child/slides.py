@@ -9,14 +9,25 @@ import pptx
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.office_facts import office_facts
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
-from poweron_services.connectors.documents_child.readers import Part
+from poweron_services.connectors.documents_child.readers import Fact, Part
+from poweron_services.connectors.documents_child.spans import Cell, spread
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
     check(data, limits)
-    for number, slide in enumerate(pptx.Presentation(io.BytesIO(data)).slides, start=1):
-        yield Section(f"slide {number}", "\n\n".join(_texts(slide)))
+    show = pptx.Presentation(io.BytesIO(data))
+    yield from office_facts(data)
+    hidden = [number for number, slide in enumerate(show.slides, start=1) if _is_hidden(slide)]
+    yield Fact("slides", str(len(show.slides)))
+    yield Fact("hidden slides", ", ".join(map(str, hidden)))
+    for number, slide in enumerate(show.slides, start=1):
+        yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(_texts(slide)))
+
+
+def _is_hidden(slide: Any) -> bool:
+    return slide._element.get("show") in {"0", "false"}  # noqa: SLF001 - no public way to it
 
 
 def _texts(slide: Any) -> Iterator[str]:
@@ -43,11 +54,19 @@ def _flat(shapes: Any) -> Iterator[Any]:
 
 def _shape(shape: Any) -> Iterator[str]:
     if getattr(shape, "has_table", False):
-        yield pipe_table([[cell.text for cell in row.cells] for row in shape.table.rows])
+        yield _table(shape.table)
     elif getattr(shape, "has_chart", False):
         yield _chart(shape.chart)
     elif shape.has_text_frame:
         yield "\n".join(_lines(shape.text_frame))
+
+
+def _table(table: Any) -> str:
+    rows = [
+        [Cell(cell.text, cell.span_width, cell.span_height) for cell in row.cells if not cell.is_spanned]
+        for row in table.rows
+    ]
+    return pipe_table(spread(rows))
 
 
 def _lines(frame: Any) -> Iterator[str]:

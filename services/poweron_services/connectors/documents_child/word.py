@@ -1,6 +1,7 @@
-"""DOCX: headings, paragraphs, lists and tables in their order, then headers, footers and footnotes.
+"""DOCX: headings, paragraphs, lists and tables in their order, then what stands beside them.
 
-The XML is walked here, because python-docx passes over content controls, tracked insertions and text boxes.
+That is headers and footers, notes, comments and tracked changes. The text is as if all changes were accepted. The XML
+is walked here, because python-docx passes over content controls, tracked insertions and text boxes.
 """
 
 import io
@@ -11,35 +12,41 @@ from typing import Any
 import docx
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml.ns import qn
-from lxml import etree  # type: ignore[import-untyped] # it has no stubs
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
 from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, Part
+from poweron_services.connectors.documents_child.spans import Cell, spread
+from poweron_services.connectors.documents_child.word_asides import changes, comments, notes
+from poweron_services.connectors.documents_child.word_text import REMOVED, has_shown_breaks, page_breaks, runs_text
 
 TITLE, HEADING = 1, 2  # levels: a title stands above "heading 1"
-ASIDES = {"footnotes": "Footnotes", "endnotes": "Endnotes", "comments": "Comments"}
 
 WITHOUT_STYLES = {"Title": TITLE} | {f"Heading{level}": HEADING + level - 1 for level in range(1, 10)}
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
-_TEXT = {qn("w:tab"): "\t", qn("w:br"): "\n", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
-_SKIPPED = {qn("w:del"), qn("w:moveFrom"), "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"}
 _PARAGRAPH, _TABLE, _ROW, _CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
     check(data, limits)
     document = docx.Document(io.BytesIO(data))
-    yield from sections(list(_blocks(document.element.body, _levels(document))))
+    yield from office_facts(data)
+    yield from sections(list(_body_blocks(document)))
     yield from _margins(document)
     yield from _asides(document)
     yield from (
         Link(one.target_ref) for one in document.part.rels.values() if one.reltype == RELATIONSHIP_TYPE.HYPERLINK
     )
+
+
+def _body_blocks(document: Any) -> Iterator[Block]:
+    body = document.element.body
+    return _Blocks(_levels(document), has_shown_breaks(body)).of(body)
 
 
 def _levels(document: Any) -> dict[str, int]:
@@ -59,53 +66,80 @@ def _level(style: Any) -> int:
     return TITLE if style.name.lower() == "title" else 0
 
 
-def _blocks(parent: Any, levels: dict[str, int]) -> Iterator[Block]:
-    for element in parent:
-        if element.tag == _PARAGRAPH:
-            yield from _paragraph(element, levels)
-        elif element.tag == _TABLE:
-            yield Block(_table(element))
-        elif element.tag not in _SKIPPED and isinstance(element.tag, str):
-            yield from _blocks(element, levels)
+class _Blocks:
+    """The headings, texts and tables below an element, and where a new page begins, as far as the file tells."""
 
+    def __init__(self, levels: dict[str, int], shown_breaks: bool = False) -> None:
+        self._levels = levels
+        self._shown_breaks = shown_breaks
+        self._page = 1
 
-def _paragraph(element: Any, levels: dict[str, int]) -> Iterator[Block]:
-    text = "".join(_runs(element)).strip()
-    if text:
+    def of(self, parent: Any) -> Iterator[Block]:
+        for element in parent:
+            if element.tag == _PARAGRAPH:
+                yield from self._paragraph(element)
+            elif element.tag == _TABLE:
+                yield Block(_table(element))
+                yield from self._breaks(element)
+            elif element.tag not in REMOVED and isinstance(element.tag, str):
+                yield from self.of(element)
+
+    def _paragraph(self, element: Any) -> Iterator[Block]:
+        text = runs_text(element).strip()
         style = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
-        level = levels.get(style.get(qn("w:val")), 0) if style is not None else 0
-        is_item = not level and element.find(f"{qn('w:pPr')}/{qn('w:numPr')}") is not None
-        yield Block(f"- {text}" if is_item else text, level)
-    for box in element.iter(qn("w:txbxContent")):
-        if not any(above.tag in _SKIPPED for above in box.iterancestors()):
-            yield from _blocks(box, levels)
+        level = self._levels.get(style.get(qn("w:val")), 0) if style is not None and text else 0
+        if level:
+            yield Block(text, level)
+        yield from self._breaks(element)
+        if text and not level:
+            is_item = element.find(f"{qn('w:pPr')}/{qn('w:numPr')}") is not None
+            yield Block(f"- {text}" if is_item else text)
+        for box in element.iter(qn("w:txbxContent")):
+            if not any(above.tag in REMOVED for above in box.iterancestors()):
+                yield from self.of(box)
 
-
-def _runs(element: Any) -> Iterator[str]:
-    for child in element:
-        if child.tag == qn("w:t"):
-            yield child.text or ""
-        elif child.tag in _TEXT:
-            yield _TEXT[child.tag]
-        elif child.tag not in _SKIPPED and child.tag != qn("w:txbxContent"):
-            yield from _runs(child)
+    def _breaks(self, element: Any) -> Iterator[Block]:
+        """A paragraph in which a page ends is told to stand on the next: most of it does."""
+        breaks = page_breaks(element, shown=self._shown_breaks)
+        self._page += breaks
+        if breaks:
+            yield Block(f"[page {self._page}]")
 
 
 def _table(table: Any) -> str:
-    rows = [[_cell(cell) for cell in row.iter(_CELL) if _nearest(cell, _TABLE) is table] for row in _rows(table)]
+    rows = spread(_spanning([[_cell(cell) for cell in _own(row, _CELL, table)] for row in _own(table, _ROW, table)]))
     return pipe_table(rows, header=first_row_is_header(rows))
 
 
-def _rows(table: Any) -> list[Any]:
-    return [row for row in table.iter(_ROW) if _nearest(row, _TABLE) is table]
+def _own(parent: Any, tag: str, table: Any) -> list[Any]:
+    """The rows or cells below the parent that are not those of a table within a cell."""
+    return [element for element in parent.iter(tag) if next(element.iterancestors(_TABLE), None) is table]
 
 
-def _nearest(element: Any, tag: str) -> Any:
-    return next(element.iterancestors(tag), None)
+def _cell(cell: Any) -> tuple[str, int, bool]:
+    """Its text, over how many columns it reaches, and whether it is a part of the cell above."""
+    span = cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}")
+    merge = cell.find(f"{qn('w:tcPr')}/{qn('w:vMerge')}")
+    columns = span.get(qn("w:val"), "1") if span is not None else "1"
+    goes_on = merge is not None and merge.get(qn("w:val"), "continue") == "continue"
+    text = " ".join(runs_text(paragraph) for paragraph in cell.iter(_PARAGRAPH))
+    return text, int(columns) if columns.isdecimal() else 1, goes_on
 
 
-def _cell(cell: Any) -> str:
-    return " ".join("".join(_runs(paragraph)) for paragraph in cell.iter(_PARAGRAPH))
+def _spanning(rows: list[list[tuple[str, int, bool]]]) -> list[list[Cell]]:
+    """A part of the cell above takes the text from there: Word repeats it in no other way."""
+    told: list[list[Cell]] = []
+    above: dict[int, str] = {}
+    for row in rows:
+        column, cells, texts = 0, [], {}
+        for text, columns, goes_on in row:
+            shown = above.get(column, "") if goes_on else text
+            cells.append(Cell(shown, columns))
+            texts[column] = shown
+            column += columns
+        above = texts
+        told.append(cells)
+    return told
 
 
 def _margins(document: Any) -> Iterator[Section]:
@@ -124,13 +158,21 @@ def _margins(document: Any) -> Iterator[Section]:
 def _margin_texts(margin: Any) -> list[str]:
     if margin.is_linked_to_previous:
         return []
-    return [block.text for block in _blocks(margin._element, {})]  # noqa: SLF001 - no public way to its XML
+    return [block.text for block in _Blocks({}).of(margin._element)]  # noqa: SLF001 - no public way to its XML
 
 
 def _asides(document: Any) -> Iterator[Section]:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True)
-    for relation in document.part.rels.values():
-        name = ASIDES.get(relation.reltype.rsplit("/", 1)[-1])
-        if name and not relation.is_external:
-            root = etree.fromstring(relation.target_part.blob, parser)
-            yield Section(f"section {name}", "\n".join(block.text for block in _blocks(root, {})))
+    body = document.element.body
+    parts = {
+        relation.reltype.rsplit("/", 1)[-1]: parsed(relation.target_part.blob)
+        for relation in document.part.rels.values()
+        if not relation.is_external and relation.reltype.endswith(("/footnotes", "/endnotes", "/comments"))
+    }
+    told = {
+        "Footnotes": notes(parts["footnotes"], "") if "footnotes" in parts else [],
+        "Endnotes": notes(parts["endnotes"], "e") if "endnotes" in parts else [],
+        "Comments": comments(parts["comments"], body) if "comments" in parts else [],
+        "Tracked changes": changes([body, *parts.values()]),
+    }
+    for name, lines in told.items():
+        yield Section(f"section {name}", "\n".join(lines))

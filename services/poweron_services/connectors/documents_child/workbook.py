@@ -1,46 +1,104 @@
-"""XLSX (and the older XLS): one section per sheet, one table for each block of rows without a gap."""
+"""XLSX, ODS (and the older XLS): one section per sheet, one table for each block of rows without a gap."""
 
-import datetime as dt
 import io
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Any
 
-from python_calamine import CalamineWorkbook, PasswordError
+from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
 from poweron_services.connectors.documents_child.archive import check
+from poweron_services.connectors.documents_child.cell_values import cell_text
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.office_facts import office_facts
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Part
+from poweron_services.connectors.documents_child.readers import Fact, Note, Part
+from poweron_services.connectors.documents_child.sheet_xml import SheetDetails, Workbook
 
-Cell = str | float | bool | dt.date | dt.time | dt.timedelta
+HIDDEN = ((SheetVisibleEnum.Hidden, " (hidden)"), (SheetVisibleEnum.VeryHidden, " (very hidden)"))
+MOST_MERGED = 1_000  # rows or columns of one cell: who merges more has laid out a page
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    details = None
     if data.startswith(b"PK"):
         check(data, limits)
-    for name, rows in _sheets(data):
-        yield Section(f"sheet {name}", "\n\n".join(_blocks(_capped(rows, limits))))
+        yield from office_facts(data)
+        details = Workbook(data)
+    workbook = _opened(data)
+    sheets = [sheet for sheet in workbook.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet]
+    yield Fact("sheets", str(len(sheets)))
+    yield Fact("hidden sheets", ", ".join(sheet.name for sheet in sheets if _hidden(sheet)))
+    for sheet in sheets:
+        told = details.sheet(sheet.name) if details else SheetDetails()
+        yield Section(
+            f"sheet {sheet.name}{_hidden(sheet)}",
+            "\n\n".join(_blocks(_capped(_rows(workbook.get_sheet_by_name(sheet.name), told), limits))),
+        )
+        if told.uncalculated:
+            yield Note(
+                f"Sheet {sheet.name!r} holds {told.uncalculated:,} formulas without values, for no program has "
+                f"calculated them yet; open it in one, save it and hand it over again.",
+                truncated=True,
+            )
 
 
-def _sheets(data: bytes) -> Iterator[tuple[str, Iterator[list[Cell]]]]:
+def _hidden(sheet: Any) -> str:
+    return next((told for visible, told in HIDDEN if sheet.visible == visible), "")
+
+
+def _opened(data: bytes) -> Any:
     try:
-        workbook = CalamineWorkbook.from_filelike(io.BytesIO(data))
+        return CalamineWorkbook.from_filelike(io.BytesIO(data))
     except PasswordError as error:
         raise Unreadable(
             "is protected with a password, so nothing of it can be read; "
             "save it without a password and hand it over again.",
             "document_protected",
         ) from error
-    for name in workbook.sheet_names:
-        yield name, workbook.get_sheet_by_name(name).iter_rows()
 
 
-def _capped(rows: Iterator[list[Cell]], limits: Limits) -> Iterator[list[str]]:
+def _rows(sheet: Any, told: SheetDetails) -> Iterator[list[str]]:
+    """The texts of the cells, that of merged ones in each place that they cover."""
+    _, left = sheet.start or (0, 0)
+    _, right = sheet.end or (0, 0)
+    merged = _Merged(sheet.merged_cell_ranges or [], left, right)
+    for line, row in enumerate(sheet.iter_rows()):
+        cells = [
+            told.errors.get((line, left + column)) or cell_text(cell, told.formats.get((line, left + column), ""))
+            for column, cell in enumerate(row)
+        ]
+        yield merged.filled(line, cells)
+
+
+class _Merged:
+    """The merged cells of a sheet; one that reaches over its whole width is a title, and stands there once."""
+
+    def __init__(self, ranges: Any, left: int, right: int) -> None:
+        self._left = left
+        self._beginning: dict[int, list[tuple[int, int, int]]] = {}
+        self._open: list[tuple[int, int, int, str]] = []
+        for (top, first), (bottom, last) in ranges:
+            if bottom - top < MOST_MERGED and last - first < MOST_MERGED:
+                end = first if (first, last) == (left, right) and left < right else last
+                self._beginning.setdefault(top, []).append((first - left, end - left, bottom))
+
+    def filled(self, line: int, cells: list[str]) -> list[str]:
+        self._open = [merged for merged in self._open if merged[2] >= line]
+        for first, last, bottom in self._beginning.get(line, []):
+            if first < len(cells):
+                self._open.append((first, last, bottom, cells[first]))
+        for first, last, _, text in self._open:
+            for column in range(max(first, 0), min(last + 1, len(cells))):
+                cells[column] = cells[column] or text
+        return cells
+
+
+def _capped(rows: Iterator[list[str]], limits: Limits) -> Iterator[list[str]]:
     """Rows of text until they are longer than any document may be."""
     length = 0
-    for row in rows:
-        cells = [_text(cell) for cell in row]
+    for cells in rows:
         yield cells
         length += sum(map(len, cells)) + len(cells)
         if length > limits.characters:
@@ -59,17 +117,3 @@ def _block(rows: list[list[str]]) -> Iterator[str]:
         yield next(cell for cell in rows.pop(0) if cell)
     if rows:
         yield pipe_table(rows, header=first_row_is_header(rows))
-
-
-def _text(cell: Cell) -> str:
-    match cell:
-        case bool():
-            return "TRUE" if cell else "FALSE"
-        case float() | int():
-            return format(cell, ".15g") if abs(cell) < 1e15 else str(cell)
-        case dt.datetime():
-            return cell.date().isoformat() if cell.time() == dt.time() else cell.isoformat(" ")
-        case dt.date() | dt.time():
-            return cell.isoformat()
-        case _:
-            return str(cell).strip()

@@ -112,7 +112,7 @@ def reading(source: SourceText) -> Reading | None:
 
 
 def sections(source: SourceText) -> list[Section]:
-    """The sections of a document in reading order, without the notes about its reading."""
+    """The sections of a document in reading order, without what is told about it and its reading."""
     head = None if source.number else _EXTRACTED.match(source.text)
     if head is None:
         shown = _page_head(source)
@@ -126,7 +126,7 @@ def sections(source: SourceText) -> list[Section]:
     return [
         Section(Place(name, locator, source.number), tuple(_blocks(_ESCAPED.sub(r"\1", text))))
         for locator, text in zip([begins, *titles], [first, *rest[1::2]], strict=True)
-        if text.strip() and not (head and locator == "notes")
+        if text.strip() and not (head and locator in {"notes", "metadata"})
     ]
 
 

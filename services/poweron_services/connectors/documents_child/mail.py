@@ -1,0 +1,102 @@
+"""EML: who wrote what to whom, and the attachments."""
+
+from collections.abc import Iterator
+from email import contentmanager, message_from_bytes, policy
+from email.header import decode_header  # noqa: F401 - what the parser would import once it parses
+from email.message import EmailMessage
+from functools import partial
+from typing import Any
+
+from poweron_services.connectors.documents_child import plain_text, webpage
+from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.member import Member
+from poweron_services.connectors.documents_child.readers import Fact, Note, Part
+
+LOADED = (contentmanager,)
+HEADERS = ("From", "To", "Cc", "Date", "Subject")
+FACTS = {"Subject": "title", "From": "author", "Date": "created"}
+MOST_HEADER = 2_000  # characters
+SIGNATURES = {"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"}
+SEALED = {"application/pkcs7-mime", "application/x-pkcs7-mime", "application/pgp-encrypted"}
+
+
+def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
+    message: Any = message_from_bytes(data, policy=policy.default)
+    leaves = [leaf for leaf in _leaves(message) if leaf.get_content_type() not in SIGNATURES]
+    texts = [leaf for leaf in leaves if _is_text(leaf)]
+    plain = [leaf for leaf in texts if leaf.get_content_type() != "text/html"]
+    attached = [leaf for leaf in leaves if leaf not in texts and not _is_ornament(leaf)]
+    headers = [(name, _header(message, name)) for name in HEADERS]
+    yield from (Fact(FACTS[name], value) for name, value in headers if name in FACTS)
+    yield Fact("attachments", str(len(attached)) if attached else "")
+    yield from text_of_mail(headers, [_text(leaf, limits) for leaf in plain])
+    if not plain:
+        yield from (part for leaf in texts for part in webpage.read(_bytes(leaf), limits))
+    for number, leaf in enumerate(attached, start=1):
+        if leaf.get_content_type() in SEALED:
+            yield Note("The mail is encrypted; save it decrypted and hand it over again.", truncated=True)
+        else:
+            yield _attachment(leaf, number)
+
+
+def text_of_mail(headers: list[tuple[str, str]], texts: list[str]) -> Iterator[Section]:
+    """One section: who wrote to whom and when, and what was written."""
+    lines = "\n".join(f"{name}: {value}" for name, value in headers if value)
+    yield Section("", "\n\n".join([lines, *texts]))
+
+
+def _leaves(part: Any) -> Iterator[Any]:
+    """The parts that hold no parts; a forwarded mail is one of them."""
+    if part.is_multipart() and part.get_content_type() != "message/rfc822":
+        for inner in part.iter_parts():
+            yield from _leaves(inner)
+    else:
+        yield part
+
+
+def _is_text(leaf: Any) -> bool:
+    return (
+        leaf.get_content_type() in {"text/plain", "text/html"}
+        and leaf.get_content_disposition() != "attachment"
+        and not leaf.get_filename()
+    )
+
+
+def _is_ornament(leaf: Any) -> bool:
+    """A picture that the text shows, such as the logo of the sender."""
+    is_shown = bool(leaf["Content-ID"]) and leaf.get_content_disposition() != "attachment"
+    return is_shown and str(leaf.get_content_maintype()) == "image"
+
+
+def _attachment(leaf: Any, number: int) -> Member:
+    path = (leaf.get_filename() or "").strip()
+    if leaf.get_content_type() == "message/rfc822":
+        return Member("attachment", path or f"{number}.eml", 0, lambda: bytes(_forwarded(leaf)))
+    return Member("attachment", path or str(number), 0, partial(_bytes, leaf))
+
+
+def _forwarded(leaf: Any) -> EmailMessage:
+    message: EmailMessage = leaf.get_payload(0)
+    return message
+
+
+def _bytes(leaf: Any) -> bytes:
+    content = leaf.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
+
+
+def _text(leaf: Any, limits: Limits) -> str:
+    data = _bytes(leaf)
+    try:
+        return plain_text.decoded(data, limits, encoding=leaf.get_content_charset())[0]
+    except LookupError:  # an encoding that nobody knows
+        return plain_text.decoded(data, limits)[0]
+
+
+def _header(message: Any, name: str) -> str:
+    """As people read it; a damaged one is no reason to lose the mail."""
+    try:
+        return " ".join(str(message[name] or "").split())[:MOST_HEADER]
+    except (ValueError, LookupError, TypeError, AttributeError, IndexError):
+        return ""

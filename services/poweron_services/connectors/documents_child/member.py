@@ -1,0 +1,22 @@
+"""A document within a mail or an archive."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    kind: str  # "attachment" or "file"
+    path: str
+    size: int  # bytes, at most
+    load: Callable[[], bytes]
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name or self.path
+
+    @property
+    def place(self) -> str:
+        """As a locator names it: the characters that part locators are left out of it."""
+        return f"{self.kind} {' '.join(self.path.replace(',', ' ').split())}"

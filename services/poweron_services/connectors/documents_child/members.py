@@ -1,0 +1,141 @@
+"""Mails and archives: what they hold is read by the reader of its own kind, and the locators name it.
+
+All of it is read in this one process, within its limits of time and memory: so many bytes unpacked in all, so many
+levels of archives within archives. What of it cannot be read is told, and is no reason to lose the rest.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from poweron_services.connectors.documents_child import (
+    csv_text,
+    headings,
+    json_text,
+    mail,
+    media_types,
+    open_document,
+    outlook,
+    pdf,
+    picture,
+    plain_text,
+    rich_text,
+    slides,
+    webpage,
+    word,
+    workbook,
+    xml_text,
+    zip_files,
+)
+from poweron_services.connectors.documents_child.document import Section, Unreadable
+from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
+from poweron_services.connectors.documents_child.member import Member
+from poweron_services.connectors.documents_child.readers import (
+    CONTAINERS,
+    WORDS_FOR,
+    Fact,
+    Note,
+    Part,
+    Picture,
+    mismatch,
+    reader_of,
+)
+
+LOADED = (
+    *(csv_text, headings, json_text, open_document, pdf, picture, plain_text, rich_text, slides, webpage, word),
+    *(workbook, xml_text),
+)  # before this process can load nothing any more
+OPENERS = {media_types.ZIP: zip_files.opened, media_types.EML: mail.opened, media_types.MSG: outlook.opened}
+
+DEEPEST = 4  # levels of mails and archives within one another
+WORK_SHARE = 0.7  # of the processor's time: later than this nothing new is begun
+MOST_UNREAD = 20  # of which each is told; the others are counted
+LONGEST_PLACE = 300  # characters
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    kind = media_types.sniff(data, "a.eml")  # no other name is known here, and only mails need one
+    yield from _Opening(limits).parts(data, kind, depth=1)
+
+
+@dataclass(slots=True)
+class _Opening:
+    """One reading of all that a mail or an archive holds, at every level."""
+
+    limits: Limits
+    unpacked: int = 0
+    unread: int = 0
+
+    def parts(self, data: bytes, kind: str, depth: int) -> Iterator[Part]:
+        for part in OPENERS[kind](data, self.limits):
+            if not isinstance(part, Member):
+                yield part
+            elif time.process_time() > self.limits.cpu_seconds * WORK_SHARE:
+                yield Note(f"Reading took too long and ended before {part.place}.", truncated=True)
+                return
+            else:
+                yield from self._told(part, depth)
+        if depth == 1 and self.unread > MOST_UNREAD:
+            yield Note(f"{self.unread - MOST_UNREAD:,} more of its files could not be read.", truncated=True)
+
+    def _told(self, member: Member, depth: int) -> Iterator[Part]:
+        """What can be read of a member, and if that is not all of it, why."""
+        try:
+            yield from self._member(member, depth)
+        except Unreadable as error:
+            yield from self._not_read(member, str(error))
+        except MemoryError:
+            yield from self._not_read(member, "needs more memory than is left; hand it over on its own.")
+        except RecursionError:
+            yield from self._not_read(member, "is nested too deeply to be read.")
+        except Exception:  # noqa: BLE001 - the libraries document no end of their errors
+            yield from self._not_read(member, "is damaged or incomplete, so not all of it was read.")
+
+    def _not_read(self, member: Member, why: str) -> Iterator[Note]:
+        self.unread += 1
+        if self.unread <= MOST_UNREAD:
+            yield Note(f"{_at(member.place)} {why}", truncated=True)
+
+    def _member(self, member: Member, depth: int) -> Iterator[Part]:
+        self._expect_room(member.size)
+        data = member.load()
+        self.unpacked += len(data)
+        if not data:
+            return
+        kind = media_types.sniff(data, member.name)
+        if kind in CONTAINERS and depth == DEEPEST:
+            raise Unreadable(f"is {WORDS_FOR[kind]} within {DEEPEST} others; hand it over on its own.", "")
+        reader = reader_of(kind, data)
+        yield from (Note(f"In {member.place}: {sentence}") for sentence in mismatch(kind, member.name))
+        inner = self.parts(data, kind, depth + 1) if kind in CONTAINERS else reader(data, self.limits)
+        yield from (_placed(part, member.place) for part in inner)
+
+    def _expect_room(self, size: int) -> None:
+        if self.unpacked + size > self.limits.archive_bytes:
+            most = self.limits.archive_bytes // MEGABYTE
+            raise Unreadable(f"would make it more than {most:,} MB in all; hand it over on its own.", "")
+
+
+def _placed(part: Part, place: str) -> Part:
+    match part:
+        case Section():
+            return Section(_within(place, part.locator), part.text)
+        case Note():
+            return Note(f"In {place}: {part.sentence}", part.truncated)
+        case Fact():
+            return Fact(f"{place}: {part.name}", part.value)
+        case Picture():
+            where = _at(_within(place, part.locator))
+            return Note(
+                f"{where} is only a picture; to have its text recognised, hand it over on its own.", truncated=True
+            )
+        case _:
+            return part
+
+
+def _within(place: str, locator: str) -> str:
+    return f"{place}, {locator}"[:LONGEST_PLACE] if locator else place
+
+
+def _at(place: str) -> str:
+    return place[:1].upper() + place[1:]

@@ -1,0 +1,199 @@
+"""ODT and ODP: headings, paragraphs, lists and tables in their order, slides, then what stands beside the text.
+
+That is notes, comments and tracked changes; the text is as if all changes were accepted.
+"""
+
+import io
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+from poweron_services.connectors.documents_child.archive import check
+from poweron_services.connectors.documents_child.document import Section, Unreadable
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
+from poweron_services.connectors.documents_child.outline import Block, sections
+from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.readers import Fact, Link, Part
+from poweron_services.connectors.documents_child.spans import Cell, spread
+
+_SPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
+_DUBLIN = "{http://purl.org/dc/elements/1.1/}"
+MOST_REPEATED = 100  # of a cell or a space that is written once and counted
+
+
+def _q(name: str) -> str:
+    return _SPACE.format(*name.split(":"))
+
+
+_PARAGRAPH, _HEADING, _LIST, _ITEM = _q("text:p"), _q("text:h"), _q("text:list"), _q("text:list-item")
+_TABLE, _ROW, _CELL, _PAGE = _q("table:table"), _q("table:table-row"), _q("table:table-cell"), _q("drawing:page")
+_NOTE, _COMMENT, _CHANGES = _q("text:note"), _q("office:annotation"), _q("text:tracked-changes")
+_NOTES, _FRAME = _q("presentation:notes"), _q("drawing:frame")
+_ASIDE = {_NOTE, _COMMENT, _CHANGES, _NOTES}
+_LINK = "{http://www.w3.org/1999/xlink}href"
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    check(data, limits)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if b"encryption-data" in archive.read("META-INF/manifest.xml"):
+            raise Unreadable(
+                "is protected with a password, so nothing of it can be read; "
+                "save it without a password and hand it over again.",
+                "document_protected",
+            )
+        root = parsed(archive.read("content.xml"))
+        styles = parsed(archive.read("styles.xml")) if "styles.xml" in archive.namelist() else None
+    yield from office_facts(data)
+    pages = list(root.iter(_PAGE))
+    yield from _slides(pages, root) if pages else sections(list(_blocks(root.find(_q("office:body")))))
+    yield from _margins(styles)
+    yield from _asides(root)
+    yield from (Link(link.get(_LINK, "")) for link in root.iter(_q("text:a")))
+
+
+def _slides(pages: list[Any], root: Any) -> Iterator[Part]:
+    unseen = {style.get(_q("style:name")) for style in root.iter(_q("style:style")) if _is_unseen(style)}
+    hidden = [number for number, page in enumerate(pages, start=1) if page.get(_q("drawing:style-name")) in unseen]
+    yield Fact("slides", str(len(pages)))
+    yield Fact("hidden slides", ", ".join(map(str, hidden)))
+    for number, page in enumerate(pages, start=1):
+        texts = [block.text for block in _blocks(page)]
+        notes = " ".join(block.text for part in page.iter(_NOTES) for block in _blocks(part))
+        told = [*texts, f"Notes: {notes}"] if notes else texts
+        yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(told))
+
+
+def _is_unseen(style: Any) -> bool:
+    return any(part.get(_q("presentation:visibility")) == "hidden" for part in style)
+
+
+def _blocks(parent: Any) -> Iterator[Block]:
+    for element in parent:
+        if element.tag == _HEADING:
+            level = element.get(_q("text:outline-level"), "1")
+            yield from _filled(Block(_text(element), int(level) if level.isdecimal() else 1))
+        elif element.tag == _PARAGRAPH:
+            yield from _filled(Block(_text(element)))
+            for frame in element.iter(_FRAME):
+                yield from _blocks(frame)
+        elif element.tag == _LIST:
+            yield from _filled(Block("\n".join(_items(element))))
+        elif element.tag == _TABLE:
+            yield from _filled(Block(_table(element)))
+        elif element.tag not in _ASIDE and isinstance(element.tag, str):
+            yield from _blocks(element)
+
+
+def _filled(block: Block) -> Iterator[Block]:
+    if block.text:
+        yield block
+
+
+def _items(items: Any, indent: str = "") -> Iterator[str]:
+    for item in items.iterchildren(_ITEM):
+        text = " ".join(_text(child) for child in item if child.tag in {_PARAGRAPH, _HEADING})
+        if text:
+            yield f"{indent}- {text}"
+        for inner in item.iterchildren(_LIST):
+            yield from _items(inner, indent + "  ")
+
+
+def _table(table: Any) -> str:
+    rows = [
+        [_cell(cell) for cell in row.iterchildren(_CELL)]
+        for row in table.iter(_ROW)
+        if next(row.iterancestors(_TABLE), None) is table
+    ]
+    texts = spread(rows)
+    return pipe_table(texts, header=first_row_is_header(texts))
+
+
+def _cell(cell: Any) -> Cell:
+    text = " ".join(" ".join(block.text.split()) for block in _blocks(cell))
+    columns = _count(cell, "table:number-columns-spanned") * _count(cell, "table:number-columns-repeated")
+    return Cell(text, columns, _count(cell, "table:number-rows-spanned"))
+
+
+def _count(element: Any, name: str) -> int:
+    value = element.get(_q(name), "1")
+    return min(int(value), MOST_REPEATED) if value.isdecimal() else 1
+
+
+def _text(element: Any) -> str:
+    return "".join(_parts(element)).strip()
+
+
+def _parts(element: Any) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if child.tag == _q("text:s"):
+            yield " " * _count(child, "text:c")
+        elif child.tag == _q("text:tab"):
+            yield "\t"
+        elif child.tag == _q("text:line-break"):
+            yield "\n"
+        elif child.tag == _NOTE:
+            yield f"[^{child.findtext(_q('text:note-citation'), '')}]"
+        elif child.tag not in {*_ASIDE, _FRAME} and isinstance(child.tag, str):
+            yield from _parts(child)
+        yield child.tail or ""
+
+
+def _margins(styles: Any) -> Iterator[Section]:
+    if styles is None:
+        return
+    for name in ("header", "footer"):
+        found = [block.text for part in styles.iter(_q(f"style:{name}")) for block in _blocks(part)]
+        yield Section(f"section page {name}", "\n".join(dict.fromkeys(found)))
+
+
+def _asides(root: Any) -> Iterator[Section]:
+    told = {
+        "Footnotes": [_note(note) for note in root.iter(_NOTE) if note.get(_q("text:note-class")) != "endnote"],
+        "Endnotes": [_note(note) for note in root.iter(_NOTE) if note.get(_q("text:note-class")) == "endnote"],
+        "Comments": [f"- {_who(comment)}: {_inside(comment)}" for comment in root.iter(_COMMENT)],
+        "Tracked changes": list(_changes(root)),
+    }
+    for name, lines in told.items():
+        yield Section(f"section {name}", "\n".join(lines))
+
+
+def _note(note: Any) -> str:
+    body = note.find(_q("text:note-body"))
+    return f"[^{note.findtext(_q('text:note-citation'), '')}]: {_inside(body) if body is not None else ''}"
+
+
+def _changes(root: Any) -> Iterator[str]:
+    """The text of a deletion stands with the change, that of an insertion in the document."""
+    for region in root.iter(_q("text:changed-region")):
+        number = region.get(_q("text:id")) or region.get("{http://www.w3.org/XML/1998/namespace}id")
+        for change in region:
+            if change.tag == _q("text:deletion"):
+                yield f"- {_who(change)} deleted “{_inside(change)}”"
+            elif change.tag == _q("text:insertion"):
+                yield f"- {_who(change)} inserted “{_inserted(root, number)}”"
+
+
+def _inserted(root: Any, number: str | None) -> str:
+    """What stands between the marks of the change; it may reach over several paragraphs."""
+    start = next((one for one in root.iter(_q("text:change-start")) if one.get(_q("text:change-id")) == number), None)
+    if start is None:
+        return ""
+    texts = [start.tail or ""]
+    for element in start.itersiblings():
+        if element.tag == _q("text:change-end"):
+            break
+        texts += [*_parts(element), element.tail or ""]
+    return " ".join("".join(texts).split())
+
+
+def _who(element: Any) -> str:
+    author = element.findtext(f".//{_DUBLIN}creator") or "somebody"
+    day = (element.findtext(f".//{_DUBLIN}date") or "").partition("T")[0]
+    return f"{author} ({day})" if day else author
+
+
+def _inside(element: Any) -> str:
+    return " ".join(" ".join(block.text for block in _blocks(element)).split())

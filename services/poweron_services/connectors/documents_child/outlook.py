@@ -1,0 +1,47 @@
+"""MSG: a message of Outlook; who wrote what to whom, and the attachments."""
+
+import email.parser
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from oxmsg import Message
+
+from poweron_services.connectors.documents_child import webpage
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.mail import text_of_mail
+from poweron_services.connectors.documents_child.member import Member
+from poweron_services.connectors.documents_child.readers import Fact, Note, Part
+
+LOADED = (email.parser,)
+
+
+def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
+    message = Message.load(data)
+    headers = _headers(message)
+    attached = message.attachments
+    yield from (Fact(name, headers[header]) for name, header in (("title", "Subject"), ("author", "From")))
+    yield Fact("created", headers["Date"])
+    yield Fact("attachments", str(len(attached)) if attached else "")
+    body, html = message.body, message.html_body
+    yield from text_of_mail(list(headers.items()), [body] if body else [])
+    if html and not body:
+        yield from webpage.read(html.encode(), limits)
+    if not body and not html:
+        yield Note("The message holds no text of a kind that can be read.")
+    for number, attachment in enumerate(attached, start=1):
+        yield Member("attachment", attachment.file_name or str(number), 0, partial(_content, attachment))
+
+
+def _headers(message: Any) -> dict[str, str]:
+    sent = message.sent_date
+    return {
+        "From": message.sender or "",
+        "To": ", ".join(f"{to.name} <{to.email_address}>" for to in message.recipients),
+        "Date": sent.isoformat(" ", "minutes") if sent else "",
+        "Subject": message.subject,
+    }
+
+
+def _content(attachment: Any) -> bytes:
+    return attachment.file_bytes or b""

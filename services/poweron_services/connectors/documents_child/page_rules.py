@@ -1,0 +1,117 @@
+"""What a page of a PDF holds besides text: the rules that are drawn on it, and whether there are images."""
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pypdfium2 import raw
+
+from poweron_services.connectors.documents_child.page_words import placed
+
+MOST_RULES = 4_000  # of a page; more of them are a drawing
+MOST_CORNERS = 200  # of one path; more of them are a drawing, too
+DEEPEST = 8  # forms within forms
+STRAIGHT = 0.5  # points that a rule may lie askew
+
+Edge = dict[str, Any]
+Matrix = tuple[float, float, float, float, float, float]
+AS_IT_IS: Matrix = (1, 0, 0, 1, 0, 0)
+
+
+@dataclass(slots=True)
+class Drawn:
+    """What is drawn on a page."""
+
+    edges: list[Edge] = field(default_factory=list)
+    """Rules as pdfplumber describes them; none where there are too many."""
+    images: int = 0
+
+
+def drawn(page: Any) -> Drawn:
+    """What is drawn on a page, in the coordinates of people who look at it."""
+    found, turned = Drawn(), page.get_rotation() // 90
+    for thing, matrix in _things(page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject, AS_IT_IS, DEEPEST):
+        kind = raw.FPDFPageObj_GetType(thing)
+        if kind == raw.FPDF_PAGEOBJ_IMAGE:
+            found.images += 1
+        elif kind == raw.FPDF_PAGEOBJ_PATH and len(found.edges) <= MOST_RULES:
+            found.edges += _edges(thing, matrix, turned)
+    if len(found.edges) > MOST_RULES:
+        found.edges = []
+    return found
+
+
+def _things(holder: Any, count: Any, get: Any, matrix: Matrix, depth: int) -> Iterator[tuple[Any, Matrix]]:
+    for index in range(count(holder)):
+        thing = get(holder, index)
+        if raw.FPDFPageObj_GetType(thing) != raw.FPDF_PAGEOBJ_FORM:
+            yield thing, matrix
+        elif depth:
+            inner = _times(_matrix(thing), matrix)
+            yield from _things(thing, raw.FPDFFormObj_CountObjects, raw.FPDFFormObj_GetObject, inner, depth - 1)
+
+
+def _edges(path: Any, matrix: Matrix, turned: int) -> Iterator[Edge]:
+    """Its straight lines; those of a thin box are two that lie so close that they are taken for one."""
+    corners = raw.FPDFPath_CountSegments(path)
+    if not 1 < corners <= MOST_CORNERS or not _is_painted(path):
+        return
+    matrix = _times(_matrix(path), matrix)
+    first = last = (0.0, 0.0)
+    for index in range(corners):
+        segment = raw.FPDFPath_GetPathSegment(path, index)
+        kind, point = raw.FPDFPathSegment_GetType(segment), _point(segment, matrix)
+        if kind == raw.FPDF_SEGMENT_MOVETO:
+            first = point
+        elif kind == raw.FPDF_SEGMENT_LINETO:
+            yield from _edge(last, point, turned)
+        if raw.FPDFPathSegment_GetClose(segment):
+            yield from _edge(point, first, turned)
+        last = point
+
+
+def _edge(start: tuple[float, float], end: tuple[float, float], turned: int) -> Iterator[Edge]:
+    (left, right), (bottom, above) = sorted((start[0], end[0])), sorted((start[1], end[1]))
+    x0, x1, top, bottom = placed((left, right, bottom, above), turned)
+    width, height = x1 - x0, bottom - top
+    if min(width, height) <= STRAIGHT < max(width, height):
+        if width > height:
+            bottom = top = (top + bottom) / 2
+        else:
+            x0 = x1 = (x0 + x1) / 2
+        yield {
+            "x0": x0,
+            "x1": x1,
+            "top": top,
+            "bottom": bottom,
+            "width": x1 - x0,
+            "height": bottom - top,
+            "orientation": "h" if width > height else "v",
+        }
+
+
+def _is_painted(path: Any) -> bool:
+    fill, stroke = ctypes.c_int(), ctypes.c_int()
+    raw.FPDFPath_GetDrawMode(path, fill, stroke)
+    return bool(fill.value or stroke.value)
+
+
+def _point(segment: Any, matrix: Matrix) -> tuple[float, float]:
+    x, y = ctypes.c_float(), ctypes.c_float()
+    raw.FPDFPathSegment_GetPoint(segment, x, y)
+    a, b, c, d, e, f = matrix
+    return a * x.value + c * y.value + e, b * x.value + d * y.value + f
+
+
+def _matrix(thing: Any) -> Matrix:
+    found = raw.FS_MATRIX()
+    raw.FPDFPageObj_GetMatrix(thing, found)
+    return found.a, found.b, found.c, found.d, found.e, found.f
+
+
+def _times(inner: Matrix, outer: Matrix) -> Matrix:
+    """First the inner one, then the outer one."""
+    a, b, c, d, e, f = inner
+    p, q, r, s, t, u = outer
+    return a * p + b * r, a * q + b * s, c * p + d * r, c * q + d * s, e * p + f * r + t, e * q + f * s + u

@@ -1,0 +1,140 @@
+"""The words of a page of a PDF with their boxes, from the places of its letters.
+
+A library decides on the order of letters and on the ends of lines; where a word ends is decided by the gaps alone, for
+a space is often not written, and often written between the letters of a word.
+"""
+
+import ctypes
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from pypdfium2 import raw
+
+from poweron_services.connectors.documents_child.page_layout import Piece
+
+WORD_GAP = 0.2  # of the height of the letters
+OVERPRINT = 0.4  # of the width of a letter: the same one, printed again this close, makes it bold
+STEEP = 0.9  # the sine of the angle of what is read upwards or downwards
+MOST_LETTERS = 200_000  # of a page; more of them are no text that anybody reads
+
+SPACE, HARD_SPACE = 0x20, 0xA0
+HYPHEN = 0x02  # of the library: one at the end of a line, whose word goes on in the next
+
+Box = tuple[float, float, float, float]
+"""Left, right, bottom and top, in the coordinates of a page before it is turned: the origin is below."""
+
+
+class _Letters:
+    """Letters side by side."""
+
+    __slots__ = ("bottom", "last_left", "left", "right", "text", "top")
+
+    def __init__(self, letter: str, box: Box) -> None:
+        self.text = letter
+        self.left, self.right, self.bottom, self.top = box
+        self.last_left = self.left
+
+    def take(self, letter: str, box: Box) -> None:
+        left, right, bottom, top = box
+        self.text += letter
+        self.last_left = left
+        self.left = min(self.left, left)
+        self.right = max(self.right, right)
+        self.bottom = min(self.bottom, bottom)
+        self.top = max(self.top, top)
+
+    def is_beside(self, box: Box) -> bool:
+        """Whether a letter stands beside these, on whichever side: some scripts are written from the right."""
+        left, right, bottom, top = box
+        height = min(top - bottom, self.top - self.bottom)
+        shared = min(top, self.top) - max(bottom, self.bottom)
+        gap = max(left, self.left) - min(right, self.right)
+        return shared > height / 2 and gap <= WORD_GAP * height
+
+    def is_below_or_above(self, box: Box) -> bool:
+        """Whether a letter stands close below or above these."""
+        left, right, bottom, top = box
+        width = min(self.right - self.left, right - left)
+        shared = min(self.right, right) - max(self.left, left)
+        return shared > width / 2 and max(self.bottom, bottom) - min(self.top, top) <= WORD_GAP * width
+
+
+def words(page: Any) -> list[Piece]:
+    """In the order of the library, without those that were printed twice."""
+    text_page, turned = page.get_textpage(), page.get_rotation() // 90
+    seen: set[tuple[str, int, int]] = set()
+    found = []
+    for word in _joined(text_page.raw):
+        piece = Piece(*placed((word.left, word.right, word.bottom, word.top), turned), word.text)
+        if not _is_again(piece, seen):
+            found.append(piece)
+    text_page.close()
+    return found
+
+
+def placed(box: Box, turned: int) -> Box:
+    """Left, right, top and bottom as people see them, counted from above, on a page turned by so many quarters."""
+    left, right, bottom, top = box
+    match turned:
+        case 1:
+            return bottom, top, left, right
+        case 2:
+            return -right, -left, bottom, top
+        case 3:
+            return -top, -bottom, -right, -left
+        case _:
+            return left, right, -top, -bottom
+
+
+def _joined(text_page: Any) -> Iterator[_Letters]:
+    word: _Letters | None = None
+    for index, letter, box in _letters(text_page):
+        if word is not None and letter and _goes_on(text_page, index, word, box):
+            if not (letter == word.text[-1] and _is_doubled(text_page, index, word, box)):
+                word.take(letter, box)
+            continue
+        if word is not None:
+            yield word
+        word = _Letters(letter, box) if letter else None
+    if word is not None:
+        yield word
+
+
+def _letters(text_page: Any) -> Iterator[tuple[int, str, Box]]:
+    """Each with its place; for what stands between words, no letter."""
+    code_of, box_of, is_made_up = raw.FPDFText_GetUnicode, raw.FPDFText_GetLooseCharBox, raw.FPDFText_IsGenerated
+    found = raw.FS_RECTF()
+    reference = ctypes.byref(found)
+    for index in range(min(raw.FPDFText_CountChars(text_page), MOST_LETTERS)):
+        code = code_of(text_page, index)
+        if code > SPACE and code != HARD_SPACE:
+            box_of(text_page, index, reference)
+            yield index, chr(code), (found.left, found.right, found.bottom, found.top)
+        elif code == HYPHEN:
+            box_of(text_page, index, reference)
+            yield index, "-", (found.left, found.right, found.bottom, found.top)
+        elif code != SPACE or is_made_up(text_page, index) != 1:
+            yield index, "", (0, 0, 0, 0)
+
+
+def _goes_on(text_page: Any, index: int, word: _Letters, box: Box) -> bool:
+    if word.is_beside(box):
+        return True
+    return word.is_below_or_above(box) and abs(math.sin(raw.FPDFText_GetCharAngle(text_page, index))) > STEEP
+
+
+def _is_doubled(text_page: Any, index: int, word: _Letters, box: Box) -> bool:
+    """Whether this is the letter before, printed again; those of a ligature share their spot, but are one object."""
+    if abs(box[0] - word.last_left) >= OVERPRINT * (box[1] - box[0]):
+        return False
+    first, again = (raw.FPDFText_GetTextObject(text_page, place) for place in (index - 1, index))
+    return ctypes.addressof(first.contents) != ctypes.addressof(again.contents) if first and again else False
+
+
+def _is_again(piece: Piece, seen: set[tuple[str, int, int]]) -> bool:
+    """Whether the word was printed before, almost on the same spot."""
+    x, y = int(piece.x0), int(piece.top)
+    again = any((piece.text, x + right, y + down) in seen for right in (-1, 0, 1) for down in (-1, 0, 1))
+    seen.add((piece.text, x, y))
+    return again

@@ -1,0 +1,27 @@
+"""What a PDF tells about itself."""
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from poweron_services.connectors.documents_child.readers import Fact
+
+NAMES = {"Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords"}
+DATES = {"CreationDate": "created", "ModDate": "modified"}
+
+codecs.lookup("utf-16-le")  # of the values; nothing can be loaded any more once a document is read
+_DATE = re.compile(r"D?:?(\d{4})(\d\d)(\d\d)")
+
+
+def pdf_facts(about: Mapping[str, Any], pages: int) -> Iterator[Fact]:
+    """Of its information dictionary, in which anything may stand; some programs write that there is nothing."""
+    for key, name in NAMES.items():
+        value = about.get(key)
+        if isinstance(value, str) and value.strip("() ").lower() not in {"", "anonymous", "untitled", "unspecified"}:
+            yield Fact(name, value)
+    for key, name in DATES.items():
+        found = _DATE.match(str(about.get(key) or ""))
+        if found:
+            yield Fact(name, "-".join(found.groups()))
+    yield Fact("pages", str(pages))

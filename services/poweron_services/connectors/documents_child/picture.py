@@ -1,0 +1,64 @@
+"""Pictures: what they tell about themselves; their text is recognised elsewhere, if at all."""
+
+import io
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from PIL import (
+    BmpImagePlugin,
+    ExifTags,
+    GifImagePlugin,
+    Image,
+    JpegImagePlugin,
+    PngImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+)
+
+from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.readers import Fact, Part, Picture
+
+PLUGINS = (BmpImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin, TiffImagePlugin, WebPImagePlugin)
+MOST_PIXELS = 200_000_000
+EXIF_FACTS = {
+    "ImageDescription": "title",
+    "Artist": "author",
+    "DateTimeOriginal": "created",
+    "DateTime": "created",
+    "Model": "camera",
+    "Software": "software",
+}
+EXIF_DETAILS = 0x8769  # where the camera's own tags stand
+
+Image.MAX_IMAGE_PIXELS = None  # ours is told in a sentence
+Image._initialized = 2  # noqa: SLF001 - the formats above are all there are; it would load others
+logging.getLogger("PIL").disabled = True
+
+
+def read(data: bytes, _: Limits) -> Iterator[Part]:
+    with Image.open(io.BytesIO(data)) as image:
+        width, height = image.size
+        if width * height > MOST_PIXELS:
+            raise Unreadable(
+                f"has {width:,} by {height:,} pixels, more than a picture may have; hand over a smaller one.",
+                "document_too_large",
+            )
+        yield Fact("size", f"{width} by {height} pixels")
+        frames = getattr(image, "n_frames", 1)
+        yield Fact("pages", str(frames) if frames > 1 else "")
+        yield from _exif(image)
+    yield Picture("")
+
+
+def _exif(image: Any) -> Iterator[Fact]:
+    """What the camera or program wrote; damaged tags are no reason to lose the picture."""
+    try:
+        tags = image.getexif()
+        named = {ExifTags.TAGS.get(tag): value for tag, value in {**tags, **tags.get_ifd(EXIF_DETAILS)}.items()}
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - the library documents no end of its errors
+        return
+    yield from (Fact(fact, str(named[tag])) for tag, fact in EXIF_FACTS.items() if isinstance(named.get(tag), str))

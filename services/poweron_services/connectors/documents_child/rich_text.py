@@ -1,0 +1,48 @@
+"""RTF: paragraphs, and tables as their rows."""
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+
+from striprtf import striprtf
+
+from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
+from poweron_services.connectors.documents_child.readers import Fact, Part
+
+HEAD = 20_000  # characters in which it tells about itself
+FACTS = ("title", "author", "subject", "keywords")
+CELL_END = "|"
+
+_DATE = re.compile(r"\\creatim\\yr(\d{4})\\mo(\d{1,2})\\dy(\d{1,2})")
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    written = data[: limits.characters * 4].decode("cp1252", "replace")
+    yield from _facts(written[:HEAD])
+    yield Section("", "\n\n".join(_blocks(_text(written).splitlines())))
+
+
+def _text(written: str) -> str:
+    text: str = striprtf.rtf_to_text(written, errors="replace")  # type: ignore[no-untyped-call] # it has no types
+    return text
+
+
+def _facts(head: str) -> Iterator[Fact]:
+    for name in FACTS:
+        found = re.search(rf"{{\\{name} ([^{{}}]*)}}", head)
+        if found:
+            yield Fact(name, _text(rf"{{\rtf1 {found[1]}}}"))
+    created = _DATE.search(head)
+    if created:
+        yield Fact("created", "-".join(part.zfill(2) for part in created.groups()))
+
+
+def _blocks(lines: list[str]) -> Iterator[str]:
+    for is_row, block in groupby((line.strip() for line in lines), key=lambda line: line.endswith(CELL_END)):
+        if is_row:
+            rows = [line.removesuffix(CELL_END).split(CELL_END) for line in block]
+            yield pipe_table(rows, header=first_row_is_header(rows))
+        else:
+            yield from (line for line in block if line)

@@ -1,0 +1,40 @@
+"""Tables whose cells reach over several rows or columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    columns: int = 1
+    rows: int = 1
+
+
+MOST_SPAN = 1_000  # rows or columns
+
+
+def spread(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
+    """The rows with the text of a cell in every place that it covers, for each row is read on its own.
+
+    A cell as wide as the table is a line of text across it, and stands there once.
+    """
+    places: dict[tuple[int, int], str] = {}
+    width = max((sum(min(cell.columns, MOST_SPAN) for cell in row) for row in rows), default=0)
+    for line, row in enumerate(rows):
+        column = 0
+        for cell in row:
+            while (line, column) in places:
+                column += 1
+            columns = min(cell.columns, MOST_SPAN)
+            _fill(places, cell, (line, column), 1 if columns >= width > 1 else columns)
+            column += columns
+    widest = max((column for _, column in places), default=-1) + 1
+    return [[places.get((line, column), "") for column in range(widest)] for line in range(len(rows))]
+
+
+def _fill(places: dict[tuple[int, int], str], cell: Cell, at: tuple[int, int], columns: int) -> None:
+    line, column = at
+    for down in range(min(max(cell.rows, 1), MOST_SPAN)):
+        for right in range(columns):
+            places.setdefault((line + down, column + right), cell.text)

@@ -1,0 +1,86 @@
+"""What stands beside the text of a Word document: notes, comments, and who has changed what."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from docx.oxml.ns import qn
+
+from poweron_services.connectors.documents_child.word_text import runs_text
+
+CHANGES = {
+    qn("w:ins"): "inserted",
+    qn("w:del"): "deleted",
+    qn("w:moveTo"): "moved here",
+    qn("w:moveFrom"): "moved away",
+}
+MOST_CHANGES = 1_000
+LONGEST_PLACE = 120  # characters of the paragraph that a change stands in
+
+_PARAGRAPH = qn("w:p")
+
+
+def notes(part: Any, mark: str) -> list[str]:
+    """Footnotes or endnotes, each by the mark that stands in the text; Word keeps its separators among them."""
+    kept = [note for note in part if isinstance(note.tag, str) and note.get(qn("w:type")) is None]
+    texts = [(note.get(qn("w:id"), ""), _text(note)) for note in kept]
+    return [f"[^{mark}{number}]: {text}" for number, text in texts if text]
+
+
+def comments(part: Any, body: Any) -> list[str]:
+    about = _commented(body)
+    return [
+        f"- {_who(comment)}{_quoted(about.get(comment.get(qn('w:id')), ''))}: {_text(comment)}"
+        for comment in part.iter(qn("w:comment"))
+    ]
+
+
+def changes(parts: Sequence[Any]) -> list[str]:
+    """Who inserted and deleted what, and in which paragraph."""
+    found = [change for part in parts for change in part.iter(*CHANGES)][:MOST_CHANGES]
+    told = ((change, " ".join(runs_text(change, removed=True).split())) for change in found)
+    return [f"- {_who(change)} {CHANGES[change.tag]} “{text}”{_place(change)}" for change, text in told if text]
+
+
+def _commented(body: Any) -> dict[str, str]:
+    """The texts that comments are about, by the numbers of the comments."""
+    texts: dict[str, list[str]] = {}
+    open_now: set[str] = set()
+    for element in body.iter(qn("w:commentRangeStart"), qn("w:commentRangeEnd"), qn("w:t")):
+        number = element.get(qn("w:id"), "")
+        if element.tag == qn("w:t"):
+            for one in open_now:
+                texts[one].append(element.text or "")
+        elif element.tag == qn("w:commentRangeStart"):
+            open_now.add(number)
+            texts.setdefault(number, [])
+        else:
+            open_now.discard(number)
+    return {number: " ".join("".join(parts).split()) for number, parts in texts.items()}
+
+
+def _who(element: Any) -> str:
+    author = element.get(qn("w:author")) or "somebody"
+    day = element.get(qn("w:date"), "").partition("T")[0]
+    return f"{author} ({day})" if day else author
+
+
+def _quoted(text: str) -> str:
+    return f" on “{_short(text)}”" if text else ""
+
+
+def _place(change: Any) -> str:
+    paragraph = next(change.iterancestors(_PARAGRAPH), None)
+    text = " ".join(runs_text(paragraph).split()) if paragraph is not None else ""
+    return f" in “{_short(text)}”" if text else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_PLACE else f"{text[:LONGEST_PLACE]}…"
+
+
+def _text(element: Any) -> str:
+    return " ".join(" ".join(_paragraphs(element)).split())
+
+
+def _paragraphs(element: Any) -> Iterator[str]:
+    return (runs_text(paragraph) for paragraph in element.iter(_PARAGRAPH))

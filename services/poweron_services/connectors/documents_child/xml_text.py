@@ -1,0 +1,101 @@
+"""XML: one line per value with the path of elements to it; elements that repeat as tables."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
+
+from poweron_services.connectors.documents_child import plain_text, text_encodings
+from poweron_services.connectors.documents_child.document import Section, Unreadable
+from poweron_services.connectors.documents_child.json_text import INPUT_PER_CHARACTER, lines
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.readers import Note, Part
+
+DEEPEST = 200  # elements within one another
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    if len(data) > limits.characters * INPUT_PER_CHARACTER:
+        yield Note("The XML is too long to be taken apart; its beginning was read as plain text.", truncated=True)
+        yield from plain_text.read(data, limits)
+        return
+    root = _parsed(_text(data, limits))
+    yield Section("", "\n".join(lines({root.name: root.value()})))
+
+
+def _text(data: bytes, limits: Limits) -> str:
+    try:
+        return plain_text.decoded(data, limits, whole=True, encoding=text_encodings.named(data))[0]
+    except LookupError:  # an encoding that nobody knows
+        return plain_text.decoded(data, limits, whole=True)[0]
+
+
+def _parsed(text: str) -> "_Element":
+    tree = _Tree()
+    parser = DefusedXMLParser(target=tree)
+    try:
+        parser.feed(text)
+        parser.close()
+    except DefusedXmlException as error:
+        raise Unreadable(
+            "was not opened because it defines XML entities, by which a few bytes become many or name other files; "
+            "save it without them and hand it over again.",
+            "document_unsafe",
+        ) from error
+    return tree.root
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    attributes: dict[str, str]
+    content: list["str | _Element"] = field(default_factory=list)
+
+    def value(self) -> Any:
+        """A text, or an object of attributes and elements; elements within a sentence are part of its text."""
+        elements = [part for part in self.content if isinstance(part, _Element)]
+        if not elements or any(isinstance(part, str) and part.strip() for part in self.content):
+            text = " ".join(self.text().split())
+            return {**self.attributes, **({"text": text} if text else {})} if self.attributes else text
+        found: dict[str, list[Any]] = {}
+        for element in elements:
+            found.setdefault(element.name, []).append(element.value())
+        inner = {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+        return {**self.attributes, **inner}
+
+    def text(self) -> str:
+        return "".join(part if isinstance(part, str) else part.text() for part in self.content)
+
+
+class _Tree:
+    """What a parser tells of its elements."""
+
+    def __init__(self) -> None:
+        self.root = _Element("", {})
+        self._open: list[_Element] = []
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if len(self._open) == DEEPEST:
+            raise Unreadable("is nested too deeply to be read; hand over a simpler version of it.", "document_unsafe")
+        element = _Element(_local(tag), {_local(name): value for name, value in attributes.items()})
+        if self._open:
+            self._open[-1].content.append(element)
+        else:
+            self.root = element
+        self._open.append(element)
+
+    def end(self, _: str) -> None:
+        self._open.pop()
+
+    def data(self, text: str) -> None:
+        self._open[-1].content.append(text)
+
+    def close(self) -> None:
+        """There is nothing to hand over."""
+
+
+def _local(name: str) -> str:
+    """Without the namespace."""
+    return name.rpartition("}")[2]

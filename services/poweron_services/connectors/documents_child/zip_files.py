@@ -1,0 +1,36 @@
+"""ZIP: the files of an archive, in the order of its table of contents."""
+
+import io
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+
+from poweron_services.connectors.documents_child.archive import check_contents
+from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.member import Member
+from poweron_services.connectors.documents_child.readers import Fact, Part
+
+ENCRYPTED = 0x1  # of the flags of a file
+ASIDE = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini")  # what systems leave behind
+
+
+def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        check_contents(archive, len(data), limits)
+        files = [info for info in archive.infolist() if not info.is_dir() and not _is_aside(info.filename)]
+        yield Fact("files", str(len(files)))
+        for info in files:
+            yield Member("file", info.filename, info.file_size, partial(_content, archive, info))
+
+
+def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.flag_bits & ENCRYPTED:
+        raise Unreadable(
+            "is protected with a password, so nothing of it can be read; pack it without one.", "document_protected"
+        )
+    return archive.read(info)
+
+
+def _is_aside(path: str) -> bool:
+    return path.startswith(ASIDE) or path.rsplit("/", 1)[-1] in ASIDE

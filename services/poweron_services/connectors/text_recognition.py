@@ -1,0 +1,195 @@
+"""Pictures become text where a command for that is set up: what a camera or a scanner made of a page.
+
+The command is a program of the machine (`tesseract - - -l eng`): the picture on its standard input, the text on its
+standard output. It is no child that reads documents, so it keeps its rights, but it has no environment, and limits of
+time, memory and output; it ends with all that it started. Pages of a PDF are drawn in a child of their own first.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+
+from poweron_events.errors import Unavailable
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
+from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
+from poweron_services.connectors.documents_child.readers import clean
+
+DRAWING_CHILD = "poweron_services.connectors.documents_child.page_pictures"
+COMMAND_CHILD = "poweron_services.connectors.ocr_child"
+PAGE = "page "  # how the locator of a page begins
+LENGTH = 4  # bytes of the number before each picture
+SECONDS_PER_PICTURE = 60.0
+SECONDS_IN_ALL = 150.0  # for all pages of a document; later than this nothing new is begun
+PAGES_AT_ONCE = 8  # that are drawn, and in memory
+MOST_DRAWN = 20 * MEGABYTE  # bytes of the picture of one page
+MOST_TEXT = 1 * MEGABYTE  # bytes of the text of one picture
+MOST_RUNS = 20  # of pages, that are named one by one
+CHUNK = 1 << 16
+
+
+class Unrecognised(Exception):
+    """The command has given no text; the message ends the sentence that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextRecognition:
+    """Runs the command, for one picture at a time of each document."""
+
+    command: tuple[str, ...]
+
+    async def completed(self, document: ExtractedDocument, data: bytes) -> ExtractedDocument:
+        """The document with the text of its pictures; of each that has none, a note tells."""
+        pages = [int(place.removeprefix(PAGE)) for place in document.pictures if place.startswith(PAGE)]
+        pictures = self._of_pages(data, pages) if pages else self._itself(data)
+        texts: dict[str, str] = {}
+        failed: dict[str, str] = {}
+        until = asyncio.get_running_loop().time() + SECONDS_IN_ALL
+        async for place, picture in pictures:
+            if asyncio.get_running_loop().time() > until:
+                break
+            try:
+                text = clean(await self._text_of(picture))
+            except Unrecognised as error:
+                failed[place] = str(error)
+                continue
+            texts[place] = text
+        return _with_texts(document, texts, failed)
+
+    async def _itself(self, data: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
+        yield "", data
+
+    async def _of_pages(self, data: bytes, pages: Sequence[int]) -> AsyncGenerator[tuple[str, bytes], None]:
+        for start in range(0, len(pages), PAGES_AT_ONCE):
+            some = pages[start : start + PAGES_AT_ONCE]
+            for page, picture in zip(some, await drawn(data, some), strict=False):
+                yield f"{PAGE}{page}", picture
+
+    async def _text_of(self, picture: bytes) -> str:
+        command = (sys.executable, "-I", "-m", COMMAND_CHILD, *self.command)
+        try:
+            async with asyncio.timeout(SECONDS_PER_PICTURE), _process(*command) as process:
+                said = await _answer(process, picture, MOST_TEXT)
+                code = await process.wait()
+        except TimeoutError:
+            raise Unrecognised(f"it took longer than {SECONDS_PER_PICTURE:g} seconds") from None
+        if said is None:
+            raise Unrecognised("the command wrote more than any page holds")
+        if code:
+            raise Unrecognised(f"the command ended with code {code}")
+        return said.decode(errors="replace")
+
+
+async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
+    """Pictures of pages of a PDF, as many as could be drawn."""
+    limits = replace(DEFAULT_LIMITS, characters=0)
+    question = json.dumps({"pages": list(pages), "limits": asdict(limits)}).encode() + b"\n"
+    said = None
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(limits.wall_seconds),
+            _process(sys.executable, "-I", "-m", DRAWING_CHILD) as process,
+        ):
+            said = await _answer(process, question + data, MOST_DRAWN * len(pages))
+    return list(_parted(said or b""))
+
+
+def _parted(said: bytes) -> Iterator[bytes]:
+    at = 0
+    while at + LENGTH < len(said):
+        size = int.from_bytes(said[at : at + LENGTH])
+        at += LENGTH + size
+        if at <= len(said):
+            yield said[at - size : at]
+
+
+@asynccontextmanager
+async def _process(*command: str) -> AsyncGenerator[Process, None]:
+    """Without environment, in a session of its own, so that nothing it starts outlives it."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True
+        )
+    except OSError as error:
+        raise Unavailable(f"No process could be started to look at pictures in: {error}.") from error
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()
+
+
+async def _answer(process: Process, data: bytes, at_most: int) -> bytes | None:
+    """What it writes; None if that is too much."""
+    async with asyncio.TaskGroup() as group:
+        sending = group.create_task(_send(process, data))
+        said = await _received(process, at_most)
+        if said is None:
+            sending.cancel()
+    return said
+
+
+async def _send(process: Process, data: bytes) -> None:
+    stdin = process.stdin
+    assert stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # its end says why
+        for start in range(0, len(data), CHUNK):
+            stdin.write(memoryview(data)[start : start + CHUNK])
+            await stdin.drain()
+    stdin.close()
+
+
+async def _received(process: Process, at_most: int) -> bytes | None:
+    stdout = process.stdout
+    assert stdout is not None
+    said = bytearray()
+    while chunk := await stdout.read(CHUNK):
+        said += chunk
+        if len(said) > at_most:
+            return None
+    return bytes(said)
+
+
+def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict[str, str]) -> ExtractedDocument:
+    found = {place: text for place, text in texts.items() if text}
+    sections = sorted(
+        (*document.sections, *(Section(place, text) for place, text in found.items())),
+        key=lambda section: int(section.locator.removeprefix(PAGE)) if section.locator.startswith(PAGE) else 0,
+    )
+    notes = []
+    if found:
+        notes.append(f"The text of {shown_places(list(found))} was recognised in a picture; it may hold mistakes.")
+    notes += [f"No text was recognised in {shown_places([place])}: {why}." for place, why in failed.items()][:5]
+    empty = [place for place in texts if not texts[place]]
+    if empty:
+        notes.append(f"In {shown_places(empty)} there is no text that could be recognised.")
+    left = tuple(place for place in document.pictures if place not in texts and place not in failed)
+    truncated = document.truncated or bool(failed)
+    return replace(
+        document, sections=tuple(sections), notes=(*document.notes, *notes), truncated=truncated, pictures=left
+    )
+
+
+def shown_places(places: Sequence[str]) -> str:
+    """Pages as people name them; a picture that is the whole document has no name of its own."""
+    numbers = [int(place.removeprefix(PAGE)) for place in places if place.startswith(PAGE)]
+    if not numbers:
+        return "the document"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    shown = [" to ".join(map(str, run)) for run in runs]
+    return f"page {shown[0]}" if len(numbers) == 1 else f"pages {', '.join(shown[:MOST_RUNS])}{_more(shown)}"
+
+
+def _more(shown: Sequence[str]) -> str:
+    return " and more" if len(shown) > MOST_RUNS else ""

@@ -61,7 +61,8 @@ async def test_several_processes_make_the_rows_that_one_makes(
     assert (await rebuild(log, pool, lambda *told: rebuilding.append(told))).differences == []
     assert await contents(pool) == before
     assert (await verify(log, pool, lambda *told: verifying.append(told))).differences == []
-    records = sum(sum((await log.ends(topic)).values()) for topic in (EVENTS, DEAD_LETTERS))
+    ends = [await log.ends(topic) for topic in (EVENTS, DEAD_LETTERS)]
+    records = sum(sum(each.values()) for each in ends)
     assert (records, records) in rebuilding
     assert verifying[-1] == (records, records)
     assert len(started) == 4

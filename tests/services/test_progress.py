@@ -20,7 +20,7 @@ from poweron_events.progress import StepProgress
 from poweron_services.cli import bar_columns, progress_bar
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.progress_bar import ProgressWatch, StepBar
-from poweron_services.client.progress import follow_progress
+from poweron_services.client.step_progress import follow_progress
 from poweron_services.roles import progress_sender
 from poweron_services.roles.progress_sender import ProgressSender
 

@@ -12,7 +12,7 @@ from poweron_events.progress import ProgressUnit, StepProgress
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import stderr
 from poweron_services.client.follow import step_words
-from poweron_services.client.progress import follow_progress, tells_of_step
+from poweron_services.client.step_progress import follow_progress, tells_of_step
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

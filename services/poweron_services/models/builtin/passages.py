@@ -228,12 +228,12 @@ class _Reader:
         sentences = [one.strip() for one in segments(block.text, self.language) if one.strip()]
         if sentences and sentences[-1].endswith(":") and following and following[0].kind == "lines":
             sentences[-1] += f" {_body(following[:1])}"
-        for before, sentence in zip(["", *sentences], sentences, strict=False):
-            if note := _NOTE.match(sentence):
-                told = self._passage("sentence", "", sentence[note.end() :], near=self.noted.get(note["mark"], ""))
+        for before, one in zip(["", *sentences], sentences, strict=False):
+            if note := _NOTE.match(one):
+                told = self._passage("sentence", "", one[note.end() :], near=self.noted.get(note["mark"], ""))
                 yield replace(told, heading="")
             else:
-                yield self._passage("sentence", "", sentence, near=before if _GOES_ON.match(sentence) else "")
+                yield self._passage("sentence", "", one, near=before if _GOES_ON.match(one) else "")
 
     def _labelled(self, line: str) -> Passage | None:
         match = _LABELLED.fullmatch(line)

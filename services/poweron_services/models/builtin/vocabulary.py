@@ -36,14 +36,14 @@ STOP_WORDS: Final = {
         when where whether which while who whom whose why will with within would you your"""
     ),
     "de": words_in(
-        """aber alle allem allen aller alles als also am an auch auf aus bei beim bin bis bist bitte da damit dann
-        darf das dass dein deine dem den der deren des dessen dich die dies diese diesem diesen dieser dieses
-        dir doch dort du durch dürfen ein eine einem einen einer eines er es etwas euch euer für gegen gibt habe
-        haben hat hatte heißt ich ihm ihn ihnen ihr ihre im in ist ja jede jeder jedes kann kein keine können
-        lange laut lautet man mein mich mir mit muss müssen nach nenne nennen nicht noch nun nur ob oder ohne
-        sag sage sehr sein seine sich sie sind so soll sollen sowie steht um und uns unser unter viel viele vom
-        von vor wann war waren warum was weil welche welchem welchen welcher welches wem wen wenn wer werden
-        wessen wie wieviel wir wird wo woher wohin wurde wurden zeige zu zum zur zwischen über"""
+        """aber alle allem allen aller alles als also am an auch auf aus bei beim bin bis bist bitte da damit dann das
+        dass dein deine dem den der deren des dessen dich die dies diese diesem diesen dieser dieses dir doch
+        dort du durch ein eine einem einen einer eines er es etwas euch euer für gegen gibt habe haben hat
+        hatte heißt ich ihm ihn ihnen ihr ihre im in ist ja jede jeder jedes kann kein keine können lange laut
+        lautet man mein mich mir mit muss nach nenne nennen nicht noch nun nur ob oder ohne sag sage sehr sein
+        seine sich sie sind so soll sowie steht um und uns unser unter viel viele vom von vor wann war waren
+        warum was weil welche welchem welchen welcher welches wem wen wenn wer werden wessen wie wieviel wir
+        wird wo woher wohin wurde wurden zeige zu zum zur zwischen über müssen darf dürfen sollen"""
     ),
     "fr": words_in(
         """le la les des du un une et est que qui quel quelle quels quelles dans pour sur avec pas au aux ce cette
@@ -101,23 +101,22 @@ SAME_MEANING: Final = """
 """Words that mean the same in the labels of documents."""
 
 GENERIC: Final = words_in(
-    """absatz accepted acht actually aktuell allow already amount angabe angaben anything appear apply
-    approximately article artikel ask attachment available became become befindet begin belong benutzt betragen
-    beträgt big billion blog bring business came cell charge code column come company complete concern consist
-    contain content count cover current data datei dateien deal derzeit describe detail different digit document
-    dokument drei early eight eleven employed enthalten enthält entire entry erste erwartet ever exact exist
-    expected explain fact far field figure file final firm first five folie following footnote form four full
-    function fußnote fünf gave gehören gehört gemacht geplant go goes grand great groß half happen held high
-    hoch hold hundred important include info information informationen installed institution item job keep kept
-    key kind kommt large last latest left letter letzte level liegt line listed live locate look macht made main
-    make mean method million mounted name necessary need neun next nine number nächste occur offer oft often one
-    option organisation organization overall page paper paragraph pdf people permitted person piece placed
-    planned possible post presentation previous product produkt provide put qty quantity question raise reach
-    reading receive recent refer relate required role row run satz scheduled sechs second seite sentence set
-    seven sheet shop shown shows sieben situated six slide somebody someone something soon sort spalte
-    spreadsheet stand still stored stück supported tabelle table take taken ten text thing third thousand three
-    title today told took twelve two type units usage use value version verwendet vier vorgesehen way went wert
-    whole work workbook written years zehn zeile zwei"""
+    """accepted acht actually aktuell allow already amount angabe angaben anything appear apply approximately article
+    artikel ask attachment available became become befindet begin belong benutzt betragen beträgt big billion blog
+    bring business came cell charge code column come company complete concern consist contain content count cover
+    current data datei dateien deal derzeit describe detail different digit document dokument drei early eight
+    eleven employed enthalten enthält entire entry erste erwartet ever exact exist expected explain fact far field
+    figure file final firm first five folie following form four full function fünf gave gehören gehört gemacht
+    geplant go goes grand great groß half happen held high hoch hold hundred important include info information
+    informationen installed institution item job keep kept key kind kommt large last latest left letter letzte
+    level liegt line listed live locate look macht made main make mean method million mounted name necessary need
+    neun next nine number nächste occur offer oft often one option organisation organization overall page paper pdf
+    people permitted person piece placed planned possible post presentation previous product produkt provide put
+    qty quantity question raise reach reading receive recent refer relate required role row run scheduled sechs
+    second seite set seven sheet shop shown shows sieben situated six slide somebody someone something soon sort
+    spalte spreadsheet stand still stored stück supported tabelle table take taken ten text thing third thousand
+    three title today told took twelve two type units usage use value version verwendet vier vorgesehen way went
+    wert whole work workbook written years zehn zeile zwei absatz footnote fußnote paragraph satz sentence"""
 )
 """Words that say little in any form."""
 

@@ -2,7 +2,9 @@
 
 import io
 import os
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -11,7 +13,7 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
-from poweron_services.connectors.document_reader import CHILD
+from poweron_services.connectors.document_child import CHILD
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -19,6 +21,10 @@ SAMPLES = Path(os.environ.get("POWERON_SAMPLES", ROOT.parent / "shared" / "sampl
 
 needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="the sample documents are not on this machine")
 
+PROSE = (
+    "the contract says that every delivery of the year is paid within thirty days after its invoice has come and was "
+    "checked by whoever ordered it while goods that were damaged on their way are sent back at once with a note"
+)
 ONE_PIXEL = (
     b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
 )
@@ -45,6 +51,66 @@ def pdf_of(*pages: str | None, font: str = "Helvetica", encrypt: StandardEncrypt
         canvas.showPage()
     canvas.save()
     return packed.getvalue()
+
+
+def long_pdf(pages: int, planted: Mapping[int, str] | None = None) -> bytes:
+    """Pages full of prose; on some of them a sentence is planted."""
+    packed, prose = io.BytesIO(), PROSE.split()
+    canvas = Canvas(packed, invariant=1)
+    for page in range(1, pages + 1):
+        canvas.setFont("Helvetica", 10)
+        for line in range(50):
+            words = [prose[(page * 31 + line * 7 + place * place) % len(prose)] for place in range(12)]
+            canvas.drawString(72, 770 - 14 * line, " ".join(words))
+        canvas.drawString(72, 50, (planted or {}).get(page, f"This was page {page}."))
+        canvas.showPage()
+    canvas.save()
+    return packed.getvalue()
+
+
+def bare_pdf(contents: Sequence[bytes]) -> bytes:
+    """A page for each of these streams, which are written as they are; with nothing in it, for an empty one."""
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Count %d/Kids[%s]>>"
+        % (len(contents), b" ".join(b"%d 0 R" % (3 + 2 * place) for place in range(len(contents)))),
+    ]
+    for place, content in enumerate(contents):
+        stream = b"/Contents %d 0 R" % (4 + 2 * place) if content else b""
+        objects.append(
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]"
+            b"/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>%s>>" % stream
+        )
+        objects.append(content or b"null")
+    packed, places = bytearray(b"%PDF-1.4\n"), []
+    for number, content in enumerate(objects, start=1):
+        places.append(len(packed))
+        packed += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    size = len(objects) + 1
+    end = b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (size, len(packed))
+    return bytes(packed) + b"xref\n0 %d\n0000000000 65535 f \n" % size + table + end
+
+
+@contextmanager
+def peak_memory() -> Iterator[dict[int, int]]:
+    """The most bytes that this process and each of its children had resident, by their ids."""
+    most: dict[int, int] = {}
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            for process in (psutil.Process(), *psutil.Process().children()):
+                with suppress(psutil.Error):  # it has ended meanwhile
+                    most[process.pid] = max(most.get(process.pid, 0), process.memory_info().rss)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watching.join()
 
 
 def reading() -> list[psutil.Process]:

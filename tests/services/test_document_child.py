@@ -17,8 +17,9 @@ import pytest
 from structlog.testing import capture_logs
 from test_nobody import WITHOUT
 
-from poweron_services.connectors import document_reader
-from poweron_services.connectors.document_reader import DEFAULT_LIMITS, UnreadableDocument, _understood
+from poweron_services.connectors import document_child
+from poweron_services.connectors.document_child import Heard
+from poweron_services.connectors.document_reader import DEFAULT_LIMITS
 from poweron_services.connectors.documents_child.system_calls import CALLS
 from poweron_services.unprivileged import CAP_KILL, CAP_SETUID
 
@@ -126,9 +127,9 @@ def taken_over(
         said = subprocess.run(
             [*start, "-c", program, given], input=question + b"text", stdout=subprocess.PIPE, check=True
         ).stdout
-    answer = json.loads(said)
+    first, section, *_ = map(json.loads, said.splitlines())
     assert (own.read_text(), own.stat().st_mode & 0o777) == ("as before", 0o600)
-    return (answer["rights_kept"], *json.loads(answer["document"]["sections"][0]["text"]))
+    return (first["rights_kept"], *json.loads(section["section"]["text"]))
 
 
 @pytest.mark.parametrize(
@@ -177,13 +178,10 @@ def test_a_root_that_cannot_become_nobody_gives_up_the_rest(folder: Path, lackin
 
 
 def test_rights_that_cannot_be_given_up_are_logged_once() -> None:
-    document_reader.tell_kept.cache_clear()
+    document_child.tell_kept.cache_clear()
     with capture_logs() as lines:
-        for name in ("a.txt", "b.txt"):
-            with pytest.raises(UnreadableDocument):
-                _understood(
-                    b'{"rights_kept": ["root", "system_calls"], "unreadable": "is empty."}', name, DEFAULT_LIMITS
-                )
+        for _ in range(2):
+            assert Heard(DEFAULT_LIMITS).take(b'{"rights_kept": ["root", "system_calls"]}\n')
 
     assert lines == [{"event": "document_rights_kept", "rights": ("root", "system_calls"), "log_level": "warning"}]
 

@@ -24,10 +24,8 @@ from poweron_services.connectors.document_reader import (
     ExtractedDocument,
     Section,
     UnreadableDocument,
-    _understood,
     extract,
 )
-from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS
 from poweron_services.connectors.documents_child.media_types import sniff
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
@@ -215,25 +213,6 @@ async def test_tables_with_headings_between_them_stay_apart() -> None:
     assert "| Payment Terms: | Corporate |" in text
     assert "| Totals | 48 | $12,500.00 | $11,250.00 | 85% |" in text
     assert "| Sarah Johnson | NYC Metro | NORTHEAST | 12/20/24 - 12/31/24 | 100% |" in text
-
-
-@pytest.mark.req("E-06")
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"{}",
-        b'{"document": {}}',
-        b'{"document": {"sections": [{"text": 1}]}}',
-        b'{"code": "harmless"}',
-    ],
-)
-def test_a_child_that_answers_with_anything_else_has_read_nothing(answer: bytes) -> None:
-    with pytest.raises(UnreadableDocument, match=r"'a\.pdf' ") as unreadable:
-        _understood(answer, "a.pdf", DEFAULT_LIMITS)
-    assert unreadable.value.code == "document_damaged"
 
 
 async def test_a_page_that_is_only_an_image_is_noted() -> None:

@@ -8,9 +8,12 @@ import sys
 import time
 import zipfile
 import zlib
+from collections.abc import Coroutine
 
 import papers
+import psutil
 import pytest
+from hostile_files import COUNT, MAKERS, HostileFile, hostile_files
 from papers import EXAMPLES, example, pdf_of
 from reportlab.lib.pdfencrypt import StandardEncryption
 
@@ -133,6 +136,62 @@ async def test_far_too_much_text_is_cut_with_a_note(name: str) -> None:
     assert document.truncated
     assert sum(len(section.text) for section in document.sections) <= 100_000
     assert document.notes
+
+
+MEANWHILE = 2.0  # seconds that nothing else may wait, on a machine on which all else runs, too
+KEPT = 200 << 20  # bytes by which this process may grow, while the children read
+
+
+QUARTERS = [
+    pytest.param(slice(start, start + COUNT // 4), id=f"from {start}", marks=pytest.mark.soak)
+    for start in range(0, COUNT, COUNT // 4)
+]
+
+
+@pytest.mark.parametrize("which", [pytest.param(slice(0, COUNT, 17), id="some"), *QUARTERS])
+@pytest.mark.req("X-04", "X-06", "S18", "S19")
+async def test_two_hundred_hostile_files_are_read_or_refused_with_a_sentence_while_other_work_goes_on(
+    which: slice,
+) -> None:
+    given = list(hostile_files())[which]
+    assert len({file.kind for file in given}) == min(len(given), len(MAKERS))
+    read, before = DocumentReader(2), psutil.Process().memory_info().rss
+
+    took: dict[str, float] = {}
+
+    async def outcome(file: HostileFile) -> str:
+        async def load() -> bytes:
+            took[str(file)] = time.monotonic()
+            return file.data
+
+        try:
+            document = await read(load, len(file.data), file.name)
+        except UnreadableDocument as unread:
+            return str(unread)
+        finally:
+            took[str(file)] = time.monotonic() - took[str(file)]
+            print(f"{file}: {len(file.data):,} bytes, {took[str(file)]:.1f} s")  # noqa: T201 - where it fails
+        return "" if document.sections else "nothing"
+
+    outcomes, longest = await _meanwhile([outcome(file) for file in given])
+
+    sentences = [said for said in outcomes if said]
+    assert all(said.startswith(("'", '"')) and said.endswith(".") for said in sentences)
+    assert len(sentences) < len(given), "what can be read of some of them is read"
+    assert max(took.values()) < DEFAULT_LIMITS.document_seconds + 10
+    assert longest < MEANWHILE
+    assert psutil.Process().memory_info().rss - before < KEPT
+    assert papers.reading() == []
+
+
+async def _meanwhile(work: list[Coroutine[None, None, str]]) -> tuple[list[str], float]:
+    """What came of the work, and how long other work had to wait at most."""
+    doing, longest, seen = asyncio.gather(*work), 0.0, time.monotonic()
+    while not doing.done():
+        await asyncio.sleep(0.01)
+        now = time.monotonic()
+        longest, seen = max(longest, now - seen), now
+    return await doing, longest
 
 
 async def test_a_document_over_the_size_limit_is_not_even_sent() -> None:

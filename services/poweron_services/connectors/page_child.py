@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from poweron_events.codes import UnreadCode
 from poweron_events.errors import Unavailable
-from poweron_services.connectors.document_reader import tell_kept
+from poweron_services.connectors.document_child import tell_kept
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.page_text import PageText

@@ -75,7 +75,7 @@ class TextRecognition:
         try:
             async with asyncio.timeout(SECONDS_PER_PICTURE), _process(*command) as process:
                 said = await _answer(process, picture, MOST_TEXT)
-                code = await process.wait()
+                code = 0 if said is None else await process.wait()
         except TimeoutError:
             raise Unrecognised(f"it took longer than {SECONDS_PER_PICTURE:g} seconds") from None
         if said is None:

@@ -1,4 +1,7 @@
-"""The process that reads one document: bytes on standard input, one JSON answer on standard output, then its end.
+"""The process that reads one document: bytes on standard input, lines of JSON on standard output, then its end.
+
+Each line is one thing, told as soon as it is read: a section, a note, how many pages there are, which page was read.
+The last line is the rest of the document, or why there is none.
 
 What kind of document it is, is told by its first bytes; before anything of it is parsed, the process has given up
 whatever that does not take.
@@ -8,12 +11,12 @@ import json
 import os
 import sys
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, assert_never
 
-from poweron_services.connectors.documents_child.document import Unreadable
+from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits, confine
 from poweron_services.connectors.documents_child.media_types import sniff
-from poweron_services.connectors.documents_child.readers import read, reader_of
+from poweron_services.connectors.documents_child.readers import Note, PageCount, PageRead, Told, read, reader_of
 from poweron_services.connectors.documents_child.rights import give_up_rights
 
 
@@ -23,30 +26,46 @@ def main() -> None:
     question = json.loads(sys.stdin.buffer.readline())
     limits = Limits(**question["limits"])
     confine(limits)
-    answer = _answer(question["name"], limits)
-    answers.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
-    answers.close()
+    _say(answers, **_answer(question["name"], limits, answers))
     os._exit(0)  # no cleaning up: with the answer given, nothing here is needed any more
 
 
-def _answer(name: str, limits: Limits) -> dict[str, Any]:
-    """The document or why there is none, and which rights this process could not give up."""
-    answer: dict[str, Any] = {}
+def _answer(name: str, limits: Limits, answers: BinaryIO) -> dict[str, Any]:
+    """The document without what was told of it on the way, or why there is none."""
+
+    def tell(part: Told) -> None:
+        match part:
+            case Section():
+                _say(answers, section=asdict(part))
+            case Note():
+                _say(answers, note=asdict(part))
+            case PageCount(pages):
+                _say(answers, pages=pages)
+            case PageRead(page):
+                _say(answers, page_read=page)
+            case _:
+                assert_never(part)
+
     try:
         data = sys.stdin.buffer.read()
         kind = sniff(data, name)
         reader = reader_of(kind, data)
-        answer["rights_kept"] = give_up_rights()
-        answer["document"] = asdict(read(reader(data, limits), kind, name, limits))
+        _say(answers, rights_kept=give_up_rights(), mime_type=kind)
+        return {"document": asdict(read(reader(data, limits), kind, name, limits, tell))}
     except Unreadable as error:
-        answer |= {"unreadable": str(error), "code": error.code}
+        return {"unreadable": str(error), "code": error.code}
     except MemoryError:
         why = "needs more memory than a document may use; hand over a smaller part of it."
-        answer |= {"unreadable": why, "code": "document_too_large"}
+        return {"unreadable": why, "code": "document_too_large"}
     except RecursionError:
         why = "is nested too deeply to be read; hand over a simpler version of it."
-        answer |= {"unreadable": why, "code": "document_unsafe"}
-    return answer
+        return {"unreadable": why, "code": "document_unsafe"}
+
+
+def _say(answers: BinaryIO, **said: Any) -> None:
+    """At once: what was said before this process dies is not lost."""
+    answers.write(json.dumps(said, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+    answers.flush()
 
 
 def _keep_stdout_for_the_answer() -> BinaryIO:

@@ -13,6 +13,7 @@ Value = str | float | bool | dt.date | dt.time | dt.timedelta
 _DIGITS = re.compile(r"[#0?][#0?,]*(?:\.([#0?]*))?")
 _UNSHOWN = re.compile(r"_.|\*.|\[(?!\$)[^\]]*\]")  # gaps, filling, colors and conditions
 _CURRENCY = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")
+_OTHER_SHAPE = re.compile(r"[Ee@/]|[#0?.],+(?:[^#0?,]|$)")  # powers, texts, fractions, thousands left out
 _QUOTED = re.compile(r'"([^"]*)"|\\(.)')
 
 
@@ -57,7 +58,7 @@ def _shape(code: str) -> tuple[str, str, int, int] | None:
     marked = _CURRENCY.sub(lambda found: f'"{found[1]}"', first)
     bare = _QUOTED.sub("", marked)
     places = list(_DIGITS.finditer(bare))
-    if len(places) != 1 or re.search(r"[Ee@/]|,$", bare[: places[0].end()]) or re.search(r"[Ee@/]", bare):
+    if len(places) != 1 or _OTHER_SHAPE.search(bare):
         return None
     decimals = places[0][1] or ""
     before, after = _around(marked)

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from poweron_services.connectors.documents_child import plain_text
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.plain_text import decoded
-from poweron_services.connectors.documents_child.readers import Part
+from poweron_services.connectors.documents_child.readers import Note, Part
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*$")
@@ -14,6 +15,10 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    if len(data) > limits.whole_text:
+        yield Note("The text is too long to look for its headings and was read as plain text.")
+        yield from plain_text.read(data, limits)
+        return
     text, notes = decoded(data, limits)
     yield from sections(list(_blocks(text.splitlines())))
     yield from notes

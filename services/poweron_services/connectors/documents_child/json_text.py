@@ -10,12 +10,12 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.connectors.documents_child.readers import Note, Part
 
-INPUT_PER_CHARACTER = 2  # how much longer than its reading JSON may be; it can not be cut like text
+WHOLE_TEXTS = 2  # how much longer than another text JSON may be that is held as a whole; it can not be cut like text
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
-    if len(data) > limits.characters * INPUT_PER_CHARACTER:
-        yield Note("The JSON is too long to be taken apart; its beginning was read as plain text.", truncated=True)
+    if len(data) > limits.whole_text * WHOLE_TEXTS:
+        yield Note("The JSON is too long to be taken apart and was read as plain text.")
         yield from plain_text.read(data, limits)
         return
     text = plain_text.decoded(data, limits, whole=True)[0]

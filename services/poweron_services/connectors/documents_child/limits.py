@@ -12,10 +12,14 @@ BYTES_PER_CPU_SECOND = 4_000  # of the document, for which it gets one second mo
 @dataclass(frozen=True, slots=True)
 class Limits:
     input_bytes: int = 100 * MEGABYTE
-    characters: int = 5 * MEGABYTE  # of the text that comes out; more is cut off, with a note
-    sections: int = 10_000
-    wall_seconds: float = 60.0
-    cpu_seconds: int = 55  # and less for what is small
+    characters: int = 100 * MEGABYTE  # of the text that comes out; more is cut off, with a note
+    whole_text: int = 5 * MEGABYTE  # bytes of a text that has to be held as a whole while it is read
+    sections: int = 50_000
+    document_seconds: float = 600.0  # of all processes that read pages of one document
+    wall_seconds: float = 120.0  # of one process, which reads some pages, or a document without pages
+    cpu_seconds: int = 55  # likewise; and less for what is small
+    first_page: int = 1  # that one process reads
+    pages: int = 100  # likewise: so much is lost at most, and so little memory is held
     memory_bytes: int = 1 << 30  # address space, with the interpreter and its libraries in it
     open_files: int = 64
     archive_entries: int = 10_000

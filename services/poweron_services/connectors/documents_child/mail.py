@@ -1,8 +1,7 @@
 """EML: who wrote what to whom, and the attachments."""
 
 from collections.abc import Iterator
-from email import contentmanager, message_from_bytes, policy
-from email.header import decode_header  # noqa: F401 - what the parser would import once it parses
+from email import contentmanager, generator, message_from_bytes, policy
 from email.message import EmailMessage
 from functools import partial
 from typing import Any
@@ -13,7 +12,7 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.member import Member
 from poweron_services.connectors.documents_child.readers import Fact, Note, Part
 
-LOADED = (contentmanager,)
+LOADED = (contentmanager, generator)  # what the library would import once it reads
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
 FACTS = {"Subject": "title", "From": "author", "Date": "created"}
 MOST_HEADER = 2_000  # characters

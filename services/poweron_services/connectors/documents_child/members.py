@@ -6,7 +6,7 @@ levels of archives within archives. What of it cannot be read is told, and is no
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from poweron_services.connectors.documents_child import (
     csv_text,
@@ -35,6 +35,8 @@ from poweron_services.connectors.documents_child.readers import (
     WORDS_FOR,
     Fact,
     Note,
+    PageCount,
+    PageRead,
     Part,
     Picture,
     mismatch,
@@ -50,12 +52,13 @@ OPENERS = {media_types.ZIP: zip_files.opened, media_types.EML: mail.opened, medi
 DEEPEST = 4  # levels of mails and archives within one another
 WORK_SHARE = 0.7  # of the processor's time: later than this nothing new is begun
 MOST_UNREAD = 20  # of which each is told; the others are counted
+MOST_PAGES = 10_000  # of one document in it
 LONGEST_PLACE = 300  # characters
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
     kind = media_types.sniff(data, "a.eml")  # no other name is known here, and only mails need one
-    yield from _Opening(limits).parts(data, kind, depth=1)
+    yield from _Opening(replace(limits, first_page=1, pages=MOST_PAGES)).parts(data, kind, depth=1)
 
 
 @dataclass(slots=True)
@@ -108,7 +111,16 @@ class _Opening:
         reader = reader_of(kind, data)
         yield from (Note(f"In {member.place}: {sentence}") for sentence in mismatch(kind, member.name))
         inner = self.parts(data, kind, depth + 1) if kind in CONTAINERS else reader(data, self.limits)
-        yield from (_placed(part, member.place) for part in inner)
+        pages = read = 0
+        for part in inner:
+            if isinstance(part, PageCount):
+                pages = part.pages
+            elif isinstance(part, PageRead):
+                read = part.page
+            else:
+                yield _placed(part, member.place)
+        if read < pages:
+            yield Note(f"In {member.place}: Only {read:,} of {pages:,} pages were read.", truncated=True)
 
     def _expect_room(self, size: int) -> None:
         if self.unpacked + size > self.limits.archive_bytes:
@@ -123,7 +135,7 @@ def _placed(part: Part, place: str) -> Part:
         case Note():
             return Note(f"In {place}: {part.sentence}", part.truncated)
         case Fact():
-            return Fact(f"{place}: {part.name}", part.value)
+            return Fact(f"{place}, {part.name}", part.value)
         case Picture():
             where = _at(_within(place, part.locator))
             return Note(

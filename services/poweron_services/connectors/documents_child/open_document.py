@@ -11,11 +11,11 @@ from typing import Any
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
 from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Link, Part
-from poweron_services.connectors.documents_child.spans import Cell, spread
 
 _SPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
 _DUBLIN = "{http://purl.org/dc/elements/1.1/}"
@@ -160,9 +160,9 @@ def _asides(root: Any) -> Iterator[Section]:
         yield Section(f"section {name}", "\n".join(lines))
 
 
-def _note(note: Any) -> str:
-    body = note.find(_q("text:note-body"))
-    return f"[^{note.findtext(_q('text:note-citation'), '')}]: {_inside(body) if body is not None else ''}"
+def _note(element: Any) -> str:
+    body = element.find(_q("text:note-body"))
+    return f"[^{element.findtext(_q('text:note-citation'), '')}]: {_inside(body) if body is not None else ''}"
 
 
 def _changes(root: Any) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 from oxmsg import Message
 
 from poweron_services.connectors.documents_child import webpage
+from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.mail import text_of_mail
 from poweron_services.connectors.documents_child.member import Member
@@ -44,4 +45,10 @@ def _headers(message: Any) -> dict[str, str]:
 
 
 def _content(attachment: Any) -> bytes:
-    return attachment.file_bytes or b""
+    content = attachment.file_bytes
+    if content is None:
+        raise Unreadable(
+            "is a message within the message, or only named in it; save it as a file of its own and hand that over.",
+            "document_format_unknown",
+        )
+    return bytes(content)

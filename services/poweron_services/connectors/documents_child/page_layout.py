@@ -6,6 +6,7 @@ are columns, read one after the other.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -17,6 +18,7 @@ CELL_GAP = 0.75  # of the height of the text: wider than a space, even in justif
 ROW_GAP = 2.2  # heights: rows of one table stand closer
 LINE_GAP = 0.75  # heights: more than this between lines begins a paragraph
 COLUMN_LINES = 6  # fewer lines side by side are a table, not columns of prose
+MOST_GUTTERS = 40  # places where a column of prose may begin, of a page
 LABEL_WORDS = 4  # more of them are a sentence
 WRAPPED = 0.6  # of the usual gap between rows: closer lines belong to one row
 FULL = 0.85  # of the width of a paragraph: a line this long was broken by the margin
@@ -167,8 +169,8 @@ def _joined(line: Sequence[Piece]) -> list[Piece]:
 
 def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:
     """The highest two blocks of prose side by side: what is above, left, right and below of the gap."""
-    starts = [round(cell.x0) for cell in cells]
-    for gutter in sorted({start for start in starts if starts.count(start) >= COLUMN_LINES}):
+    starts = Counter(round(cell.x0) for cell in cells).most_common(MOST_GUTTERS)
+    for gutter in sorted(start for start, lines in starts if lines >= COLUMN_LINES):
         for first, last in _bands(cells, gutter):
             band = [cell for cell in cells if first <= cell.top <= last]
             left = [cell for cell in band if cell.x1 <= gutter]
@@ -180,18 +182,17 @@ def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:
 
 
 def _bands(cells: Sequence[Piece], gutter: float) -> Iterator[tuple[float, float]]:
-    """Heights between which nothing lies across the gutter."""
-    first: float | None = None
-    last = 0.0
+    """Heights between which nothing lies across the gutter, and enough for two columns."""
+    band: list[Piece] = []
     for cell in sorted(cells, key=lambda cell: cell.top):
-        if cell.x0 < gutter - 2 and cell.x1 > gutter - 2:
-            if first is not None:
-                yield first, last
-            first = None
-        else:
-            first, last = cell.top if first is None else first, cell.top
-    if first is not None:
-        yield first, last
+        if not (cell.x0 < gutter - 2 and cell.x1 > gutter - 2):
+            band.append(cell)
+            continue
+        if len(band) >= 2 * COLUMN_LINES:
+            yield band[0].top, band[-1].top
+        band = []
+    if len(band) >= 2 * COLUMN_LINES:
+        yield band[0].top, band[-1].top
 
 
 def _is_prose(cells: Sequence[Piece]) -> bool:

@@ -1,6 +1,7 @@
 """PDF: one section per page, from the places of its words and the rules between them."""
 
 import ctypes
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,20 +17,28 @@ from poweron_services.connectors.documents_child.page_rules import Edge, drawn
 from poweron_services.connectors.documents_child.page_words import words
 from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Note, Part, Picture
+from poweron_services.connectors.documents_child.readers import Link, Note, PageCount, PageRead, Part, Picture
 
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
 FEWEST_RULES = 4  # of a table
+PAGES_SHARE = 0.3  # of the wall clock: so long one process reads pages; the next page may then take what is left
 MOST_ADDRESS = 2_000  # bytes
 
 Box = tuple[float, float, float, float]
 
 
-def read(data: bytes, _: Limits) -> Iterator[Part]:
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    """The pages that the limits name, as many as the time allows: whoever asks for these asks for the next ones."""
+    until = time.monotonic() + min(limits.wall_seconds, limits.cpu_seconds) * PAGES_SHARE
     document = _opened(data)
-    yield from pdf_facts(document.get_metadata_dict(), len(document))
-    for number in range(1, len(document) + 1):
+    yield PageCount(len(document))
+    if limits.first_page == 1:
+        yield from pdf_facts(document.get_metadata_dict(), len(document))
+    for number in range(limits.first_page, min(len(document), limits.first_page + limits.pages - 1) + 1):
         yield from _page(document, number)
+        yield PageRead(number)
+        if time.monotonic() > until:
+            break
 
 
 def _opened(data: bytes) -> Any:

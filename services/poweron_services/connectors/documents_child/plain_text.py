@@ -1,5 +1,6 @@
-"""Plain text: its bytes decoded, its lines kept."""
+"""Plain text: its bytes decoded, its lines kept; a long one is many sections, decoded piece by piece."""
 
+import io
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,6 +10,8 @@ from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import Note, Part
 
+LONG = 200_000  # bytes of a text that is more than one section
+SECTION, LONGEST_SECTION = 20_000, 40_000  # characters: where it may end, and where it has to
 FULL = 0.75  # of the longest line of a paragraph: a line this long was broken by the margin
 FULL_WORDS = 6
 WIDEST = 120  # characters; nobody breaks prose by hand later than this
@@ -17,21 +20,49 @@ _EMPTY_LINES = re.compile(r"\n[ \t]*\n\s*")
 _COLUMNS = re.compile(r"\t|\S {2,}\S|\|")
 
 
-def read(data: bytes, limits: Limits) -> Iterator[Part]:
-    text, notes = decoded(data, limits)
-    yield Section("", "\n\n".join(map(_mended, _EMPTY_LINES.split(text.replace("\r\n", "\n")))))
-    yield from notes
+def read(data: bytes, _: Limits) -> Iterator[Part]:
+    text = io.TextIOWrapper(io.BytesIO(data), text_encodings.found(data), errors="replace")
+    if len(data) <= LONG:
+        yield Section("", _tidy(text.read()))
+    else:
+        yield from _sections(text)
 
 
 def decoded(data: bytes, limits: Limits, *, whole: bool = False, encoding: str | None = None) -> tuple[str, list[Note]]:
-    """The text of the bytes; unless it is wanted whole, no more of them is looked at than it may be long."""
-    head = data if whole else data[: limits.characters]
+    """The text of the bytes; unless it is wanted whole, no more of them is looked at than may be held."""
+    head = data if whole else data[: min(limits.characters, limits.whole_text)]
     text = head.decode(encoding or text_encodings.found(head), "replace")
     notes = []
     if len(head) < len(data):
         text = text[: text.rfind("\n") + 1] or text
         notes.append(Note(f"Only the first {len(head):,} of {len(data):,} bytes were read.", truncated=True))
     return text, notes
+
+
+def _sections(text: io.TextIOWrapper) -> Iterator[Section]:
+    """Some pages each, cut between paragraphs where there are any."""
+    lines: list[str] = []
+    first = number = 1
+    size = 0
+    while line := text.readline(LONGEST_SECTION):
+        lines.append(line)
+        size += len(line)
+        is_end = size >= LONGEST_SECTION or (size >= SECTION and not line.strip())
+        if is_end:
+            yield Section(_lines(first, number), _tidy("".join(lines)))
+            lines, size = [], 0
+        number += line.endswith("\n")
+        first = number if is_end else first
+    if lines:
+        yield Section(_lines(first, max(first, number - lines[-1].endswith("\n"))), _tidy("".join(lines)))
+
+
+def _lines(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def _tidy(text: str) -> str:
+    return "\n\n".join(map(_mended, _EMPTY_LINES.split(text)))
 
 
 def _mended(paragraph: str) -> str:

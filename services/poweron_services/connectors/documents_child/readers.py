@@ -50,7 +50,24 @@ class Picture:
     locator: str
 
 
-Part = Section | Note | Link | Fact | Picture
+@dataclass(frozen=True, slots=True)
+class PageCount:
+    """How many pages the document has."""
+
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageRead:
+    """All that this page holds was said."""
+
+    page: int
+
+
+Told = Section | Note | PageCount | PageRead
+Part = Told | Link | Fact | Picture
+Tell = Callable[[Told], None]
+"""Who hears at once what was read."""
 Reader = Callable[[bytes, Limits], Iterator[Part]]
 
 READERS = {
@@ -145,11 +162,21 @@ def reader_of(kind: str, data: bytes) -> Reader:
     return reader
 
 
-def read(parts: Iterable[Part], kind: str, name: str, limits: Limits) -> ExtractedDocument:
-    """Read the document here and now, in this process: only the child may call this."""
+def read(parts: Iterable[Part], kind: str, name: str, limits: Limits, tell: Tell) -> ExtractedDocument:
+    """Read the document here and now, in this process: only the child may call this.
+
+    The sections are told, and not in the document that is returned.
+    """
     deadline = time.monotonic() + limits.wall_seconds * READING_SHARE
+    told = 0
+
+    def counted(part: Told) -> None:
+        nonlocal told
+        told += isinstance(part, Section)
+        tell(part)
+
     try:
-        document = collect(parts, limits, deadline)
+        document = collect(parts, limits, deadline, counted)
     except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception as error:
@@ -158,22 +185,31 @@ def read(parts: Iterable[Part], kind: str, name: str, limits: Limits) -> Extract
             f"open it in its own program, save it again and hand over the new file.",
             "document_damaged",
         ) from error
-    if not document.sections and not document.pictures:
+    if not told and not document.pictures:
         raise Unreadable(without_text(document.notes), "document_without_text")
     notes = (*mismatch(kind, name), *document.notes)
     return replace(document, name=" ".join(_UNWANTED.sub("", name).split()), mime_type=kind, notes=notes)
 
 
-def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> ExtractedDocument:
-    """What the reader says until the text is long enough or the time, on the monotonic clock, is up."""
-    sections: list[Section] = []
+def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell | None = None) -> ExtractedDocument:
+    """What the reader says until the text is long enough or the time, on the monotonic clock, is up.
+
+    Where somebody is told of the sections on the way, they are not kept here.
+    """
+    kept: list[Told] = []
+    tell = tell or kept.append
     notes: list[Note] = []
+    found = 0
     links: dict[str, None] = {}
     about: list[Fact | Picture] = []
     left = limits.characters
     for part in parts:
+        if isinstance(part, PageCount | PageRead):
+            tell(part)
+            continue
         if isinstance(part, Note):
-            notes.append(part)
+            notes.append(replace(part, sentence=" ".join(clean(part.sentence).split())))
+            tell(notes[-1])
             continue
         if isinstance(part, Fact | Picture):
             about.append(part)
@@ -183,9 +219,10 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
             continue
         text = clean(part.text)
         if text:
-            sections.append(Section(" ".join(clean(part.locator).split()), text[:left]))
+            found += 1
+            tell(Section(" ".join(clean(part.locator).split()), text[:left]))
         left -= len(text)
-        if len(sections) >= limits.sections:
+        if found >= limits.sections:
             notes.append(Note(f"Only the first {limits.sections:,} parts were read.", truncated=True))
             break
         if left < 0:
@@ -197,9 +234,9 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float) -> Extracted
     return ExtractedDocument(
         name="",
         mime_type="",
-        sections=tuple(sections),
+        sections=tuple(part for part in kept if isinstance(part, Section)),
         truncated=any(note.truncated for note in notes),
-        notes=tuple(dict.fromkeys(" ".join(clean(note.sentence).split()) for note in notes)),
+        notes=tuple(dict.fromkeys(note.sentence for note in notes)),
         links=tuple(links),
         metadata=tuple(_told(about)),
         pictures=tuple(dict.fromkeys(part.locator for part in about if isinstance(part, Picture))),
@@ -223,11 +260,7 @@ def _is_kept(address: str) -> bool:
 def without_text(notes: tuple[str, ...]) -> str:
     """Why there is nothing to read in a document that is not damaged, and what to do."""
     if notes:
-        return (
-            f"holds no text that can be read: {notes[0]} "
-            "If it shows text, run text recognition (OCR) on it and hand over the result; where POWERON_OCR names a "
-            "command for that, this is done here."
-        )
+        return f"holds no text that can be read: {notes[0]}"
     return "holds no text; check that it is the file you meant."
 
 

@@ -9,10 +9,10 @@ import pptx
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 from poweron_services.connectors.documents_child.office_facts import office_facts
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Part
-from poweron_services.connectors.documents_child.spans import Cell, spread
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:

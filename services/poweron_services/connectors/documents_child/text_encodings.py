@@ -7,8 +7,14 @@ import re
 from contextlib import suppress
 from functools import cache
 
+from poweron_services.connectors.documents_child.latin_encodings import refined
+
 SAMPLE = 1 << 16  # bytes that a guess looks at
-COMMON_ENCODINGS = ["cp932", "cp1252", "gb18030", "euc_kr", "euc_jp", "big5", "cp1251", "iso8859_2", "utf_16"]
+PIECE = 1 << 20  # bytes that are looked at at a time
+COMMON_ENCODINGS = [
+    *("cp932", "cp1252", "gb18030", "euc_kr", "euc_jp", "big5", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp866"),
+    *("mac_cyrillic", "cp1253", "cp1255", "cp1256", "iso2022_jp", "utf_16"),
+]
 WIDE_SHARE = 0.4  # of the bytes of UTF-16 are zero in the scripts of Europe, all of them on the same side
 
 _CHARSET = re.compile(
@@ -28,8 +34,8 @@ def load(data: bytes) -> None:
     """The encodings that reading this text may take: all of them, unless it is UTF-8."""
     codecs.lookup("utf-8-sig")
     with suppress(LookupError):
-        codecs.lookup(named(data) or "utf-8")
-    if not _is_utf8(data):
+        codecs.lookup(named(data) or wide(data) or "utf-8")
+    if _not_utf8(data) is not None:
         load_all()
 
 
@@ -54,12 +60,11 @@ def found(text: bytes) -> str:
     broad = wide(text)
     if broad is not None:
         return broad
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        cut_in_a_character = error.start >= len(text) - 3
-        return "utf-8" if cut_in_a_character else _guessed(text[:SAMPLE])
-    return "utf-8-sig"
+    fault = _not_utf8(text)
+    if fault is None:
+        return "utf-8-sig"
+    cut_in_a_character = fault >= len(text) - 3
+    return "utf-8" if cut_in_a_character else _guessed(text[:SAMPLE])
 
 
 def wide(text: bytes) -> str | None:
@@ -75,16 +80,20 @@ def wide(text: bytes) -> str | None:
     return None
 
 
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _not_utf8(data: bytes) -> int | None:
+    """Where the first bytes stand that are no UTF-8. The text is looked at piece by piece: it may be a large one."""
+    view, start = memoryview(data), 0
+    while start < len(data):
+        piece = view[start : start + PIECE]
+        try:
+            start += codecs.utf_8_decode(piece, "strict", start + PIECE >= len(data))[1]
+        except UnicodeDecodeError as error:
+            return start + error.start
+    return None
 
 
 def _guessed(sample: bytes) -> str:
     from charset_normalizer import from_bytes  # noqa: PLC0415 - `load` has imported it
 
     best = from_bytes(sample, cp_isolation=COMMON_ENCODINGS).best()
-    return best.encoding if best else "cp1252"
+    return refined(sample, best.encoding if best else "cp1252")

@@ -1,7 +1,7 @@
 """XLSX, ODS (and the older XLS): one section per sheet, one table for each block of rows without a gap."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -32,10 +32,11 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield Fact("hidden sheets", ", ".join(sheet.name for sheet in sheets if _hidden(sheet)))
     for sheet in sheets:
         told = details.sheet(sheet.name) if details else SheetDetails()
-        yield Section(
-            f"sheet {sheet.name}{_hidden(sheet)}",
-            "\n\n".join(_blocks(_capped(_rows(workbook.get_sheet_by_name(sheet.name), told), limits))),
-        )
+        locator = f"sheet {sheet.name}{_hidden(sheet)}"
+        rows = _Capped(_rows(workbook.get_sheet_by_name(sheet.name), told), limits.whole_text)
+        yield Section(locator, "\n\n".join(_blocks(rows)))
+        if rows.cut:
+            yield Note(f"Of {locator} only the first {rows.read:,} rows were read.", truncated=True)
         if told.uncalculated:
             yield Note(
                 f"Sheet {sheet.name!r} holds {told.uncalculated:,} formulas without values, for no program has "
@@ -95,17 +96,25 @@ class _Merged:
         return cells
 
 
-def _capped(rows: Iterator[list[str]], limits: Limits) -> Iterator[list[str]]:
-    """Rows of text until they are longer than any document may be."""
-    length = 0
-    for cells in rows:
-        yield cells
-        length += sum(map(len, cells)) + len(cells)
-        if length > limits.characters:
-            return
+class _Capped:
+    """Rows of text until they are longer than any sheet may be."""
+
+    def __init__(self, rows: Iterator[list[str]], most: int) -> None:
+        self._rows, self._left = rows, most
+        self.read = 0
+        self.cut = False
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for cells in self._rows:
+            if self._left < 0:
+                self.cut = True
+                return
+            self.read += 1
+            self._left -= sum(map(len, cells)) + len(cells)
+            yield cells
 
 
-def _blocks(rows: Iterator[list[str]]) -> Iterator[str]:
+def _blocks(rows: Iterable[list[str]]) -> Iterator[str]:
     for filled, block in groupby(rows, key=any):
         if filled:
             yield from _block(list(block))

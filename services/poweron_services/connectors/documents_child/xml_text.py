@@ -9,7 +9,7 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from poweron_services.connectors.documents_child import plain_text, text_encodings
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.json_text import INPUT_PER_CHARACTER, lines
+from poweron_services.connectors.documents_child.json_text import WHOLE_TEXTS, lines
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import Note, Part
 
@@ -17,8 +17,8 @@ DEEPEST = 200  # elements within one another
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
-    if len(data) > limits.characters * INPUT_PER_CHARACTER:
-        yield Note("The XML is too long to be taken apart; its beginning was read as plain text.", truncated=True)
+    if len(data) > limits.whole_text * WHOLE_TEXTS:
+        yield Note("The XML is too long to be taken apart and was read as plain text.")
         yield from plain_text.read(data, limits)
         return
     root = _parsed(_text(data, limits))

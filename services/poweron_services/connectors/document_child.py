@@ -1,0 +1,175 @@
+"""The process that reads one document, or some pages of it, seen from outside: it may fail in every way."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+
+import structlog
+from pydantic import BaseModel, Field, ValidationError
+
+from poweron_events.codes import UnreadCode
+from poweron_events.errors import Unavailable
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Right, Section
+from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
+from poweron_services.connectors.documents_child.readers import Note
+
+CHILD = "poweron_services.connectors.documents_child"
+CHUNK = 1 << 20  # bytes that are received at a time
+SMALL = 1 << 14  # bytes; what more of them say is looked at in a thread
+SENT = 1 << 20  # bytes that are sent at a time
+BYTES_PER_CHARACTER = 2  # of what is heard and kept, for each character that may come out
+MOST_NOTES = 2_000  # of one process
+MOST_PAGES = 10_000_000
+
+log = structlog.get_logger()
+
+
+class _Line(BaseModel):
+    """What a child may say in one line; it has read a stranger's file, so it may say anything else, too."""
+
+    rights_kept: tuple[Right, ...] = ()
+    mime_type: str = Field(default="", max_length=255)
+    pages: int | None = Field(default=None, ge=0, le=MOST_PAGES)
+    page_read: int | None = Field(default=None, ge=1, le=MOST_PAGES)
+    section: Section | None = None
+    note: Note | None = None
+    document: ExtractedDocument | None = None
+    unreadable: str = ""
+    code: UnreadCode = "document_damaged"
+
+
+@dataclass(slots=True)
+class Heard:
+    """What one child has said so far; what was heard before it failed stays."""
+
+    limits: Limits
+    sections: list[Section] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    mime_type: str = ""
+    pages: int | None = None
+    """Of the whole document, if it has any."""
+    last_page: int = 0
+    """That was read; 0 before the first."""
+    document: ExtractedDocument | None = None
+    """The rest of it, once it was read to the end."""
+    unreadable: str = ""
+    code: UnreadCode = "document_damaged"
+    timed_out: bool = False
+    cut: bool = False
+    """Whether it said more than anybody wants to keep."""
+    _held: int = 0
+    _begun: list[bytes] = field(default_factory=list)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the child did not come to its end; it has if there is no text in what it has read."""
+        return self.document is None and self.code != "document_without_text"
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the child said that it left something out."""
+        return any(note.truncated for note in self.notes) or (self.document is not None and self.document.truncated)
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """Of its notes."""
+        return [note.sentence for note in self.notes] if self.document is None else self.document.notes
+
+    def take(self, chunk: bytes) -> bool:
+        """Whether to listen on: not to who talks nonsense, or too much."""
+        *lines, begun = chunk.split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._begun, lines[0]))
+            self._begun.clear()
+        self._begun.append(begun)
+        self._held += len(chunk)
+        try:
+            for line in lines:
+                self._take(_Line.model_validate_json(line))
+        except ValidationError:
+            return False
+        self.cut = self.cut or self._held > self.limits.characters * BYTES_PER_CHARACTER + 4 * MEGABYTE
+        return not self.cut
+
+    def _take(self, said: _Line) -> None:
+        if said.rights_kept:
+            tell_kept(said.rights_kept)
+        if said.section is not None and len(self.sections) < self.limits.sections:
+            self.sections.append(said.section)
+            self._held += max(0, sys.getsizeof(said.section.text) - len(said.section.text))  # of wide characters
+        if said.note is not None and len(self.notes) < MOST_NOTES:
+            self.notes.append(said.note)
+        self.mime_type = said.mime_type or self.mime_type
+        if said.pages is not None:
+            self.pages = said.pages
+        self.last_page = said.page_read or self.last_page
+        if said.document is not None or said.unreadable:
+            self.document, self.unreadable, self.code = said.document, said.unreadable, said.code
+
+
+async def hear(data: bytes, name: str, heard: Heard, on_heard: Callable[[], None]) -> None:
+    """Take what a new child says of the document, until it ends, fails, or its time is up; cancelling kills it.
+
+    Raises `Unavailable` when this machine can start no process now.
+    """
+    limits = heard.limits
+    question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
+    try:
+        async with asyncio.timeout(limits.wall_seconds), _child() as child, asyncio.TaskGroup() as group:
+            sending = group.create_task(_send(child, question, data))
+            await _listen(child, heard, on_heard)
+            sending.cancel()
+    except TimeoutError:
+        heard.timed_out = True
+
+
+@asynccontextmanager
+async def _child() -> AsyncGenerator[Process, None]:
+    """A Python without environment, in a session of its own, so that nothing it starts outlives it."""
+    command = (sys.executable, "-I", "-m", CHILD)
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True, limit=CHUNK
+        )
+    except OSError as error:
+        raise Unavailable(f"No process could be started to read a document in: {error}.") from error
+    try:
+        yield child
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        await child.communicate()
+
+
+async def _send(child: Process, question: bytes, data: bytes) -> None:
+    stdin, view = child.stdin, memoryview(data)
+    assert stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # a child that died says why by its silence
+        stdin.write(question)
+        for start in range(0, len(data), SENT):  # what is written at once is copied
+            stdin.write(view[start : start + SENT])
+            await stdin.drain()
+    stdin.close()
+
+
+async def _listen(child: Process, heard: Heard, on_heard: Callable[[], None]) -> None:
+    stdout = child.stdout
+    assert stdout is not None
+    while chunk := await stdout.read(CHUNK):
+        goes_on = heard.take(chunk) if len(chunk) < SMALL else await asyncio.to_thread(heard.take, chunk)
+        on_heard()
+        if not goes_on:
+            return
+
+
+@cache
+def tell_kept(rights: tuple[Right, ...]) -> None:
+    """Once; they are the same for every document."""
+    log.warning("document_rights_kept", rights=rights)

@@ -1,0 +1,216 @@
+"""All pages of one document: read by one child after the other, or by several at a time where there are places.
+
+A page on which a child fails is left out and named; the others are read by the next child. What was read before the
+time was up stays, and the rest is named. A document without pages is read by one child.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+from poweron_events.codes import UnreadCode
+from poweron_events.errors import Unavailable
+from poweron_services.connectors.document_child import Heard, hear
+from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.readers import clean
+
+MOST_LOST = 5  # pages on which a child failed, of one document; then it is read no further
+MOST_BESIDE = 10_000  # things of one kind, beside the text
+PARTS = 8  # that a very long document is cut into
+
+OnPage = Callable[[int, int | None], None]
+"""Who is told, while a document is read, how many of its pages are read, and how many there are, if that is known."""
+
+BESIDE = [each.name for each in fields(ExtractedDocument) if each.default == ()]
+"""What stands in a document beside its text; every child may say something of it."""
+
+
+class Pages(NamedTuple):
+    """From which to which; both are meant."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"Page {self.first}" if self.first == self.last else f"Pages {self.first} to {self.last}"
+
+
+@dataclass(slots=True)
+class PagesReading:
+    """The reading of one document, and what is known of it."""
+
+    data: bytes
+    name: str
+    limits: Limits
+    on_page: OnPage | None = None
+    places: asyncio.Semaphore | None = None
+    heard: dict[int, Heard] = field(default_factory=dict)
+    """What children said, by the first page that they were asked for."""
+    waiting: deque[Pages] = field(default_factory=deque)
+    missing: list[str] = field(default_factory=list)
+    """A sentence about each part that was not read."""
+    lost: int = 0
+    until: float = 0.0
+
+    async def read(self) -> None:
+        """Ask children until there is nothing left to ask for."""
+        self.until = time.monotonic() + self.limits.document_seconds
+        await self._ask(Pages(1, self.limits.pages))
+        if self.places is not None and len(self.waiting) > 1:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(len(self.waiting) - 1):
+                    group.create_task(self._help(self.places))
+                group.create_task(self._work())
+        await self._work(to_the_end=True)
+
+    def document(self) -> ExtractedDocument | None:
+        """All that was read; none if nothing was."""
+        said = [self.heard[first] for first in sorted(self.heard)]
+        ends = [heard.document for heard in said if heard.document is not None]
+        sections = tuple(chain.from_iterable(heard.sections for heard in said))
+        if not sections and not ends:
+            return None
+        return ExtractedDocument(
+            name=" ".join(clean(self.name).split()),
+            mime_type=self.heard[1].mime_type,
+            sections=tuple(_cut(sections, self.limits)),
+            truncated=bool(self.missing) or any(heard.truncated for heard in said),
+            notes=tuple(dict.fromkeys([*chain.from_iterable(heard.sentences for heard in said), *self.missing])),
+            **{name: _joined(getattr(end, name) for end in ends) for name in BESIDE},
+        )
+
+    def why_unread(self) -> tuple[str, UnreadCode]:
+        """Why nothing was read, and the code of that."""
+        first = self.heard[1]
+        if first.unreadable:
+            return first.unreadable, first.code
+        if first.timed_out:
+            return _too_slow(self.limits), "document_timeout"
+        return _silent(self.limits), "document_damaged"
+
+    async def _work(self, *, to_the_end: bool = False) -> None:
+        """Ask for what is waiting. What this machine can start no process for is left to the end, which tells."""
+        while self.waiting:
+            pages = self.waiting.popleft()
+            try:
+                await self._ask(pages)
+            except Unavailable:
+                self.waiting.appendleft(pages)
+                if to_the_end:
+                    raise
+                return
+
+    async def _help(self, places: asyncio.Semaphore) -> None:
+        """Ask for what is waiting, as long as nobody else wants the place."""
+        while self.waiting and not places.locked():
+            async with places:
+                pages = self.waiting.popleft()
+                try:
+                    await self._ask(pages)
+                except Unavailable:
+                    self.waiting.appendleft(pages)
+                    return
+
+    async def _ask(self, pages: Pages) -> None:
+        left = self.until - time.monotonic()
+        if left <= 0 or self.lost > MOST_LOST:
+            self._miss(pages, "there was no time left." if left <= 0 else "too many pages before could not be read.")
+            return
+        seconds = min(self.limits.wall_seconds, left)
+        asked = replace(self.limits, first_page=pages.first, pages=pages.last - pages.first + 1, wall_seconds=seconds)
+        self.heard[pages.first] = heard = Heard(asked)
+        await hear(self.data, self.name, heard, self._tell_pages)
+        if heard.pages is None:
+            self._judge_whole(heard)
+        else:
+            self._judge(pages, heard, heard.pages)
+        self._tell_pages()
+
+    def _judge_whole(self, heard: Heard) -> None:
+        """What to say of a document without pages, of which only a part was heard."""
+        if heard.document is not None or not heard.sections:
+            return
+        after = heard.sections[-1].locator or "a part"
+        if heard.cut:
+            self.missing.append(_cut_off(self.limits))
+        elif heard.timed_out:
+            self.missing.append(f"Reading took too long and ended after {after}.")
+        else:
+            self.missing.append(f"Reading ended after {after}; what follows is damaged, or takes too much memory.")
+
+    def _judge(self, pages: Pages, heard: Heard, in_all: int) -> None:
+        """What is to be read next, after what was heard of these pages."""
+        if pages.first == 1:
+            self.waiting += _parts(self.limits.pages + 1, in_all, self.limits.pages)
+        if heard.cut or self._characters > self.limits.characters:
+            self.missing.append(_cut_off(self.limits))
+            self.waiting.clear()
+            return
+        next_page, last = max(heard.last_page, pages.first - 1) + 1, min(pages.last, in_all)
+        if next_page <= last and heard.failed and time.monotonic() < self.until:
+            self.lost += 1
+            self._miss(Pages(next_page, next_page), "it is damaged, or takes too much time or memory.")
+            next_page += 1
+        if next_page <= last:
+            self.waiting.appendleft(Pages(next_page, last))
+
+    def _miss(self, pages: Pages, why: str) -> None:
+        verb = "was" if pages.first == pages.last else "were"
+        self.missing.append(f"{pages} {verb} not read: {why}")
+
+    @property
+    def _characters(self) -> int:
+        return sum(len(section.text) for heard in self.heard.values() for section in heard.sections)
+
+    def _tell_pages(self) -> None:
+        if self.on_page is None:
+            return
+        pages = self.heard[1].pages
+        if pages is None:
+            read = len(self.heard[1].sections)
+            self.on_page(read, read if self.heard[1].document else None)
+        else:
+            self.on_page(sum(max(0, heard.last_page - first + 1) for first, heard in self.heard.items()), pages)
+
+
+def _joined(said: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Each thing once."""
+    return tuple(dict.fromkeys(chain.from_iterable(said)))[:MOST_BESIDE]
+
+
+def _parts(first: int, last: int, least: int) -> Iterator[Pages]:
+    size = max(least, -(-(last - first + 1) // PARTS))
+    for start in range(first, last + 1, size):
+        yield Pages(start, min(last, start + size - 1))
+
+
+def _cut(sections: Sequence[Section], limits: Limits) -> Iterator[Section]:
+    """No more of them than may be; several children may have said more than one might."""
+    left = limits.characters
+    for section in sections[: limits.sections]:
+        if left > 0:
+            yield section if len(section.text) <= left else replace(section, text=section.text[:left])
+        left -= len(section.text)
+
+
+def _cut_off(limits: Limits) -> str:
+    return f"The text was cut off after {limits.characters:,} characters."
+
+
+def _too_slow(limits: Limits) -> str:
+    return (
+        f"could not be read within {limits.wall_seconds:g} seconds, so nothing of it was used; "
+        f"hand over a smaller part of it."
+    )
+
+
+def _silent(limits: Limits) -> str:
+    return (
+        f"could not be read within {limits.memory_bytes >> 20} MB of memory "
+        f"and {limits.cpu_seconds} s of work; it is damaged or far too large: check it and hand it over again."
+    )

@@ -1,0 +1,312 @@
+"""What stands in documents beside their plain text, format by format: cells, notes, changes, members, encodings."""
+# ruff: noqa: RUF001 - letters that look alike are what some of it is about
+
+import io
+import zipfile
+from email.message import EmailMessage
+
+import docx
+import pptx
+import pytest
+import xlsxwriter
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
+from outlook_files import message_of
+from papers import ONE_PIXEL, example, pdf_of
+
+from poweron_services.connectors.document_reader import ExtractedDocument, Section, UnreadableDocument, extract
+from poweron_services.connectors.documents_child.cell_values import cell_text
+from poweron_services.connectors.documents_child.media_types import sniff
+from poweron_services.connectors.documents_child.merged_cells import Cell, spread
+
+pytestmark = pytest.mark.req("C-05")
+
+
+def text_at(document: ExtractedDocument, locator: str) -> str:
+    return next(section.text for section in document.sections if section.locator == locator)
+
+
+def zip_of(**files: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "."), content)
+    return packed.getvalue()
+
+
+def mail_of(text: str, **attachments: bytes) -> EmailMessage:
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "Ada <ada@office.example>", "Bo <bo@office.example>", "Plans"
+    mail["Message-ID"], mail["MIME-Version"] = "<1@office.example>", "1.0"
+    mail.set_content(text)
+    for name, content in attachments.items():
+        mail.add_attachment(content, maintype="application", subtype="octet-stream", filename=name.replace("__", "."))
+    return mail
+
+
+# -- what kind of document it is --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("lease.odt", "application/vnd.oasis.opendocument.text"),
+        ("sightings.ods", "application/vnd.oasis.opendocument.spreadsheet"),
+        ("release.rtf", "application/rtf"),
+        ("offer.eml", "message/rfc822"),
+        ("handover.zip", "application/zip"),
+        ("order.xml", "application/xml"),
+    ],
+)
+async def test_the_first_bytes_decide_and_a_wrong_extension_is_told(name: str, kind: str) -> None:
+    document = await extract(example(name), "something.pdf")
+
+    assert document.mime_type == kind
+    assert document.notes[0].startswith("The name 'something.pdf' does not fit the content, which is ")
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind"),
+    [
+        (zip_of(a__docx=example("contract.docx")), "a.zip", "application/zip"),
+        (b"From: me\nSubject: Rent\n\nDear Sir", "letter.txt", "text/plain"),
+        (b"From: me\nSubject: Rent\n\nDear Sir", "letter.eml", "message/rfc822"),
+        (bytes(mail_of("Hello")), "letter.txt", "message/rfc822"),
+        (b"<p>Not all that begins like this is XML", "a.txt", "text/plain"),
+        (b"<order/>", "a.xml", "application/xml"),
+        (b'<?xml version="1.0"?><order/>', "a.txt", "application/xml"),
+        ("größer".encode("utf-16-le"), "a.txt", "text/plain"),
+        (message_of("Hi", "Hello"), "a.xls", "application/vnd.ms-outlook"),
+        (b"BM" + bytes(60), "a.png", "image/bmp"),
+    ],
+)
+def test_what_looks_alike_is_told_apart(data: bytes, name: str, kind: str) -> None:
+    assert sniff(data, name) == kind
+
+
+# -- cells ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_merged_cell_stands_in_each_row_and_column_that_it_covers() -> None:
+    rows = [[Cell("2025", columns=2), Cell("Total", rows=2)], [Cell("Q1"), Cell("Q2")], [Cell("In euros", columns=3)]]
+
+    assert spread(rows) == [["2025", "2025", "Total"], ["Q1", "Q2", "Total"], ["In euros", "", ""]]
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "shown"),
+    [
+        (0.195, "", "0.195"),
+        (0.195, "0%", "20%"),
+        (0.195, "0.0%", "19.5%"),
+        (1234.5, "#,##0.00", "1234.50"),
+        (1234.5, '#,##0.00 "EUR"', "1234.50 EUR"),
+        (1234.5, "[$€-407]#,##0.00", "€1234.50"),
+        (-3, "$#,##0.00_);[Red]($#,##0.00)", "-$3.00"),
+        (2.5, "0.##", "2.5"),
+        (12345678, "0.0,,", "12345678"),
+        (0.000012, "0.00E+00", "1.2e-05"),
+        (7, "000", "7"),
+    ],
+)
+def test_numbers_are_shown_as_their_format_says(value: float, code: str, shown: str) -> None:
+    assert cell_text(value, code) == shown
+
+
+async def test_formulas_without_values_and_errors_of_a_workbook_are_told() -> None:
+    packed = io.BytesIO()
+    with xlsxwriter.Workbook(packed) as book:
+        sheet = book.add_worksheet("Sums")
+        sheet.write_row("A1", ["Name", "Sum"])
+        sheet.write_row("A2", ["A", 1])
+        sheet.write("A3", "B")
+        sheet.write_formula("B3", "=1/0", None, "#DIV/0!")
+        sheet.write("A4", "C")
+        sheet.write_formula("B4", "=SUM(B2:B3)", None, "")
+    uncalculated = packed.getvalue()
+
+    document = await extract(uncalculated, "sums.xlsx")
+
+    assert "| B | #DIV/0! |" in text_at(document, "sheet Sums")
+
+
+# -- Word -------------------------------------------------------------------------------------------------------------
+
+
+async def test_pages_of_word_are_told_where_the_file_knows_them() -> None:
+    packed = io.BytesIO()
+    written = docx.Document()
+    written.add_paragraph("On the first page.")
+    written.add_page_break()
+    written.add_heading("Prices", 1)
+    written.add_paragraph("On the second.")
+    written.save(packed)
+
+    document = await extract(packed.getvalue(), "a.docx")
+
+    assert document.sections == (
+        Section("", "On the first page.\n\n[page 2]"),
+        Section("section Prices", "On the second."),
+    )
+
+
+async def test_what_was_moved_or_deleted_stands_only_among_the_changes() -> None:
+    packed = io.BytesIO()
+    written = docx.Document()
+    paragraph = written.add_paragraph("We pay ")
+    for change, tag, text in (("del", "delText", "90"), ("ins", "t", "120"), ("moveFrom", "t", "soon")):
+        run = f'<w:r><w:{tag} xml:space="preserve">{text}</w:{tag}></w:r>'
+        paragraph._p.append(parse_xml(f'<w:{change} {nsdecls("w")} w:author="Ada">{run}</w:{change}>'))
+    written.save(packed)
+
+    document = await extract(packed.getvalue(), "a.docx")
+
+    assert text_at(document, "") == "We pay 120"
+    assert text_at(document, "section Tracked changes").splitlines() == [
+        "- Ada deleted “90” in “We pay 120”",
+        "- Ada inserted “120” in “We pay 120”",
+        "- Ada moved away “soon” in “We pay 120”",
+    ]
+
+
+# -- mails and archives -----------------------------------------------------------------------------------------------
+
+
+async def test_a_message_of_outlook_is_read_with_its_attachments() -> None:
+    attached = [("prices.csv", b"item;price\nDesk;84\n"), ("plan.pdf", pdf_of("Two floors"))]
+    message = message_of("Office", "See below.", sender="Ada", to="Bo", attachments=attached)
+
+    document = await extract(message, "office.msg")
+
+    assert text_at(document, "").startswith('From: "Ada" <ada@office.example>\nTo: Bo <bo@office.example>\nDate: 2025')
+    assert text_at(document, "attachment prices.csv") == "| item | price |\n| --- | --- |\n| Desk | 84 |"
+    assert text_at(document, "attachment plan.pdf, page 1") == "Two floors"
+
+
+async def test_what_is_within_an_archive_within_a_mail_is_named_by_all_of_them() -> None:
+    inner = zip_of(plan__txt=b"The gate is locked at nine.", broken__pdf=b"%PDF-1.4 broken", logo__gif=ONE_PIXEL)
+    document = await extract(bytes(mail_of("Plans attached.", all__zip=inner)), "plans.eml")
+
+    assert text_at(document, "attachment all.zip, file plan.txt") == "The gate is locked at nine."
+    assert document.truncated
+    assert [note.partition(";")[0] for note in document.notes] == [
+        "In attachment all.zip: File broken.pdf is damaged or incomplete, so not all of it was read.",
+        "In attachment all.zip: File logo.gif is only a picture",
+    ]
+
+
+async def test_a_forwarded_mail_is_an_attachment_of_its_own() -> None:
+    mail = mail_of("What do you think?")
+    mail.add_attachment(mail_of("The rent is 1,150 euros.", plan__txt=b"Ground floor"))
+
+    document = await extract(bytes(mail), "forward.eml")
+
+    (forwarded,) = [section for section in document.sections if "1,150" in section.text]
+    assert forwarded.locator.startswith("attachment ")
+    assert forwarded.text.endswith("Subject: Plans\n\nThe rent is 1,150 euros.")
+    assert text_at(document, f"{forwarded.locator}, attachment plan.txt") == "Ground floor"
+
+
+async def test_a_mail_of_html_alone_is_read_without_the_logo_of_its_sender() -> None:
+    mail = mail_of("")
+    mail.set_content("<h1>Invoice</h1><p>98 euros until Friday.</p><img src='cid:logo'>", subtype="html")
+    mail.add_related(ONE_PIXEL, "image", "gif", cid="<logo>")
+
+    document = await extract(bytes(mail), "invoice.eml")
+
+    assert "98 euros until Friday." in document.markdown()
+    assert document.notes == ()
+
+
+async def test_archives_deeper_than_any_person_packs_them_are_told_and_not_opened() -> None:
+    packed = zip_of(deep__txt=b"the bottom")
+    for _ in range(5):
+        packed = zip_of(inner__zip=packed, beside__txt=b"beside it")
+
+    document = await extract(packed, "deep.zip")
+
+    assert [section.text for section in document.sections] == ["beside it"] * 4
+    assert "is a ZIP archive within 4 others; hand it over on its own." in document.notes[0]
+
+
+# -- encodings and delimiters -----------------------------------------------------------------------------------------
+
+
+GERMAN = "Straße;Größe;Preis\nKöln;groß;12,50\nMünchen;übergroß;7,20\nDüsseldorf;schön;3,10\n"
+POLISH = "Imię;Miasto;Cena\nŁukasz;Łódź;12\nŻaneta;Gdańsk;15\nMałgorzata;Kraków;9\n"
+RUSSIAN = "Имя;Город;Цена\nИван;Москва;120\nОльга;Казань;80\nПётр;Омск;15\n"
+TURKISH = "İsim;Şehir\nŞule;İğdır\nÇağrı;Muğla\n"
+GREEK = "Όνομα;Πόλη\nΓιώργος;Αθήνα\nΕλένη;Πάτρα\n"
+JAPANESE = "名前;年齢;住所\n佐藤太郎;30;東京\n高橋淳;35;名古屋\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        *((GERMAN, encoding) for encoding in ("cp1252", "mac_roman", "iso8859_15", "cp850", "utf-8-sig")),
+        *((GERMAN, encoding) for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")),
+        *((POLISH, encoding) for encoding in ("cp1250", "iso8859_2", "cp852")),
+        *((RUSSIAN, encoding) for encoding in ("cp1251", "koi8_r", "cp866", "mac_cyrillic")),
+        *((JAPANESE, encoding) for encoding in ("cp932", "euc_jp")),
+        (TURKISH, "cp1254"),
+        (GREEK, "cp1253"),
+    ],
+)
+async def test_a_table_is_read_in_whatever_encoding_it_comes(text: str, encoding: str) -> None:
+    document = await extract(text.encode(encoding), "a.csv")
+
+    cells = [line.split(";") for line in text.splitlines()]
+    assert [
+        line[2:-2].split(" | ") for line in document.sections[0].text.splitlines()[::1] if "---" not in line
+    ] == cells
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "^", "~"])
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_table_is_read_with_whatever_parts_its_cells(delimiter: str, named: bool) -> None:
+    head = [["item", "note", "price"]] if named else []
+    rows = [*head, ["1", '"a, b; c | d"', "2.50"], ["2", '"two\nlines"', "3.10"]]
+    data = "\n".join(delimiter.join(row) for row in rows).encode()
+
+    table = (await extract(data, "a.csv")).sections[0].text
+
+    first = "| item | note | price |" if named else "|  |  |  |"
+    assert table == f"{first}\n| --- | --- | --- |\n| 1 | a, b; c \\| d | 2.50 |\n| 2 | two lines | 3.10 |"
+
+
+async def test_the_delimiter_that_excel_names_is_believed() -> None:
+    document = await extract(b"sep=;\na,1;b\nc,2;d\n", "a.csv")
+
+    assert document.sections[0].text == "| a,1 | b |\n| --- | --- |\n| c,2 | d |"
+
+
+# -- XML, slides ------------------------------------------------------------------------------------------------------
+
+
+async def test_xml_that_defines_entities_is_not_opened() -> None:
+    bomb = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><l>&b;</l>'
+
+    with pytest.raises(UnreadableDocument, match="was not opened because it defines XML entities"):
+        await extract(bomb, "a.xml")
+
+
+async def test_xml_names_its_own_encoding() -> None:
+    text = '<?xml version="1.0" encoding="Shift_JIS"?><町><名>東京</名></町>'
+
+    document = await extract(text.encode("cp932"), "a.xml")
+
+    assert document.sections[0].text == "町.名: 東京"
+
+
+async def test_a_slide_that_is_hidden_is_named_so() -> None:
+    packed = io.BytesIO()
+    show = pptx.Presentation()
+    for title in ("Seen", "Unseen"):
+        show.slides.add_slide(show.slide_layouts[5]).shapes.title.text = title
+    show.slides[1]._element.set("show", "0")
+    show.save(packed)
+
+    document = await extract(packed.getvalue(), "a.pptx")
+
+    assert [section.locator for section in document.sections] == ["slide 1", "slide 2 (hidden)"]
+    assert dict(document.metadata)["hidden slides"] == "2"

@@ -32,6 +32,21 @@ EVENTS: Final = Topic("poweron.events", PARTITIONS, _KEPT_FOR_EVER)
 REQUESTS: Final = Topic("poweron.requests", PARTITIONS, {"cleanup.policy": "delete", "retention.ms": "-1"})
 DEAD_LETTERS: Final = Topic("poweron.deadletter", 1, {**_KEPT_FOR_EVER, "max.message.bytes": str(4 * MAX_RECORD)})
 ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
+"""Those that the truth rests on; nothing works without them."""
+
+HOUR_MS: Final = 3_600_000
+PROGRESS: Final = Topic(
+    "poweron.progress",
+    3,
+    {
+        "cleanup.policy": "delete",
+        "retention.ms": str(HOUR_MS),
+        "segment.ms": str(HOUR_MS // 6),
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": "65536",
+    },
+)
+"""How far long work is: it may be lost, missing or unavailable, and nothing changes."""
 
 
 def check(topic: Topic, found: Mapping[str, str]) -> None:

@@ -14,7 +14,19 @@ from poweron_events.log import EventLog
 from poweron_projections import migrations
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.row_writer import RowWriter
-from poweron_projections.shadow import DEAD_LETTERS, EVENTS, Difference, Ends, Shadow, differences, ends_of, live_ends
+from poweron_projections.shadow import (
+    DEAD_LETTERS,
+    EVENTS,
+    Difference,
+    Ends,
+    OnRead,
+    ReadCount,
+    Shadow,
+    differences,
+    ends_of,
+    live_ends,
+    unheard,
+)
 
 _LOCK: Final = 5_796_104_318  # any number that nobody else locks by
 
@@ -33,8 +45,8 @@ class Rebuilt:
     differences: Sequence[Difference] | None
 
 
-async def rebuild(log: EventLog, pool: Pool) -> Rebuilt:
-    """Make all rows anew and exchange them for the live ones, whatever state those are in.
+async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Rebuilt:
+    """Make all rows anew and exchange them for the live ones, whatever state those are in; `on_read` hears how far.
 
     Raises:
         Conflict: another process is rebuilding.
@@ -48,7 +60,7 @@ async def rebuild(log: EventLog, pool: Pool) -> Rebuilt:
         if comparable:
             with suppress(Conflict):  # the live rows are such that nobody can go on from them
                 await _catch_up(log, pool, seen)
-        shadow = Shadow(log, connection, tells=True)
+        shadow = Shadow(log, connection, tells=True, count=ReadCount(on_read))
         await _begin(connection, f"{live}_shadow", f"{live}_replaced")
         await shadow.fill(seen)
         return await _exchange(shadow, live, seen, comparable=comparable)

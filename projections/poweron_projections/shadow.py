@@ -4,7 +4,7 @@ Where they lie is for the caller to say by the search path: in a schema that sta
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,6 +41,30 @@ class Difference:
     found: Any
 
 
+OnRead = Callable[[int, int], None]
+"""Told how many records are in the rows, and of how many; it is called in the event loop, and must not block it."""
+
+
+def unheard(_: int, __: int) -> None:
+    """Where nobody looks on."""
+
+
+@dataclass(slots=True)
+class ReadCount:
+    """How many records are in the rows, of how many that are to be."""
+
+    told: OnRead = unheard
+    done: int = 0
+    total: int = 0
+
+    def expect(self, more: int) -> None:
+        self.total += more
+
+    def add(self, more: int) -> None:
+        self.done += more
+        self.told(self.done, max(self.done, self.total))
+
+
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """Rows being made anew in the schema that the connection looks into. Dead letters are told where `tells`."""
@@ -48,6 +72,7 @@ class Shadow:
     log: EventLog
     connection: Connection
     tells: bool
+    count: ReadCount = field(default_factory=ReadCount)
     _free: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def fill(self, ends: Ends) -> None:
@@ -64,10 +89,12 @@ class Shadow:
         rows = Rows(self.log if self.tells else None, folder)
         async with self._free:
             start = await rows.load(self.connection, topic, sorted(ends))
+        self.count.expect(sum(max(0, end - start.get(number, 0)) for number, end in ends.items()))
         async for records in _batched(self.log.read(topic, start, ends)):
             batch = await rows.fold(topic, records, self._look_up)
             async with self._free, self.connection.transaction():
                 await rows.put(self.connection, topic, records, batch)
+            self.count.add(len(records))
 
     async def _look_up(self, workflow_ids: Collection[str]) -> Mapping[str, View]:
         async with self._free, self.connection.transaction():

@@ -15,7 +15,18 @@ from poweron_events.log import EventLog
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.migrations import create_tables
-from poweron_projections.shadow import EVENTS, Difference, Ends, Shadow, differences, ends_of, live_ends
+from poweron_projections.shadow import (
+    EVENTS,
+    Difference,
+    Ends,
+    OnRead,
+    ReadCount,
+    Shadow,
+    differences,
+    ends_of,
+    live_ends,
+    unheard,
+)
 
 _TABLES: Final = "SELECT oid FROM pg_namespace WHERE nspname = $1"
 
@@ -28,8 +39,8 @@ class Verified:
     differences: Sequence[Difference]
 
 
-async def verify(log: EventLog, pool: Pool) -> Verified:
-    """Compare every row with what the log says, at the ends seen now or later.
+async def verify(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Verified:
+    """Compare every row with what the log says, at the ends seen now or later; `on_read` hears how far it is.
 
     Raises:
         Unavailable: the log or Postgres cannot be reached.
@@ -41,19 +52,19 @@ async def verify(log: EventLog, pool: Pool) -> Verified:
         schema = await schema_of(connection)
         while True:
             tables = await connection.fetchval(_TABLES, schema)
-            verified = await _compare(log, connection, schema, seen)
+            verified = await _compare(log, connection, schema, seen, on_read)
             if await connection.fetchval(_TABLES, schema) == tables:
                 return verified
 
 
-async def _compare(log: EventLog, connection: Connection, schema: str, seen: Ends) -> Verified:
+async def _compare(log: EventLog, connection: Connection, schema: str, seen: Ends, on_read: OnRead) -> Verified:
     transaction = connection.transaction(isolation="repeatable_read")
     await transaction.start()
     try:
         ends = await live_ends(log, connection, schema, seen)
         await connection.execute("SET LOCAL search_path TO pg_temp")
         await create_tables(connection)
-        await Shadow(log, connection, tells=False).fill(ends)
+        await Shadow(log, connection, tells=False, count=ReadCount(on_read)).fill(ends)
         found = await differences(connection, expected="pg_temp", found=schema)
     finally:
         await transaction.rollback()

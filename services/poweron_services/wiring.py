@@ -43,6 +43,7 @@ from poweron_services.roles.named_addresses import Settled
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner
+from poweron_services.roles.progress_sender import ProgressSender
 from poweron_services.roles.refiner import Refiner
 from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.selector import Selector
@@ -321,7 +322,8 @@ def _services(
     if "intake" in roles:
         services.append(_intake(process, work).run())
     if roles & FOLDING:
-        services.append(_worker(process, roles & FOLDING, model, work).run())
+        sender = ProgressSender(connections.progress)
+        services += [_worker(process, roles & FOLDING, model, work, sender).run(), sender.run()]
     return services
 
 
@@ -372,7 +374,9 @@ def stage_functions(
     }
 
 
-def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _Work) -> Worker:
+def _worker(
+    process: _Process, roles: frozenset[str], model: ChatModel, work: _Work, progress: ProgressSender
+) -> Worker:
     connections = process.connections
     caller = Caller(model, connections.content, unpriced_models(connections.settings))
     specs = {name: action.spec for name, action in work.actions.items()}
@@ -388,6 +392,7 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _W
         web=work.web,
         lists=_lists(connections.settings, work),
         settled=work.settled,
+        progress=progress.step,
     )
     functions = stage_functions(caller, connections.content, specs, work.settled)
     return Worker(

@@ -27,6 +27,7 @@ from poweron_events.envelope import envelop
 from poweron_events.event import Event
 from poweron_events.log import Record
 from poweron_events.outcome import AnswerRejected
+from poweron_events.progress import StepProgress
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, WorkflowEvent
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
@@ -146,15 +147,16 @@ def _without_ids() -> list[tuple[str, dict[str, Any]]]:
     return [(name, {key: value for key, value in schema.items() if key != "$id"}) for name, schema in SCHEMAS.items()]
 
 
-def test_the_three_topics_are_described_with_their_keys() -> None:
+def test_the_four_topics_are_described_with_their_keys() -> None:
     document = asyncapi()
     assert document["asyncapi"] == "3.0.0"
     assert {name: channel["address"] for name, channel in document["channels"].items()} == {
         "requests": "poweron.requests",
         "events": "poweron.events",
         "deadletter": "poweron.deadletter",
+        "progress": "poweron.progress",
     }
-    for topic in topics.ALL:
+    for topic in (*topics.ALL, topics.PROGRESS):
         (channel,) = (each for each in document["channels"].values() if each["address"] == topic.name)
         assert channel["bindings"]["kafka"]["partitions"] == topic.partitions
         for reference in channel["messages"].values():
@@ -192,6 +194,14 @@ def test_a_dead_letter_is_a_message_of_its_topic() -> None:
     letter = DeadLetter.of(Record("poweron.events", 0, 41, 0, b"k", b"\xff\xfe", {}), "not JSON")
     validator("DeadLetter").validate(orjson.loads(letter.message().value))
     assert asyncapi()["components"]["messages"]["DeadLetter"]["name"] == "poweron.deadletter.v1"
+
+
+def test_progress_is_a_message_of_its_topic() -> None:
+    place = {"round": 1, "task": 1, "attempt": 1, "step": 2, "try_": 1}
+    told = StepProgress(
+        workflow_id=WORKFLOW, action="ai.process", unit="parts_answered", done=3, total=12, time=TIME, **place
+    )
+    validator("StepProgress").validate(orjson.loads(told.message().value))
 
 
 def test_a_binary_request_names_its_headers() -> None:

@@ -1,7 +1,7 @@
 """Questions to documents, and what their answers must hold: a table for tests at every level.
 
-The documents are those of docs/examples and of a folder of samples beside the repository, which a
-clone does not have; `path` says where a document is, None where it is not.
+The documents are those of docs/examples and of this folder, and of a folder of samples beside the repository,
+which a clone does not have; `path` says where a document is, None where it is not.
 """
 
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
+OWN = Path(__file__).parent
 SAMPLES = Path(os.environ.get("POWERON_SAMPLES", ROOT.parent / "shared" / "samples"))
 
 
@@ -24,8 +25,25 @@ class Ask:
     @property
     def path(self) -> Path | None:
         return next(
-            (folder / self.document for folder in (EXAMPLES, SAMPLES) if (folder / self.document).is_file()), None
+            (folder / self.document for folder in (EXAMPLES, OWN, SAMPLES) if (folder / self.document).is_file()), None
         )
+
+
+NOT_SAID = ("The documents do not say", "Die Dokumente sagen dazu nichts")
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A question and the answer to it."""
+
+    asked: Ask
+    answer: str
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the facts are told as the answer, and not only quoted below a refusal; else, that nothing is said."""
+        refused = self.answer.startswith(NOT_SAID)
+        return all(fact in self.answer for fact in self.asked.facts) and refused != bool(self.asked.facts)
 
 
 QUESTIONS = (
@@ -563,4 +581,94 @@ MORE_UNANSWERABLE = (
     Ask("handbook.html", "What is the CEO's name?"),
     Ask("estimate.pdf", "What is the insurer's email address?"),
     Ask("letter.txt", "How much did the exhibition cost?"),
+)
+
+EVERY_FORMAT = (
+    # beside the text: footnotes, comments, tracked changes, cells that reach over several
+    Ask("policy.docx", "How are the four hours counted?", ("station to station",)),
+    Ask("policy.docx", "How many hours does the works council ask for?", ("six",)),
+    Ask("policy.docx", "Who deleted the sentence about breakfast?", ("Rolf Amman",)),
+    Ask("policy.docx", "What is the limit per night in Bergen?", ("190",)),
+    Ask("policy.docx", "Until when do the limits hold?", ("December 2025",)),
+    Ask("lease.odt", "When does the lease end?", ("March 31, 2028",)),
+    Ask("lease.odt", "What is the rent of the yard?", ("90",)),
+    Ask("lease.odt", "How many kilowatts does the connection of the workshop allow?", ("22",)),
+    Ask("lease.odt", "What does Harriet Blom ask to add before the lease is signed?", ("serial number of the kiln",)),
+    # sheets: hidden ones, formulas' values, headers over several columns, units, dates
+    Ask("fleet.xlsx", "How many kilometers has Van 2?", ("30975",)),
+    Ask("fleet.xlsx", "What is the rate per km for Electric?", ("0.19",)),
+    Ask("fleet.xlsx", "Who made the check on 2025-02-27?", ("Malte Brandt",)),
+    Ask("fleet.xlsx", "How much does the fuel of the Truck cost per year?", ("6983.68 EUR",)),
+    Ask("fleet.xlsx", "When was the Truck registered?", ("2019-03-28",)),
+    Ask("sightings.ods", "How many curlews were counted?", ("63",)),
+    Ask("sightings.ods", "What is the total count?", ("149",)),
+    Ask("sightings.ods", "On which date was the Redshank counted?", ("2025-05-04",)),
+    Ask("budget.xlsx", "How much did Sales get in Q3?", ("196500",)),
+    Ask("inventory.csv", "What is the unit price of the Four-person tent?", ("349",)),
+    # slides: notes of the speaker, hidden ones
+    Ask("training.pptx", "How many people had checked a ladder last year?", ("12 of 40",)),
+    Ask("training.pptx", "Who trains at the Harbor on May 20?", ("Bram de Wit",)),
+    Ask("training.pptx", "From what height was the fall in the accident of 2023?", ("2.4 meters",)),
+    Ask("kickoff.pptx", "When is the go-live on all lines?", ("April 13, 2026",)),
+    # mails and archives: what is attached, and whose
+    Ask("offer.eml", "What is the total price of the greenhouse?", ("8,940.00",)),
+    Ask("offer.eml", "What does a pane for the door cost?", ("71,00",)),
+    Ask("offer.eml", "In which week can you deliver?", ("week 31",)),
+    Ask("offer.eml", "Who sent the offer?", ("Pavel Horn",)),
+    Ask("offer.eml", "For how long is the frame guaranteed?", ("15 years",)),
+    Ask("handover.zip", "How many seats does the workshop have?", ("16",)),
+    Ask("handover.zip", "Who keeps the third key?", ("Noor Haddad",)),
+    Ask("handover.zip", "When is the handover of the library?", ("September 1, 2025",)),
+    # data and plain text
+    Ask("order.xml", "How many chairs were ordered?", ("62",)),
+    Ask("order.xml", "What is the price of a whiteboard?", ("129.00",)),
+    Ask("order.xml", "What is the latest delivery date?", ("2025-04-11",)),
+    Ask("sensor.json", "What is the battery level of the device?", ("81",)),
+    Ask("release.rtf", "How much did the second hall cost?", ("2.3 million",)),
+    Ask("release.rtf", "What does the tour cost for children?", ("6.00",)),
+    Ask("release.rtf", "How long does the tour last?", ("50 minutes",)),
+    Ask("contract.docx", "How much is window cleaning per month?", ("$180",)),
+    Ask("handbook.html", "How many vacation days does a full-time employee have?", ("27",)),
+    Ask("letter.txt", "At what temperature are the originals kept?", ("16 degrees",)),
+    Ask("minutes.md", "Which company was chosen for the roof repair?", ("Castell Roofing",)),
+    Ask("estimate.pdf", "How long is the warranty for new parts?", ("24 months",)),
+    # in German and French
+    Ask("kursordnung.md", "Bis wann ist die Anmeldung möglich?", ("12. September 2025",)),
+    Ask("kursordnung.md", "Was kostet der Kurs Töpfern?", ("148 Euro",)),
+    Ask("kursordnung.md", "Wie viele Personen müssen mindestens angemeldet sein?", ("acht",)),
+    Ask("kursordnung.md", "Wer leitet die Volkshochschule?", ("Annegret Dörfler",)),
+    Ask("estimate.pdf", "Wie hoch ist die Gesamtsumme?", ("1,980.84",)),
+    Ask("bail.txt", "Quel est le loyer mensuel ?", ("740 euros",)),
+    Ask("bail.txt", "Quand commence le bail ?", ("1er octobre 2025",)),
+    Ask("bail.txt", "Quelle est la surface de l'appartement ?", ("62 mètres carrés",)),
+    Ask("bail.txt", "Qui paie les réparations du chauffage ?", ("la propriétaire",)),
+    # samples, deep pages among them
+    Ask("REPAIR-2022-INV-001_multipage.pdf", "What color is the car of Bruce Wayne?", ("Black",)),
+    Ask("REPAIR-2022-INV-001_multipage.pdf", "What is the VIN of the Jeep?", ("1C4RJFBG2NC123456",)),
+    Ask("SPARSE-2024-INV-1234_borderless_table.pdf", "What is the unit cost of SKU-7789?", ("$8.50",)),
+    Ask("movie-theater-booking-2024.pdf", "What is the runtime of Winter Wonderland?", ("98 min",)),
+    Ask("RECEIPT-2024-TXN-98765_retail_purchase.pdf", "How much sales tax was charged?", ("66.23",)),
+    Ask("test_wikipedia.html", "When did Microsoft acquire GitHub?", ("2018",)),
+    Ask("test_blog.html", "How many math problems does MATH consist of?", ("12K",)),
+    Ask("test.docx", "Which UUID stands in the table?", ("49e168b7",)),
+    Ask("test.pptx", "What stands in ColD of the row with 7 in ColA?", ("1b92870d",)),
+    Ask("test.xlsx", "What is the highest value in column Alpha?", ("96",)),
+    Ask("test.json", "What is the value of key2?", ("1234",)),
+    Ask("test_mskanji.csv", "How old is 佐藤太郎?", ("30",)),
+)
+"""What stands where it is easily overlooked, in every format that is read."""
+
+EVERY_FORMAT_UNANSWERABLE = (
+    Ask("offer.eml", "What is the phone number of Pavel Horn?"),
+    Ask("fleet.xlsx", "What color is Van 1?"),
+    Ask("lease.odt", "How high is the deposit?"),
+    Ask("policy.docx", "What is the limit per night in Oslo?"),
+    Ask("training.pptx", "Who was injured in the accident?"),
+    Ask("handover.zip", "What is the code of the alarm?"),
+    Ask("sightings.ods", "How many puffins were counted?"),
+    Ask("order.xml", "What does a lamp cost?"),
+    Ask("release.rtf", "Who is the owner of the brewery?"),
+    Ask("kursordnung.md", "Wie viele Parkplätze gibt es?"),
+    Ask("bail.txt", "Quel est le numéro de téléphone de la propriétaire ?"),
+    Ask("test_wikipedia.html", "How many cars does Microsoft produce?"),
 )

@@ -1,13 +1,12 @@
 """Questions to documents of many kinds, answered by the built-in model from what was extracted."""
 
 import pytest
-from questions import MORE_QUESTIONS, MORE_UNANSWERABLE, QUESTIONS, UNANSWERABLE, Ask
+from questions import MORE_QUESTIONS, MORE_UNANSWERABLE, QUESTIONS, UNANSWERABLE, Ask, Examined
 
 from poweron_services.connectors.document_reader import extract
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.prompts import ProcessPrompt, SourceText, Template
 
-NOT_SAID = "The documents do not say"
 TEMPLATE = Template("process.v1", "")
 
 
@@ -28,21 +27,16 @@ class Reading:
         )
         return (await BuiltinModel().complete(prompt)).text
 
-    async def wrong(self, asks: list[Ask]) -> list[tuple[Ask, str]]:
-        """The questions whose answer lacks a fact, each with its answer."""
-        answers = [(ask, await self.answer(ask)) for ask in asks]
-        return [(ask, answer) for ask, answer in answers if not _is_right(ask, answer)]
+    async def wrong(self, asks: list[Ask]) -> list[Examined]:
+        """The questions whose answer lacks a fact."""
+        examined = [Examined(ask, await self.answer(ask)) for ask in asks]
+        return [each for each in examined if not each.is_right]
 
     async def _text(self, ask: Ask) -> SourceText:
         if ask.document not in self._texts:
             extracted = await extract(ask.path.read_bytes(), ask.document)
             self._texts[ask.document] = SourceText(f"docItem:1:{ask.document}", ask.document, extracted.markdown())
         return self._texts[ask.document]
-
-
-def _is_right(ask: Ask, answer: str) -> bool:
-    refused = answer.startswith(NOT_SAID)  # what is quoted below a refusal is no answer
-    return all(fact in answer for fact in ask.facts) and not refused if ask.facts else refused
 
 
 def _at_hand(asks: tuple[Ask, ...]) -> list[Ask]:

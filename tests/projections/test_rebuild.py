@@ -57,9 +57,14 @@ async def test_several_processes_make_the_rows_that_one_makes(
     monkeypatch.setattr(fold_process, "RECORDS_PER_PROCESS", 50)
     monkeypatch.setattr(shadow, "BATCH", 7)
     started = spied(monkeypatch)
-    assert (await rebuild(log, pool)).differences == []
+    rebuilding, verifying = list[tuple[int, int]](), list[tuple[int, int]]()
+    assert (await rebuild(log, pool, lambda *told: rebuilding.append(told))).differences == []
     assert await contents(pool) == before
-    assert (await verify(log, pool)).differences == []
+    assert (await verify(log, pool, lambda *told: verifying.append(told))).differences == []
+    ends = [await log.ends(topic) for topic in (EVENTS, DEAD_LETTERS)]
+    records = sum(sum(each.values()) for each in ends)
+    assert (records, records) in rebuilding
+    assert verifying[-1] == (records, records)
     assert len(started) == 4
     assert all(process.returncode is not None for process in started)
 

@@ -7,6 +7,7 @@ import pytest
 
 from poweron_events.catalog import ExtractDepth, PageFormat
 from poweron_events.errors import Refused, Unavailable
+from poweron_services.actions.action import TellProgress, told_nobody
 from poweron_services.actions.page_gathering import Gathering, GatheringLimits
 from poweron_services.connectors.page_text import PageText
 from poweron_services.connectors.web.fetched_page import FetchedPage
@@ -22,7 +23,9 @@ def fetched(url: str, body: bytes = b"Hello.") -> FetchedPage:
     return FetchedPage(url, url, 200, {}, body, "2026-11-23T10:00:00Z", HASH, HASH)
 
 
-def gathering(answer: Callable[[str], FetchedPage | None], **limits: float) -> Gathering:
+def gathering(
+    answer: Callable[[str], FetchedPage | None], tell: TellProgress = told_nobody, **limits: float
+) -> Gathering:
     """Of pages that `answer` gives; None for one that never comes."""
 
     async def fetch(url: str, /) -> FetchedPage:
@@ -33,7 +36,7 @@ def gathering(answer: Callable[[str], FetchedPage | None], **limits: float) -> G
         return page
 
     told = {"pages": 10, "seconds": 60.0, **limits}
-    return Gathering(fetch, read, "basic", "markdown", GatheringLimits(**told))  # type: ignore[arg-type] # by their names
+    return Gathering(fetch, read, "basic", "markdown", GatheringLimits(**told), tell)  # type: ignore[arg-type] # by their names
 
 
 def addresses(count: int) -> list[str]:
@@ -108,3 +111,21 @@ async def test_what_a_server_did_not_send_as_a_whole_counts_as_read_in_part() ->
 
     (page,) = await gathering(answer).gather(addresses(1))
     assert (page.text.truncated, page.text.notes) == (True, ("Only its first 6 bytes were fetched.",))
+
+
+async def test_it_is_told_how_many_of_the_pages_are_done_read_or_not() -> None:
+    told: list[tuple[str, int, int | None]] = []
+    first, *others = addresses(4)
+
+    def answer(url: str) -> FetchedPage:
+        if url == first:
+            raise Refused("It is not there.", code="page_not_found")
+        return fetched(url)
+
+    pages = gathering(answer, lambda unit, done, total=None: told.append((unit, done, total)))
+    await pages.gather([first, others[0]])
+    await pages.gather(others)
+
+    assert told[0] == ("pages_fetched", 0, 2)
+    assert told[2:4] == [("pages_fetched", 2, 2), ("pages_fetched", 2, 4)]
+    assert told[-1] == ("pages_fetched", 4, 4)

@@ -1,12 +1,13 @@
 """A run of `poweron bench`, from the first to the last part, with very little of everything."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from processes import command_lines
 from servers import furnished
 
-from poweron_services.bench.benchmark import BenchmarkPlan, measure
+from poweron_services.bench.benchmark import PARTS, BenchmarkPlan, measure
 from poweron_services.bench.figures import Figures
 from poweron_services.embedded.folders import Folders
 
@@ -35,7 +36,15 @@ async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Pat
         said.append(sentence)
         told.extend(line for line in command_lines() if password_of(tmp_path / "bench" / "measured") in line)
 
-    figures = await measure(furnished(tmp_path, software), progress, plan=LITTLE)
+    made: list[tuple[int, int]] = []
+
+    def iterated(done: int, total: int) -> None:
+        made.append((done, total))
+
+    figures = await measure(furnished(tmp_path, software), progress, plan=LITTLE, on_iterations=iterated)
+
+    assert made[0][1] == LITTLE.iterations(PARTS)
+    assert all(before[0] < after[0] <= after[1] for before, after in pairwise(made))
 
     assert [name for name in Figures.model_fields if getattr(figures, name) is None] == []
     assert figures.bytes_ratio_step_40_to_4 == pytest.approx(1, abs=0.2)

@@ -27,6 +27,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message
 from poweron_events.log.kafka import connect
 from poweron_events.log.kafka_clients import reach
+from poweron_events.log.kafka_progress import KafkaProgress
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections import reader
 from poweron_projections.connection import Pool
@@ -40,7 +41,7 @@ HOUSE = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((HOUSE / "deploy/compose.yaml").read_text())["services"]
 RUNBOOK = (HOUSE / "deploy/README.md").read_text()
 COMMANDS = re.findall(r"^kafka-acls\.sh .*", RUNBOOK, re.MULTILINE)
-EVERY_TOPIC = frozenset(topic.name for topic in topics.ALL)
+EVERY_TOPIC = frozenset(topic.name for topic in (*topics.ALL, topics.PROGRESS))
 POWERON = Path(sys.executable).with_name("poweron")
 KEY = b"5cf3f1f4-5b5a-5b0e-9d49-7c0c1c2b8a11"
 REQUEST = {
@@ -244,6 +245,19 @@ async def test_what_the_table_does_not_allow_is_refused(granted: SecuredKafka, n
             with pytest.raises(GroupAuthorizationFailedError):
                 await move_offset(settings, group)
         assert {topic.name: await log.ends(topic.name) for topic in topics.ALL} == before
+
+
+@pytest.mark.req("S32")
+async def test_what_the_executor_tells_of_its_progress_reaches_a_client(granted: SecuredKafka) -> None:
+    executor, client = (KafkaProgress(user(granted, name)) for name in ("executor", "client"))
+    try:
+        await executor.send([Message(KEY, b"half")])
+        async with asyncio.timeout(30):
+            tail = client.tail(KEY)
+            assert [record.value for record in await anext(tail)] == [b"half"]
+            await tail.aclose()
+    finally:
+        await executor.close()
 
 
 @pytest.mark.req("S32")

@@ -5,20 +5,23 @@ from typing import Final
 
 from poweron_events import topics
 from poweron_events.dead_letter import DeadLetter
-from poweron_events.documentation.schemas import DEAD_LETTER, Json, sentence
+from poweron_events.documentation.schemas import DEAD_LETTER, PROGRESS, Json, sentence
 from poweron_events.envelope import CONTENT_TYPE, SPECVERSION
-from poweron_events.event import Event
+from poweron_events.event import Event, Model
+from poweron_events.progress import StepProgress
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 
 _UUID: Final = {"type": "string", "format": "uuid"}
+_LETTER_KEY: Final = "`topic|partition|offset` of the record."
 _BINDING: Final = "0.5.0"  # of AsyncAPI's Kafka bindings
 
 
 def asyncapi() -> Json:
-    """The three topics, their messages and keys, as AsyncAPI 3.0."""
+    """The four topics, their messages and keys, as AsyncAPI 3.0."""
     events = [_event_message(event) for event in WORKFLOW_EVENTS.values()]
     requests = [message for event in REQUESTS.values() for message in _request_messages(event)]
-    dead_letters = [_dead_letter_message()]
+    dead_letters = [_plain_message(DEAD_LETTER, DeadLetter, _key(_LETTER_KEY, {"type": "string"}))]
+    progress = [_plain_message(PROGRESS, StepProgress, _key("The workflow id.", _UUID))]
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -31,14 +34,16 @@ def asyncapi() -> Json:
             "requests": _channel(topics.REQUESTS, requests, "What anyone may ask for."),
             "events": _channel(topics.EVENTS, events, "Everything that happened, in order within a workflow."),
             "deadletter": _channel(topics.DEAD_LETTERS, dead_letters, "Records that nobody could read, and why."),
+            "progress": _channel(topics.PROGRESS, progress, "How far long work is; it may be lost."),
         },
         "operations": {
             "takeRequests": _operation("receive", "requests", "PowerOn takes requests."),
             "writeEvents": _operation("send", "events", "PowerOn writes what happened."),
             "writeDeadLetters": _operation("send", "deadletter", "PowerOn keeps what it could not read."),
+            "tellProgress": _operation("send", "progress", "PowerOn tells how far long work is."),
         },
         "components": {
-            "messages": {message.pop("x-id"): message for message in (*requests, *events, *dead_letters)},
+            "messages": {message.pop("x-id"): message for message in (*requests, *events, *dead_letters, *progress)},
             "schemas": {"Envelope": _envelope_schema(), "RequestEnvelope": _request_envelope_schema()},
         },
     }
@@ -104,15 +109,16 @@ def _request_messages(event: type[Event]) -> tuple[Json, Json]:
     return structured, binary
 
 
-def _dead_letter_message() -> Json:
+def _plain_message(name: str, model: type[Model], bindings: Json) -> Json:
+    """A message that is no CloudEvent: the model as JSON."""
     return {
-        "x-id": "DeadLetter",
-        "name": DEAD_LETTER,
-        "title": "DeadLetter",
-        "summary": sentence(DeadLetter),
+        "x-id": model.__name__,
+        "name": name,
+        "title": model.__name__,
+        "summary": sentence(model),
         "contentType": CONTENT_TYPE,
-        "payload": {"$ref": f"./schemas/{DEAD_LETTER}.json"},
-        "bindings": _key("`topic|partition|offset` of the record.", {"type": "string"}),
+        "payload": {"$ref": f"./schemas/{name}.json"},
+        "bindings": bindings,
     }
 
 

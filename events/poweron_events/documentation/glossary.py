@@ -239,6 +239,14 @@ MEANINGS: Final[dict[str, str]] = {
     "raw": "The record's value as base64, at most the first 700 kB; null for a tombstone.",
     "DeadLetter.reason": "Why it could not be read.",
     "DeadLetter.size": "How many bytes the record's value has.",
+    # progress
+    "StepProgress.workflowId": "The workflow; also the record's key.",
+    "StepProgress.try": "Which run of the step's action tells it, counted from 1.",
+    "StepProgress.action": "The action that is at work.",
+    "StepProgress.time": "The clock of whoever tells it.",
+    "unit": "What is counted.",
+    "done": "How many of them are done.",
+    "total": "How many there are in all; null where nobody knows yet.",
 }
 
 AUTHORS: Final[dict[str, tuple[Role, ...]]] = {

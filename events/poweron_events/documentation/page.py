@@ -11,7 +11,7 @@ from poweron_events.codec import encode, encode_request
 from poweron_events.codes import CODES
 from poweron_events.documentation.examples import EXAMPLES, SHA256, SOURCE, WORKFLOW
 from poweron_events.documentation.glossary import AUTHORS
-from poweron_events.documentation.schemas import DEAD_LETTER, Json, json_schemas
+from poweron_events.documentation.schemas import DEAD_LETTER, PROGRESS, Json, json_schemas
 from poweron_events.envelope import Cause, envelop, source
 from poweron_events.event import Event
 from poweron_events.outcome import AnswerRejected, RoundCancelled, RoundCompleted, RoundFailed
@@ -28,6 +28,7 @@ _PAGE: Final = f"""\
 Everything that PowerOn does is an event on the topic `{topics.EVENTS.name}`, under the workflow's id as key.
 Whoever wants work done sends a request to `{topics.REQUESTS.name}`.
 A record that nobody can read is kept on `{topics.DEAD_LETTERS.name}`, with the reason.
+How far long work is, is told on `{topics.PROGRESS.name}` for an hour; nothing depends on that.
 
 A record's value is a CloudEvent 1.0 in structured mode.
 Its JSON is canonical (sorted keys, no spaces, UTF-8), because hashes are over the bytes as they stand.
@@ -122,6 +123,8 @@ def events_page() -> str:
         *(_section(event, schemas[event.TYPE], examples[event]) for event in WORKFLOW_EVENTS.values()),
         f"\n## Dead letters: what is kept on `{topics.DEAD_LETTERS.name}`\n",
         _titled(f"`{DEAD_LETTER}`", schemas[DEAD_LETTER]),
+        f"\n## Progress: what is told on `{topics.PROGRESS.name}`\n",
+        _titled(f"`{PROGRESS}`", schemas[PROGRESS]),
         _codes(),
         "\n## Values: what stands inside the fields above\n",
         *(_titled(name, parts[name]) for name in sorted(parts)),

@@ -8,12 +8,14 @@ from pydantic.json_schema import GenerateJsonSchema
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.documentation.glossary import meaning
 from poweron_events.event import Model
+from poweron_events.progress import StepProgress
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 
 Json = dict[str, Any]
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 DEAD_LETTER: Final = "poweron.deadletter.v1"
+PROGRESS: Final = "poweron.progress.v1"
 ANY_VALUE: Final = "Any JSON value."
 
 
@@ -25,8 +27,8 @@ class _Untitled(GenerateJsonSchema):
 
 
 def json_schemas() -> dict[str, Json]:
-    """The schema of every event's and request's data, and of dead letters, by wire type."""
-    models: dict[str, type[Model]] = {**REQUESTS, **WORKFLOW_EVENTS, DEAD_LETTER: DeadLetter}
+    """The schema of every event's and request's data, of dead letters and of progress, by wire type."""
+    models: dict[str, type[Model]] = {**REQUESTS, **WORKFLOW_EVENTS, DEAD_LETTER: DeadLetter, PROGRESS: StepProgress}
     return {name: _json_schema(name, model) for name, model in models.items()}
 
 

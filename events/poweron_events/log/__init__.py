@@ -86,6 +86,27 @@ class Follower(Protocol):
         """
 
 
+class ProgressTopic(Protocol):
+    """Where it is told how far long work is, and where that is watched: it keeps nothing for long and promises nothing.
+
+    Records may be lost, come late or be forged.
+    """
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        """Send these messages, or none of them, within a few seconds.
+
+        Raises:
+            Unavailable: they are lost.
+        """
+
+    def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
+        """What was sent under this key a moment ago and what comes from now on, in batches, without end.
+
+        Raises:
+            Unavailable: nothing can be read now.
+        """
+
+
 class EventLog(Protocol):
     """Topics of records; each partition is a sequence that only ever grows at its end.
 

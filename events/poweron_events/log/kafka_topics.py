@@ -6,7 +6,7 @@ That of the events is not made a second time by itself: where the others are the
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -44,6 +44,7 @@ async def prepare(settings: KafkaSettings, *, recreate_events: bool) -> Mapping[
             await ours.make(topic)
         found = await ours.partitions([*there, *made])
         await ours.check(found)
+        await ours.offer(topics.PROGRESS)
     return {topic.name: found.get(topic.name, topic.partitions) for topic in topics.ALL}
 
 
@@ -99,6 +100,12 @@ class _OurTopics:
                 f"Topic {name!r} is not there, and Kafka did not let us make it ({error.__name__}); "
                 "somebody who may create topics makes it by starting any command of PowerOn"
             )
+
+    async def offer(self, topic: Topic) -> None:
+        """Make a topic where it is missing and can be made; nobody needs it."""
+        with suppress(KafkaError, OSError, TimeoutError, Unavailable):
+            if self._settings.physical(topic.name) not in await self._admin.list_topics():
+                await self.make(topic)
 
     async def partitions(self, expected: Iterable[Topic]) -> dict[str, int]:
         """How many there are of each of these topics, once all of them have leaders."""

@@ -6,7 +6,7 @@ For tests, and for trying things out without a broker.
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused
@@ -20,7 +20,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self._topics: dict[str, Partitions] = {
-            topic.name: [[] for _ in range(topic.partitions)] for topic in topics.ALL
+            topic.name: [[] for _ in range(topic.partitions)] for topic in (*topics.ALL, topics.PROGRESS)
         }
         self._groups: dict[tuple[str, str], list[MemoryFollower]] = {}
         self._committed: dict[tuple[str, str, int], int] = {}
@@ -167,3 +167,28 @@ class MemoryFollower:
     async def committed(self, partition: int) -> int:
         offset = self._log._committed.get((self._topic, self._group, partition), 0)  # noqa: SLF001 - one keeper in two classes
         return offset if offset <= (await self._log.ends(self._topic))[partition] else 0
+
+
+class MemoryProgress:
+    """Progress within one process, behind the promises of `ProgressTopic`."""
+
+    def __init__(self) -> None:
+        self._log = MemoryLog()
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self.write(message.key, message.value)
+
+    def write(self, key: bytes | None, value: bytes | None) -> None:
+        """Send anything, as a hostile or foreign client could."""
+        self._log.write(topics.PROGRESS.name, key, value)
+
+    async def tail(self, key: bytes) -> AsyncGenerator[Sequence[Record], None]:
+        partition = self._log.partition_of(topics.PROGRESS.name, key)
+        async with aclosing(self._log.tail(topics.PROGRESS.name, partition, 0)) as tail:
+            async for records in tail:
+                if ours := [record for record in records if record.key == key]:
+                    yield ours
+
+    async def close(self) -> None:
+        """Nothing is open."""

@@ -9,6 +9,7 @@ from poweron_events.catalog import ExtractDepth, PageFormat
 from poweron_events.codes import Code
 from poweron_events.errors import Refused
 from poweron_events.event import WebPage
+from poweron_services.actions.action import TellProgress, told_nobody
 from poweron_services.actions.page_addresses import comparable
 from poweron_services.connectors.page_reader import UnreadablePage
 from poweron_services.connectors.page_text import Obstacle, PageText, ReadPage
@@ -70,12 +71,15 @@ class Gathering:
     depth: ExtractDepth
     text_format: PageFormat
     limits: GatheringLimits
+    tell_progress: TellProgress = told_nobody
     unread: list[UnreadPage] = field(default_factory=list)
     without_text: list[GatheredPage] = field(default_factory=list)
     """Those of the unread that only link to others."""
     tried: set[str] = field(default_factory=set)
     left_out: int = 0
     """How many addresses were not even tried, for the limits."""
+    _done: int = 0
+    """How many addresses of those that were tried came to an end."""
     _bytes: int = 0
     _until: float = field(init=False)
     _places: asyncio.Semaphore = field(init=False)
@@ -102,6 +106,7 @@ class Gathering:
         chosen = wanted[: self._room]
         self.left_out += len(wanted) - len(chosen)
         self.tried.update(chosen)
+        self._tell()
         tasks = [asyncio.ensure_future(self._page(address)) for address in chosen]
         try:
             came = await asyncio.gather(*tasks)
@@ -122,6 +127,12 @@ class Gathering:
             return UnreadPage(address, error.code, f"It {error.why}")
         except Refused as error:
             return UnreadPage(address, error.code, str(error))
+        finally:
+            self._done += 1
+            self._tell()
+
+    def _tell(self) -> None:
+        self.tell_progress("pages_fetched", self._done, len(self.tried))
 
     async def _read(self, address: str) -> GatheredPage | UnreadPage:
         if self._bytes >= self.limits.bytes:

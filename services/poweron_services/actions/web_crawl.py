@@ -35,9 +35,8 @@ class WebCrawl:
         asked = Asked(order.objective, order.language, parameters.format, judge)
         async with self.open_pages() as read:
             found = await addresses_of(order, self.read_document)
-            gathering = Gathering(
-                order.fetch, read, depth, parameters.format, self.limits[depth].within(order.max_pages)
-            )
+            limits = self.limits[depth].within(order.max_pages)
+            gathering = Gathering(order.fetch, read, depth, parameters.format, limits, order.tell_progress)
             gathering.refuse_unknown(found.unknown)
             listed = [*await gathering.gather(found.pages), *gathering.without_text]
             named = [*found.addresses, *await next_links(listed, asked, {*found.addresses, *gathering.tried})]

@@ -34,7 +34,12 @@ class WebScrape:
         named = addresses_in(parameters.query)
         async with self.open_pages() as read:
             gathering = Gathering(
-                order.fetch, read, parameters.extract_depth, parameters.format, self.limits.within(order.max_pages)
+                order.fetch,
+                read,
+                parameters.extract_depth,
+                parameters.format,
+                self.limits.within(order.max_pages),
+                order.tell_progress,
             )
             if named:
                 known, unknown = divided(named, order.known_addresses)

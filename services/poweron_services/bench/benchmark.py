@@ -59,6 +59,12 @@ class BenchmarkPlan:
     page_rows: int = 1_000_000
     page_workflows: int = 100
 
+    def iterations(self, parts: Collection[str]) -> int:
+        """How many the parts make that measure the loop, those before them that are not counted included."""
+        warm = self.at_once * self.steps
+        latency = self.times * self.alone * self.alone_steps * ("latency" in parts)
+        return warm + latency + self.times * self.workflows * self.steps * ("throughput" in parts)
+
 
 @dataclass(slots=True)
 class Benchmark:
@@ -69,8 +75,13 @@ class Benchmark:
     progress: Progress
     fsync: bool
     found: dict[str, float]
+    on_iterations: Callable[[int, int], None] = lambda _, __: None
+    """Told how many iterations were made, and of how many."""
+    _made: int = 0
+    _planned: int = 0
 
     async def measure(self, parts: Collection[str]) -> None:
+        self._planned = self.plan.iterations(parts)
         events: Sequence[Envelope] = ()
         await self._check()
         async with self._loop() as (runner, meter):
@@ -95,10 +106,14 @@ class Benchmark:
         async with (
             running(self.sandbox, "projector", "serve", "projector") as projector,
             running(self.sandbox, "roles", "serve", *roles) as worker,
-            workflow_runner(self.sandbox.connections) as runner,
+            workflow_runner(self.sandbox.connections, self._count) as runner,
         ):
             await warm_up(runner, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
             yield runner, CpuMeter.of(self.sandbox, roles=worker.pid, projector=projector.pid)
+
+    def _count(self, iterations: int) -> None:
+        self._made += iterations
+        self.on_iterations(self._made, max(self._made, self._planned))
 
     async def _check(self) -> None:
         """Whether the machine is free; it is told at once, and counts where the ring is not measured again."""
@@ -212,6 +227,7 @@ async def measure(
     parts: Collection[str] = PARTS,
     fsync: bool = False,
     plan: BenchmarkPlan | None = None,
+    on_iterations: Callable[[int, int], None] = lambda _, __: None,
 ) -> Figures:
     """Measure on servers of the run's own, below this data directory; all they wrote is removed afterwards.
 
@@ -221,6 +237,7 @@ async def measure(
         parts: what to measure, of `PARTS`.
         fsync: let the broker force each record to the disk.
         plan: how much is done.
+        on_iterations: told how many iterations of the loop were made, and of how many.
 
     Raises:
         Refused: another run is under way, or something must be mended first; the message says what.
@@ -234,5 +251,5 @@ async def measure(
             found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
         if set(parts) - {"ask"}:
             async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
-                await Benchmark(sandbox, plan, progress, fsync, found).measure(parts)
+                await Benchmark(sandbox, plan, progress, fsync, found, on_iterations).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -68,6 +68,8 @@ class WorkflowRunner:
 
     connections: Connections
     listener: EventListener
+    on_iterations: Callable[[int], None] = lambda _: None
+    """Told how many more there are whenever a workflow has ended."""
 
     async def run(self, steps: int) -> str:
         """One workflow from the request to its end; the answer is its id."""
@@ -79,6 +81,7 @@ class WorkflowRunner:
         done = len(self.listener.steps[sent.workflow_id])
         if done != steps:
             raise Refused(f"A workflow of the measurement made {done} steps, where {steps} were to be measured.")
+        self.on_iterations(steps)
         return sent.workflow_id
 
     async def run_many(self, count: int, steps: int, *, at_once: int) -> None:
@@ -103,14 +106,16 @@ class WorkflowRunner:
 
 
 @asynccontextmanager
-async def workflow_runner(connections: Connections) -> AsyncGenerator[WorkflowRunner, None]:
+async def workflow_runner(
+    connections: Connections, on_iterations: Callable[[int], None] = lambda _: None
+) -> AsyncGenerator[WorkflowRunner, None]:
     """A runner whose listener reads everything from now on, while the block lasts."""
     async with connections.log.follow(EVENTS_TOPIC, f"poweron.bench-{uuid4().hex}") as follower:
         await _seek_to_the_end(connections, follower)
         listener = EventListener(follower)
         async with asyncio.TaskGroup() as group:
             listening = group.create_task(listener.run())
-            yield WorkflowRunner(connections, listener)
+            yield WorkflowRunner(connections, listener, on_iterations)
             listening.cancel()
 
 

@@ -21,6 +21,7 @@ from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
 from poweron_services.cli.output import counted, one_line, print_json, printable, stderr, stdout, tell
+from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.client.ask import File, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings, wrong_language
@@ -39,6 +40,8 @@ class AskProgress:
         self.workflow_id: str | None = None
         self.models: list[str] = []
         """As `PROVIDER/MODEL`, each once: whoever serves may ask others than are set here."""
+        self.watch: ProgressWatch | None = None
+        """How far its steps are, where somebody looks."""
         self._search_trouble: str | None = None
         self._ending: str | None = None
         self._narrator = Narrator()
@@ -46,8 +49,12 @@ class AskProgress:
     def requested(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
         tell(f"Workflow {workflow_id}", style="bold")
+        if self.watch is not None:
+            self.watch.begin(workflow_id)
 
     def heard(self, heard: Heard) -> None:
+        if self.watch is not None:
+            self.watch.bar.heard(heard)
         self._narrator(heard)
         if heard.event is not None and heard.verdict == "accepted":
             names = (f"{call.provider}/{call.model}" for call in model_calls(heard.event))
@@ -184,15 +191,16 @@ async def _ask(
 ) -> tuple[Outcome, Shown]:
     async with open_connections(settings, tell) as connections:
         asking = request if workflow is None else await follow_up(connections, request, workflow)
-        outcome = await run_request(
-            connections,
-            asking,
-            handed_over,
-            identity=local_identity(),
-            serving=serving,
-            callbacks=Callbacks(asked.heard, asked.requested, tell_untaken),
-            progress=tell,
-        )
+        async with watching_progress(connections.progress) as asked.watch:
+            outcome = await run_request(
+                connections,
+                asking,
+                handed_over,
+                identity=local_identity(),
+                serving=serving,
+                callbacks=Callbacks(asked.heard, asked.requested, tell_untaken),
+                progress=tell,
+            )
         folder = output or OUTPUT / outcome.workflow_id
         return outcome, await files.write(connections, outcome.workflow_id, outcome.documents, folder)
 

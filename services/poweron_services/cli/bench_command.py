@@ -14,6 +14,7 @@ from poweron_services.bench.figures import FigureLine, Figures, lines, value, wh
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import print_json, stdout, tell
+from poweron_services.cli.progress_bar import bar
 
 WIDTH: Final = 120  # columns where nothing says how wide the terminal is
 NOTHING: Final = "-"
@@ -23,7 +24,9 @@ SIGNS: Final = {"at most": "≤", "at least": "≥"}
 @sentences()
 def bench(parts: Sequence[str], *, fsync: bool, as_json: bool) -> None:
     """Measure, and print the figures."""
-    figures = asyncio.run(measure(load_settings().home, tell, parts=parts or PARTS, fsync=fsync))
+    home = load_settings().home
+    with bar("Measuring", "iterations") as told:
+        figures = asyncio.run(measure(home, tell, parts=parts or PARTS, fsync=fsync, on_iterations=told))
     void = why_void(figures, fsync=fsync)
     if as_json:
         print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})

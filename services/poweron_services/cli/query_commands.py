@@ -27,6 +27,7 @@ from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
+from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
@@ -250,10 +251,11 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
         partition = log.partition_of(name, workflow_id.encode())
         end = (await log.ends(name))[partition]
         _expect(end > 0, workflow_id)
-        watching = _Watching(workflow_id, _print_now if as_json else Narrator())
-        async with aclosing(log.tail(name, partition, 0)) as tail:
+        async with watching_progress(connections.progress) as watch, aclosing(log.tail(name, partition, 0)) as tail:
+            watching = _Watching(workflow_id, _print_now if as_json else _told_with_bar(watch))
+            watch.begin(workflow_id, watching.goes_on)
             async for records in tail:
-                watching.hint.cancel()
+                watching.goes_on()
                 for record in records:
                     watching.take(record)
                 if abandoned():
@@ -273,12 +275,27 @@ class _Watching:
         self.workflow = Workflow(workflow_id)
         self._heard = heard
 
+    def goes_on(self) -> None:
+        """Something happens: nobody needs to be told that nothing does."""
+        self.hint.cancel()
+
     def take(self, record: Record) -> None:
         with suppress(Undecodable):
             recorded = read_record(record)
             if recorded.envelope.workflow_id == self.workflow.id:
                 self.workflow, verdict = evolve(self.workflow, recorded)
                 self._heard(Heard(recorded, verdict, self.workflow))
+
+
+def _told_with_bar(watch: ProgressWatch) -> Callable[[Heard], None]:
+    """Tell an event, after the bar of a step that it ends is gone."""
+    narrator = Narrator()
+
+    def told(heard: Heard) -> None:
+        watch.bar.heard(heard)
+        narrator(heard)
+
+    return told
 
 
 def _print_now(heard: Heard) -> None:

@@ -17,6 +17,7 @@ from poweron_services import telemetry, wiring
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
+from poweron_services.cli.progress_bar import bar
 from poweron_services.config import Settings, misspelled
 from poweron_services.process_memory import tune_memory
 from poweron_services.signals import until_stopped
@@ -66,7 +67,8 @@ def rebuild(*, as_json: bool) -> None:
 
 async def _rebuild(settings: Settings) -> Rebuilt:
     async with open_connections(settings, tell) as connections:
-        return await rebuild_rows(connections.log, connections.pool)
+        with bar("Rebuilding the rows", "records") as told:
+            return await rebuild_rows(connections.log, connections.pool, told)
 
 
 @sentences()
@@ -84,7 +86,8 @@ def verify(*, as_json: bool) -> None:
 
 async def _verify(settings: Settings) -> Verified:
     async with open_connections(settings, tell) as connections:
-        return await verify_rows(connections.log, connections.pool)
+        with bar("Folding the log", "records") as told:
+            return await verify_rows(connections.log, connections.pool, told)
 
 
 def _difference(found: Difference) -> dict[str, Any]:

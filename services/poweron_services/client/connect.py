@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from poweron_events.content import ContentStore
+from poweron_events.log import ProgressTopic
 from poweron_events.log.kafka import connect as connect_kafka
+from poweron_events.log.kafka_progress import KafkaProgress
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.log.memory import MemoryProgress
 from poweron_projections.connection import Pool
 from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.guarded_log import GuardedLog
@@ -21,6 +24,8 @@ class Connections:
     log: GuardedLog
     pool: Pool
     content: ContentStore
+    progress: ProgressTopic = field(default_factory=MemoryProgress)
+    """How far long work is; within this process where nothing else is said."""
 
 
 @asynccontextmanager
@@ -39,4 +44,9 @@ async def connect(
         connect_kafka(kafka, recreate_events=recreate_events) as log,
         connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
     ):
-        yield Connections(settings, GuardedLog(log, pool), pool, ContentStore.at(settings.content_place))
+        progress = KafkaProgress(kafka)
+        try:
+            content = ContentStore.at(settings.content_place)
+            yield Connections(settings, GuardedLog(log, pool), pool, content, progress)
+        finally:
+            await progress.close()

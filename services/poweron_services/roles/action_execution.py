@@ -42,6 +42,7 @@ from poweron_services.roles.kept_calls import KeptCalls
 from poweron_services.roles.named_addresses import PlaceCheck, Settled, addresses_known
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
+from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 from poweron_services.roles.web_access import WebAccess
 
 PATIENCE = 180.0  # seconds that a model which fails is asked again in, whatever else an action has time for
@@ -71,6 +72,7 @@ class Execution:
     web: Web | None = None
     lists: ActionLists = EVERYTHING
     settled: Settled = field(default_factory=dict)
+    progress: StepTeller = tell_nobody
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
@@ -122,7 +124,8 @@ class Execution:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
             return "failed", failed(str(error), error.code)
-        return await self._performed(workflow, self.actions[spec.name], order, calls)
+        with self.progress(workflow) as tell:
+            return await self._performed(workflow, self.actions[spec.name], replace(order, tell_progress=tell), calls)
 
     async def _performed(
         self, workflow: Workflow, action: Action, order: Order, calls: "_Calls"

@@ -16,6 +16,7 @@ from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
 from poweron_services.roles.claims import Assignment, Claim, Claims
 from poweron_services.roles.named_addresses import Settled
+from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 
 
 class Executor:
@@ -35,13 +36,14 @@ class Executor:
         web: Web | None = None,
         lists: ActionLists = EVERYTHING,
         settled: Settled | None = None,
+        progress: StepTeller = tell_nobody,
     ) -> None:
         self._approval = approval
         self._now_ms = now_ms
         self._claims = Claims(actions, worker, concurrency)
         specs = {name: action.spec for name, action in actions.items()}
         self._execution = Execution(
-            actions, specs, caller, content, observes, now_ms, approval, web, lists, settled or {}
+            actions, specs, caller, content, observes, now_ms, approval, web, lists, settled or {}, progress
         )
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:

@@ -93,6 +93,9 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "The model wrote no final message; the results stand in its place.",
         "See `error`; with `exception` it was unexpected: report it.",
     ),
+    "progress_lost": LogEvent(
+        "info", "How far an action is could not be told to whoever watches; the work goes on.", _NOTHING
+    ),
     "projection_retried": LogEvent(
         "warning", "Events could not be written as rows yet.", "See that Postgres can be reached."
     ),

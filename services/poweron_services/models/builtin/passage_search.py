@@ -49,6 +49,7 @@ _CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)[^\W_][\w./-]{2,}(?![\w-])")
 _PRIOR: Final = {"fact": 0.06, "row": 0.03, "window": -0.06, "headed": -0.16}
 _DEFINES: Final = r"\b{word}\b[^,.;]{{0,25}}?,? (?:is|are|was|were|means?|an?|the|ist|sind|war|eine?)\b"
 DEFINED = 0.3  # what a sentence has ahead that defines what is asked for, at the start of a document
+LASTING = 0.3  # what a passage has ahead that says how long, where that is asked
 TERSE, FEW_WORDS = 0.1, 12  # what a passage has ahead that says hardly more than is asked
 
 
@@ -201,6 +202,8 @@ def _fits(passage: Passage, question: Question) -> bool:
     said = passage.own
     if passage.kind in ("fact", "cell", "headed"):
         said = frozenset(terms(passage.value, question.language)) or frozenset({passage.value})
+    if passage.record is not None and not _is_about(passage, question):
+        return False
     if said <= {term.stem for term in question.terms}:
         return False
     if question.kind == "done":
@@ -209,6 +212,12 @@ def _fits(passage: Passage, question: Question) -> bool:
     if question.asks_for_money and not _is_price(passage, question):
         return False
     return values.holds(question.kind, passage.value, question.text)
+
+
+def _is_about(passage: Passage, question: Question) -> bool:
+    """Whether a row, or what heads it, says one of the words that matter: else any other row would be as good."""
+    matter = [term for term in question.terms if term.weight == 1]
+    return not matter or any(term.in_(passage.own) or term.in_(passage.near) for term in matter)
 
 
 def _is_price(passage: Passage, question: Question) -> bool:
@@ -231,6 +240,8 @@ def _credit(passage: Passage, question: Question) -> float:
     first = next((term for term in question.terms if term.weight == 1 and not term.is_name), None)
     if first is not None and first.in_(passage.own):
         credit += 0.06
+    if question.asks_how_long and values.MEASURED.search(passage.value):
+        credit += LASTING
     if question.kind == "done" and any(term.word in passage.value for term in question.terms):
         credit += 0.15  # "was repaired" rather than "Repair"
     return credit + _defines(passage, question) + _coded(passage, question)

@@ -6,7 +6,7 @@ rest of its record); `around` knows those of its section and its document.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, takewhile
 from textwrap import shorten
@@ -29,6 +29,11 @@ MAX_NEAR = 2_000  # characters
 OPENING = 14  # passages at the start of a document, where its writer may stand
 AUTHOR = "author written signed by"  # what a writer's name under a title or a greeting is about
 DATED = "date dated published written issued made printed"  # what a date under a title is about
+SENT = {
+    **dict.fromkeys(("from", "von", "de"), "sender sent"),
+    **dict.fromkeys(("to", "an", "à"), "recipient received addressed"),
+}
+"""What the lines above a letter or a mail are about."""
 DATE_WITHIN = 20  # characters of a line
 CELL_BORDER = " | "  # as in the markdown of a table
 
@@ -42,6 +47,10 @@ _AMOUNT = re.compile(
 )
 _NAME = r"[^\W\d_a-z][\w.'\u2019-]*(?: [^\W\d_a-z][\w.'\u2019-]*){1,3}"
 _NAMES = re.compile(rf"{_NAME}(?: ?(?:,|;|&|and|und) ?(?:and |und )?{_NAME})*")
+_GOES_ON = re.compile(r"(?:it|its|they|this|these|he|she|er|sie|es|dies\w*|il|elle|ils|elles)\b", re.IGNORECASE)
+"""How a sentence begins that is about what the one before it says."""
+_NOTED = re.compile(r"(?P<said>[^.!?\n|]{1,500}[.!?]?)\[\^(?P<mark>\w{1,20})\](?!:)")
+_NOTE = re.compile(r"\[\^(?P<mark>\w{1,20})\]:\s+")
 _GREETING = re.compile(r"(?:\w+ ){0,3}(?:regards|wishes|grüßen?|sincerely)\b|yours \w+", re.IGNORECASE)
 
 
@@ -130,8 +139,9 @@ def _add(found: Library, document: SourceText, language: str) -> None:
     titles = _titles(document, sections, language)
     first = len(found.passages)
     said: dict[Place, frozenset[str]] = {}
+    noted = {match["mark"]: match["said"] for match in _NOTED.finditer(document.text)}
     for section in sections:
-        reader = _Reader(section.place, language, titles, order=len(found.passages) - first)
+        reader = _Reader(section.place, language, titles, noted, order=len(found.passages) - first)
         passages = [*islice(reader.read(section), MAX_PASSAGES - len(found.passages))]
         found.passages += passages
         found.tables += reader.found
@@ -160,6 +170,7 @@ class _Reader:
     place: Place
     language: str
     titles: frozenset[str]
+    noted: Mapping[str, str]  # what the footnotes of the document are about, by their marks
     order: int  # of the passage read last in its document
     heading: str = ""
     heading_terms: frozenset[str] = frozenset()
@@ -217,8 +228,12 @@ class _Reader:
         sentences = [one.strip() for one in segments(block.text, self.language) if one.strip()]
         if sentences and sentences[-1].endswith(":") and following and following[0].kind == "lines":
             sentences[-1] += f" {_body(following[:1])}"
-        for sentence in sentences:
-            yield self._passage("sentence", "", sentence)
+        for before, one in zip(["", *sentences], sentences, strict=False):
+            if note := _NOTE.match(one):
+                told = self._passage("sentence", "", one[note.end() :], near=self.noted.get(note["mark"], ""))
+                yield replace(told, heading="")
+            else:
+                yield self._passage("sentence", "", one, near=before if _GOES_ON.match(one) else "")
 
     def _labelled(self, line: str) -> Passage | None:
         match = _LABELLED.fullmatch(line)
@@ -226,7 +241,9 @@ class _Reader:
             match = _AMOUNT.fullmatch(line)
         if match is None or "://" in line[: len(match["label"]) + 4]:
             return None
-        return self._passage("fact", match["label"].strip(" .-\u2013"), match["value"].strip())
+        label, value = match["label"].strip(" .-\u2013"), match["value"].strip()
+        told = SENT.get(label.casefold(), "")
+        return self._passage("fact", label, value, own=f"{label} {value} {told}")
 
     def _table(self, block: Block) -> Iterator[Passage]:
         headers, rows = headers_of(block.rows)

@@ -1,7 +1,7 @@
 """A question as the built-in model understands it: its parts, the kind of its answer, and the words that matter."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -27,12 +27,16 @@ _SUBJECT = re.compile(
     r"((?:[\w.-]+ ){0,2}?[\w.-]+)(?: used for| good for| for)?\W*$",
     re.IGNORECASE,
 )
+_PART_OF = re.compile(
+    r"^\W*(?:what|was) (?:is|are|was|were|ist|sind) (?:the|der|die|das) (\w+) (?:of|for|von|für) ", re.IGNORECASE
+)
 _PRICE = re.compile(
     r"\b(?:costs?|prices?|pay|paid|fees?|charged?|spend|spent|kostet|kosten|preise?|bezahlt|gebühr\w*)\b", re.IGNORECASE
 )
+_HOW_LONG = re.compile(r"\b(?:how long|wie lange?|combien de temps)\b", re.IGNORECASE)
 _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
-    ("person", r"^\W*(?:to |by |for |with |from |an |von |mit )?(?:who|whom|whose|wer|wem|wen|wessen)\b"),
-    ("date", r"^\W*(?:since |until |by |seit |bis )?(?:when|wann)\b"),
+    ("person", r"^\W*(?:to |by |for |with |from |an |von |mit )?(?:who|whom|whose|wer|wem|wen|wessen|qui)\b"),
+    ("date", r"^\W*(?:since |until |by |seit |bis |depuis |jusqu'à )?(?:when|wann|quand)\b"),
     ("uuid", r"\b(?:uuid|guid)s?\b"),
     ("email", r"\be-?mails?\b|\be-?mail-?adress\w*"),
     ("phone", r"\b(?:phone|telephone|telefon\w*|fax)\b"),
@@ -43,7 +47,10 @@ _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
     ),
     ("date", r"\b(?:when|wann|dates?|datum|deadline|frist)\b|\b(?:which|what) (?:\w+ )?(?:day|year|month|time)s?\b"),
     ("date", r"\bwelche[msr] (?:jahr|tag)\b|\bum wie viel uhr\b"),
-    ("count", r"\b(?:how many|wie ?viele|anzahl)\b|\b(?:the|die) (?:number|zahl) (?:of|der|von)\b"),
+    (
+        "count",
+        r"\b(?:how many|wie ?viele|anzahl|combien de|combien d)\b|\b(?:the|die) (?:number|zahl) (?:of|der|von)\b",
+    ),
     (
         "amount",
         r"\bhow (?:much|large|high|big)\b|\bwie ?(?:viel|hoch)\b|\bwas kostet\b|\bwhat (?:does|did|will) .+ cost\b",
@@ -51,6 +58,7 @@ _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
     ("amount", r"\bwhat (?:was|were|is|did .+|does .+|do .+) (?:spent|paid|pay|charged?|owed?)\b"),
     ("amount", r"\b(?:price|cost|fee|amount|subtotal|total|sum|salary|rent|deposit|deductible)\b"),
     ("amount", r"\b(?:preis|kosten|betrag|summe|gesamtbetrag|gesamtsumme|endbetrag|miete|gehalt|zwischensumme)\b"),
+    ("amount", r"\b(?:combien|montant|prix|loyer)\b"),
     ("person", r"\b(?:who|whom|whose|wer|wem|wen|wessen)\b"),
     ("done", r"^\W*what (?:was|were|has been|have been) (?:\w+ ){0,2}?\w+(?:ed|en|ne|lt|nt|pt|ght|id)\W*$"),
     ("done", r"^\W*what work (?:was|has been) done\b|\bwas wurde\b|\bwelche arbeiten\b"),
@@ -97,6 +105,11 @@ class Question:
         return frozenset(one for term in self.terms for one in (term.stem, *term.same))
 
     @property
+    def asks_how_long(self) -> bool:
+        """Whether it is about a time or a length."""
+        return _HOW_LONG.search(self.text) is not None
+
+    @property
     def asks_for_money(self) -> bool:
         """Whether it is about a price, not just any amount."""
         return self.kind == "amount" and _PRICE.search(self.text) is not None
@@ -117,9 +130,11 @@ def understand(text: str, language: str) -> Question:
     """A question's kind and words."""
     kind = kind_of(text)
     found: dict[str, Term] = {}
+    part = _PART_OF.match(text)
     for position, token in enumerate(vocabulary.tokens(text)):
         for term in _terms(token, kind, language, first=position == 0):
-            found.setdefault(term.stem, term)
+            is_asked = part is not None and token == part[1] and token.casefold() not in _KIND_WORDS
+            found.setdefault(term.stem, replace(term, weight=1.0) if is_asked else term)
     defined = _SUBJECT.match(text)
     return Question(text, kind, tuple(found.values()), language, defined[1] if defined else "")
 

@@ -78,7 +78,7 @@ def headers_of(rows: tuple[Row, ...]) -> tuple[Row, tuple[Row, ...]]:
     named = bool(rows) and any(rows[0])
     rows = tuple(row for row in rows if any(row))
     if len(rows) > 1 and (named or _names_columns(rows[0])):
-        return rows[0], rows[1:]
+        return (_joined(*rows[:2]), rows[2:]) if len(rows) > 2 and _goes_on_below(*rows[:2]) else (rows[0], rows[1:])
     return ("",) * max(map(len, rows), default=0), rows
 
 
@@ -100,6 +100,21 @@ def pairs(rows: tuple[Row, ...]) -> list[tuple[str, str]]:
 def _names_columns(first: Row) -> bool:
     """Whether a row heads the columns though it is not marked so: nothing above the names of the rows, no digits."""
     return not first[0] and sum(map(bool, first)) > 1 and not any(map(_NO_LABEL.search, first))
+
+
+def _goes_on_below(first: Row, second: Row) -> bool:
+    """Whether the second row heads the columns too: a name of the first reaches over several that it tells apart."""
+    if len(first) != len(second) or not all(second) or any(map(_NO_LABEL.search, second)):
+        return False
+    over_several = [column for column, name in enumerate(first) if name and first.count(name) > 1]
+    below = [second[column] for column in over_several]
+    return bool(below) and len(set(below)) > 1 and (first[0] == second[0] or not first[0])
+
+
+def _joined(first: Row, second: Row) -> Row:
+    return tuple(
+        lower if upper in ("", lower) else f"{upper} {lower}" for upper, lower in zip(first, second, strict=True)
+    )
 
 
 def _row_pairs(cells: list[str], *, is_named: bool) -> list[tuple[str, str]]:

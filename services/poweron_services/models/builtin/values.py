@@ -11,7 +11,8 @@ TELLTALE: Final[frozenset[Kind]] = frozenset({"uuid", "email", "phone", "address
 
 _MONTH = (
     r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
-    r"|sept?(?:ember)?|oct(?:ober)?|okt(?:ober)?|nov(?:ember)?|dec(?:ember)?|dez(?:ember)?)"
+    r"|sept?(?:ember)?|oct(?:ober)?|okt(?:ober)?|nov(?:ember)?|dec(?:ember)?|dez(?:ember)?"
+    r"|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre)"
 )
 _WEEKDAY = (
     r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
@@ -27,7 +28,8 @@ _UNIT = (
 )
 _MONEY = (
     r"(?:us\$|[$€£¥]|\b(?:usd|eur|chf|gbp)\b)\s?[-+]?\d"
-    r"|\d\s?(?:[$€£¥]|(?:usd|eur|euros?|chf|gbp|dollars?|cents?|francs?|franken)\b)"
+    r"|\d\s?(?:(?:thousand|million|billion|tausend|millionen|milliarden|mio\.?|mrd\.?)\s)?"
+    r"(?:[$€£¥]|(?:usd|eur|euros?|chf|gbp|dollars?|cents?|francs?|franken)\b)"
 )
 _STREET = r"(?:street|st|avenue|ave|boulevard|blvd|road|rd|lane|ln|drive|dr|way|close|court|square|broadway)"
 _PATTERNS: Final[dict[Kind, str]] = {
@@ -41,10 +43,16 @@ _PATTERNS: Final[dict[Kind, str]] = {
     "amount": r"\d",
     "count": rf"\d|\b{_NUMBER_WORD}\b",
     "date": r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|\b\d{1,2}/\d{1,2}\b|\b\d{4}-\d\d-\d\dT|\b(?:1[5-9]|20)\d\ds?\b"
-    rf"|\b{_MONTH}\b\.?,?\s*\d|\d(?:\.|st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b|\b{_WEEKDAY}\b"
+    rf"|\b{_MONTH}\b\.?,?\s*\d|\d(?:\.|st|nd|rd|th|er)?\s+(?:of\s+)?{_MONTH}\b|\b{_WEEKDAY}\b"
     r"|\b\d{1,2}:\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|uhr)\b"
     rf"|\b(?:{_ORDINAL}|within|after|before|in|innerhalb|nach|vor|binnen)\b.{{0,20}}\b{_UNIT}\b",
 }
+MEASURED: Final = re.compile(
+    rf"(?:\d|\b{_NUMBER_WORD})[\s-]?(?:{_UNIT}|min|h|hrs?|s|secs?|seconds?|sekunden?|jours?|mois|ans?|heures?"
+    r"|meters?|metres?|metern?|m|cm|km|feet|ft|inch(?:es)?|miles?)\b",
+    re.IGNORECASE,
+)
+"""How long something lasts or is."""
 _VALUES: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PATTERNS.items()}
 MONEY: Final = re.compile(_MONEY, re.IGNORECASE)
 """A sum of money."""

@@ -43,9 +43,12 @@ STOP_WORDS: Final = {
         lautet man mein mich mir mit muss nach nenne nennen nicht noch nun nur ob oder ohne sag sage sehr sein
         seine sich sie sind so soll sowie steht um und uns unser unter viel viele vom von vor wann war waren
         warum was weil welche welchem welchen welcher welches wem wen wenn wer werden wessen wie wieviel wir
-        wird wo woher wohin wurde wurden zeige zu zum zur zwischen über"""
+        wird wo woher wohin wurde wurden zeige zu zum zur zwischen über müssen darf dürfen sollen"""
     ),
-    "fr": words_in("le la les des du un une et est que qui quel quelle dans pour sur avec pas au aux ce cette"),
+    "fr": words_in(
+        """le la les des du un une et est que qui quel quelle quels quelles dans pour sur avec pas au aux ce cette
+        quand combien où comment pourquoi sont était sera a ont se son sa ses par"""
+    ),
     "es": words_in("el la los las un una y es que de del en por para con cuál qué quién cuándo su se al"),
     "it": words_in("il lo la gli le un una e è che di del della in per con quale chi quando si al"),
 }
@@ -113,7 +116,7 @@ GENERIC: Final = words_in(
     second seite set seven sheet shop shown shows sieben situated six slide somebody someone something soon sort
     spalte spreadsheet stand still stored stück supported tabelle table take taken ten text thing third thousand
     three title today told took twelve two type units usage use value version verwendet vier vorgesehen way went
-    wert whole work workbook written years zehn zeile zwei"""
+    wert whole work workbook written years zehn zeile zwei absatz footnote fußnote paragraph satz sentence"""
 )
 """Words that say little in any form."""
 

@@ -1,0 +1,135 @@
+"""Bars on stderr, where people watch: how far long work is, and what remains."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from poweron_events.client import Heard
+from poweron_events.fold.state import Workflow
+from poweron_events.log import ProgressTopic
+from poweron_events.progress import ProgressUnit, StepProgress
+from poweron_services.cli.context import AS_JSON
+from poweron_services.cli.output import stderr
+from poweron_services.client.follow import step_words
+from poweron_services.client.step_progress import follow_progress, tells_of_step
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+WORDS: Final[dict[ProgressUnit, str]] = {
+    "documents_read": "documents read",
+    "pages_read": "pages read",
+    "parts_answered": "parts answered",
+    "pages_fetched": "pages fetched",
+    "tool_steps": "steps of the tool",
+}
+
+OnProgress = Callable[[int, int], None]
+"""Told how many are done, and of how many."""
+
+
+def watched() -> bool:
+    """Whether a person looks at stderr, and not a program at what is printed as JSON."""
+    return not AS_JSON.get() and stderr.is_terminal and not stderr.is_dumb_terminal
+
+
+def _count(done: int, total: int | None, unit: str) -> str:
+    of = "" if total is None else f" of {total:,}"
+    return f"{done:,}{of} {unit}"
+
+
+@contextmanager
+def bar(what: str, unit: str) -> Generator[OnProgress, None, None]:
+    """A bar for as long as something lasts that says itself how far it is; none where nobody watches."""
+    if not watched():
+        yield lambda _, __: None
+        return
+    from poweron_services.cli.bar_columns import open_bars  # noqa: PLC0415 - slow to import, and rarely needed
+
+    with open_bars() as bars:
+        shown = bars.add_task(what, total=None, count="")
+
+        def told(done: int, total: int) -> None:
+            bars.update(shown, completed=done, total=total, count=_count(done, total, unit))
+
+        yield told
+
+
+class StepBar:
+    """The bar of the step that is at work; its events say when it begins and ends."""
+
+    def __init__(self) -> None:
+        self._workflow: Workflow | None = None
+        self._bars: Progress | None = None
+        self._shown: TaskID | None = None
+        self._at: tuple[object, ...] = ()
+
+    def heard(self, heard: Heard) -> None:
+        """An event of the workflow: with it, the step that was shown may be over."""
+        self._workflow = heard.workflow
+        if self._at and self._at != _at(heard.workflow):
+            self.hide()
+
+    def told(self, progress: StepProgress) -> bool:
+        """Show how far a step is; what is not about the one at work is not shown, and the answer is False."""
+        if self._workflow is None or not tells_of_step(progress, self._workflow):
+            return False
+        if self._bars is None:
+            self._at = _at(self._workflow)
+            from poweron_services.cli.bar_columns import open_bars  # noqa: PLC0415 - likewise
+
+            self._bars = open_bars()
+            self._shown = self._bars.add_task(step_words(progress.task, progress.step), total=None, count="")
+            self._bars.start()
+        assert self._shown is not None
+        total = None if progress.total is None else max(progress.total, progress.done)
+        count = _count(progress.done, total, WORDS[progress.unit])
+        self._bars.update(self._shown, completed=progress.done, total=total, count=count)
+        return True
+
+    def hide(self) -> None:
+        bars, self._bars, self._shown, self._at = self._bars, None, None, ()
+        if bars is not None:
+            bars.stop()
+
+
+def _at(workflow: Workflow) -> tuple[object, ...]:
+    at_work = workflow.is_open and workflow.phase == "started"
+    return (workflow.place, len(workflow.step.starts)) if at_work else ()
+
+
+class ProgressWatch:
+    """Follows the progress of one workflow once its id is known, where somebody looks."""
+
+    def __init__(self, topic: ProgressTopic) -> None:
+        self.bar = StepBar()
+        self._topic = topic
+        self._following: asyncio.Task[None] | None = None
+
+    def begin(self, workflow_id: str, told: Callable[[], object] = lambda: None) -> None:
+        """Follow this workflow from now on; `told` is called whenever the step at work says something."""
+        if watched() and self._following is None:
+            self._following = asyncio.get_running_loop().create_task(self._follow(workflow_id, told))
+
+    async def _follow(self, workflow_id: str, told: Callable[[], object]) -> None:
+        async with aclosing(follow_progress(self._topic, workflow_id)) as following:
+            async for progress in following:
+                if self.bar.told(progress):
+                    told()
+
+    async def end(self) -> None:
+        self.bar.hide()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait({self._following})
+
+
+@asynccontextmanager
+async def watching_progress(topic: ProgressTopic) -> AsyncGenerator[ProgressWatch, None]:
+    """Progress is shown while this lasts, from when the workflow is known."""
+    watch = ProgressWatch(topic)
+    try:
+        yield watch
+    finally:
+        await watch.end()

@@ -1,0 +1,161 @@
+"""Who watches a long step sees how far it is, over the real topic; and nobody needs that topic."""
+
+import asyncio
+import os
+import pty
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import pytest
+from commands import POWERON, Shell
+from topic_admin import administering
+
+from poweron_events import topics
+from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.execution import ActionResult
+from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.request import RequestWorkflow
+from poweron_projections.verify import verify
+from poweron_services.actions.action import Done, Order, document
+from poweron_services.actions.registry import only
+from poweron_services.client.ask import ask
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks, Outcome
+from poweron_services.models.chat_model import ChatModel
+from poweron_services.roles import progress_sender
+from poweron_services.standalone import local_identity
+from poweron_services.wiring import ROLES, serve
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+WAITED = 60.0  # seconds
+
+
+@dataclass
+class SlowAnswer:
+    """Answers a part of twelve every moment, the last one when its gate is opened."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    spec: ActionSpec = CATALOG["ai.process"]
+
+    async def __call__(self, order: Order) -> Done:
+        part = 0
+        while not self.gate.is_set():
+            part = min(part + 1, 11)
+            order.tell_progress("parts_answered", part, 12)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await self.gate.wait()
+        return Done(ActionResult(success=True, documents=(document("a.md", "It is written.", "text/markdown"),)))
+
+
+@asynccontextmanager
+async def served(connections: Connections, model: ChatModel, action: SlowAnswer) -> AsyncGenerator[None, None]:
+    serving = asyncio.create_task(serve(connections, ROLES, model, only(action)))
+    try:
+        yield
+    finally:
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+async def asked(connections: Connections, workflow: "asyncio.Future[str]") -> Outcome:
+    callbacks = Callbacks(requested=workflow.set_result)
+    request = RequestWorkflow(prompt="Write it.")
+    return await ask(connections, request, [], identity=local_identity(), callbacks=callbacks)
+
+
+class Terminal:
+    """A command in a terminal of its own, and what is shown there."""
+
+    def __init__(self, shell: Shell, *arguments: str) -> None:
+        self.shown = ""
+        self._shell, self._arguments = shell, arguments
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[asyncio.subprocess.Process, None]:
+        ours, theirs = pty.openpty()
+        environment = {**self._shell.environment, "TERM": "xterm"}
+        for name in ("NO_COLOR", "FORCE_COLOR"):
+            environment.pop(name, None)
+        process = await asyncio.create_subprocess_exec(
+            POWERON,
+            *self._arguments,
+            env=environment,
+            cwd=self._shell.folder,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        reading = asyncio.create_task(self._read(ours))
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            await reading
+            os.close(ours)
+
+    async def _read(self, terminal: int) -> None:
+        with suppress(OSError):  # whoever wrote there has gone
+            while data := await asyncio.to_thread(os.read, terminal, 65_536):
+                self.shown += data.decode(errors="replace")
+
+    async def shows(self, text: str) -> None:
+        try:
+            async with asyncio.timeout(WAITED):
+                while not re.search(text, self.shown):  # noqa: ASYNC110 - a terminal tells nobody
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            pytest.fail(f"{text!r} is not in {self.shown!r}")
+
+
+async def test_who_watches_sees_a_bar_while_the_step_lasts(
+    connections: Connections, model: ChatModel, shell: Shell
+) -> None:
+    action, workflow = SlowAnswer(), asyncio.get_running_loop().create_future()
+    async with served(connections, model, action):
+        asking = asyncio.create_task(asked(connections, workflow))
+        terminal = Terminal(shell, "watch", await workflow)
+        async with terminal.running() as watching:
+            await terminal.shows(r"task 1 step 1.*11 of 12 parts answered")
+            action.gate.set()
+            assert (await asking).status == "completed"
+            assert await asyncio.wait_for(watching.wait(), WAITED) == 0
+    assert "result" in terminal.shown.rpartition("parts answered")[2]
+
+
+@pytest.mark.parametrize("lost", ["the topic", "its sender"])
+async def test_without_the_topic_of_progress_the_work_is_done_and_the_rows_are_what_the_log_says(
+    connections: Connections,
+    model: ChatModel,
+    kafka: KafkaSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    lost: str,
+) -> None:
+    action, workflow = SlowAnswer(), asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(progress_sender, "SEND_PERIOD", 0.01)
+    monkeypatch.setattr(progress_sender, "AFTER_FAILURE", 0.01)
+    tried = asyncio.Event()
+
+    async def broken(_: object) -> None:
+        tried.set()
+        raise RuntimeError("nobody knows why")
+
+    if lost == "the topic":
+        async with administering(kafka) as admin:
+            await admin.client.delete_topics([kafka.physical(topics.PROGRESS.name)])
+        tried.set()
+    else:
+        monkeypatch.setattr(connections.progress, "send", broken)
+    async with served(connections, model, action):
+        asking = asyncio.create_task(asked(connections, workflow))
+        await tried.wait()
+        action.gate.set()
+        assert (await asyncio.wait_for(asking, WAITED)).status == "completed"
+    assert (await verify(connections.log, connections.pool)).differences == []

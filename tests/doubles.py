@@ -32,7 +32,7 @@ from poweron_services import wiring
 from poweron_services.actions.action import Action, Done, Order, ReadDocument, Resources, document
 from poweron_services.actions.registry import actions
 from poweron_services.connectors.document_reader import DocumentReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval
@@ -150,7 +150,7 @@ class Counting:
 
 async def our_actions(read: ReadDocument | None = None) -> list[Action]:
     """The actions of the registry, which hold nothing open."""
-    resources = Resources(read_document=read or DocumentReader(1), render_report=markdown_to_html)
+    resources = Resources(read_document=read or DocumentReader(1), render_report=ReportRenderer())
     async with actions(resources) as known:
         return [*known.values()]
 

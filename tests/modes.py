@@ -58,6 +58,11 @@ REQUESTS = {
     "a report": Wanted(
         "Write a report about the letter.", ("letter.txt",), (*READ_AND_ANSWER, "document.generateReport")
     ),
+    "a report that compares": Wanted(
+        "Write a report comparing the estimates.",
+        ("estimate.pdf", "budget.xlsx"),
+        (*READ_AND_ANSWER, "document.generateReport"),
+    ),
     "a file": Wanted("Convert the inventory to JSON.", ("inventory.csv",), (*READ_AND_ANSWER, "ai.process")),
     "a failure that is tried again": Wanted(
         "When does the exhibition open?", (BROKEN, "letter.txt"), ("document.extract", "ai.process")

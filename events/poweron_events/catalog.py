@@ -83,6 +83,7 @@ class DocumentExtractParameters(Model):
 class DocumentGenerateReportParameters(Model):
     document_list: tuple[Reference, ...] = Field(min_length=1)
     title: FreeText = Field(default="Report", min_length=1, max_length=200)
+    expected_document_formats: tuple[Literal["markdown", "html", "docx", "pdf", "xlsx"], ...] = ()
 
 
 _NAME: Final = TypeAdapter[str](ActionName)
@@ -100,6 +101,10 @@ class ActionSpec:
     parameters: JsonSchema = field(hash=False)
     effect_class: EffectClass
     limit_ms: int
+    needs_approval: bool = field(default=False, kw_only=True)
+    """Whether a person has to approve it, whatever the settings mark."""
+    digest: str = field(default="", kw_only=True)
+    """Of a tool of somebody else's server: SHA-256 of what the server says of it."""
 
     def __post_init__(self) -> None:
         try:

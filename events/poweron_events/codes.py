@@ -77,6 +77,8 @@ RUN_TIME: Final[frozenset[str]] = frozenset(
         "search_timeout",
         "search_unauthorized",
         "stage_timeout",
+        "tool_changed",
+        "tool_server_unavailable",
         "unavailable",
         "unexpected_error",
         "worker_stopped",
@@ -194,6 +196,23 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "output_invalid": Explained(
         "What the model wrote is not in the format that was asked for.", "Use another model, or ask for another format."
+    ),
+    "tool_changed": Explained(
+        "What a server says of its tool is not what was approved, so that it was not called.",
+        "Look at what changed, and approve it.",
+    ),
+    "tool_failed": Explained(
+        "The tool of a server answered that it failed, or with nothing that can be read.",
+        "Read what it says in its document, and ask for something else.",
+    ),
+    "tool_result_too_large": Explained(
+        "The tool of a server sent more at once than is read.", "Ask it for less at once."
+    ),
+    "tool_server_ended": Explained(
+        "The server of a tool ended, or its connection did, before it answered.", "See why that server ends."
+    ),
+    "tool_server_unavailable": Explained(
+        "The server of a tool cannot be started or reached.", "See that it can be started and reached."
     ),
     "nothing_found": Explained("The search found no page.", "Ask in other words."),
     # --- why a document was not read

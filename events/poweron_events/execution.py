@@ -86,6 +86,8 @@ class ActionStarted(TryEvent):
     effect_class: EffectClass
     deadline_ms: Milliseconds
     """How long the claim holds, from this event's broker time: the action's time limit plus grace."""
+    tool_sha256: Sha256 | None = Field(default=None, exclude_if=is_empty)
+    """What a server of tools said of the action when that was approved: name, description, schemas and effects."""
 
 
 class PageFindings(Model):

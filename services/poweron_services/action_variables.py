@@ -1,5 +1,6 @@
 """The settings of what tasks may use (X-01), as `POWERON_ALLOW_…` and `POWERON_DENY` in the environment."""
 
+from collections.abc import Collection
 from typing import Final, get_args
 
 from pydantic import field_validator
@@ -37,6 +38,17 @@ class ActionVariables(BaseSettings):
         """What each type of task may use."""
         kinds: tuple[TaskType, ...] = get_args(TaskType)
         return {kind: listed(getattr(self, f"allow_{kind}")) for kind in kinds}
+
+    def allowed_with(self, methods: Collection[str]) -> dict[TaskType, tuple[str, ...]]:
+        """What each type of task may use, where servers of tools with these methods are named.
+
+        A list that somebody set is as it was set; the others allow what is named.
+        """
+        named = tuple(f"{method}.*" for method in methods)
+        return {
+            kind: patterns if f"allow_{kind}" in self.model_fields_set else (*patterns, *named)
+            for kind, patterns in self.allowed_patterns.items()
+        }
 
     @property
     def denied_patterns(self) -> tuple[str, ...]:

@@ -151,6 +151,8 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     """A collector that takes spans over HTTP; unset: there are no spans."""
     approve: str = ""
     """Which actions wait for a person's approval, with commas between: `web.*`, `ai.process`, or `*` for all."""
+    mcp: Path | None = None
+    """A file that names servers of tools as other MCP clients' files do; unset: there are none."""
     approval_expires: str = "7d"
     """How long an approval is waited for: a whole number of `s`, `m`, `h` or `d`."""
 

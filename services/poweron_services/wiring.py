@@ -27,7 +27,7 @@ from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.text_recognition import TextRecognition
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
@@ -50,6 +50,7 @@ from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
 
 if TYPE_CHECKING:
+    from poweron_services.connectors.mcp.opened_tools import OpenedTools
     from poweron_services.connectors.search.search_engine import SearchEngine
 
 log = structlog.get_logger()
@@ -217,17 +218,32 @@ async def _opened(
     read_document = DocumentReader(settings.document_readers or affordable_readers(), recognition)
     async with AsyncExitStack() as opened:
         engine = await opened.enter_async_context(_search_engine(settings))
+        tools = await opened.enter_async_context(_tools(settings))
         resources = Resources(
             read_document=read_document,
-            render_report=markdown_to_html,
+            render_report=ReportRenderer(),
             open_pages=PageReader(read_document),
             searches=engine is not None,
             enrich=settings.web_enrich,
+            tools=tools.approved if tools else (),
         )
         known = await opened.enter_async_context(open_actions(resources))
-        _check_patterns(settings, _names(known))
+        methods = tools.methods if tools else ()
+        _check_patterns(settings, _names(known), methods)
         web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
-        yield _Work(known, web)
+        yield _Work(known, web, methods)
+
+
+@asynccontextmanager
+async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", None]:
+    """The tools of servers that the settings name."""
+    if settings.mcp is None:
+        yield None
+        return
+    from poweron_services.connectors.mcp.opened_tools import open_tools  # noqa: PLC0415 - only where it is asked for
+
+    async with open_tools(settings.mcp, settings, os.environ) as tools:
+        yield tools
 
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
@@ -250,12 +266,16 @@ def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsy
     )
 
 
-def _check_patterns(settings: Settings, names: Collection[str]) -> None:
-    """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run."""
+def _check_patterns(settings: Settings, names: Collection[str], methods: Collection[str]) -> None:
+    """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run.
+
+    `methods` are those of servers that are named: which tools they have, may be unknown.
+    """
     lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
     allowed = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
     for setting, patterns in {**lists, **allowed}.items():
-        for wrong in filter(None, (meaningless(each, names) for each in patterns)):
+        unclear = [each for each in patterns if each.partition(".")[0] not in methods]
+        for wrong in filter(None, (meaningless(each, names) for each in unclear)):
             raise Refused(f"{setting}: {wrong}.")
 
 
@@ -279,6 +299,8 @@ class _Work:
 
     actions: Mapping[str, Action]
     web: Web | None
+    methods: tuple[str, ...] = ()
+    """Those of the servers of tools that are named."""
 
 
 def _services(
@@ -289,14 +311,14 @@ def _services(
     if "projector" in roles:
         services.append(projector.run(connections.log, connections.pool))
     if "intake" in roles:
-        services.append(_intake(process, work.actions).run())
+        services.append(_intake(process, work).run())
     if roles & FOLDING:
         sender = ProgressSender(connections.progress)
         services += [_worker(process, roles & FOLDING, model, work, sender).run(), sender.run()]
     return services
 
 
-def _intake(process: _Process, known: Iterable[str]) -> Intake:
+def _intake(process: _Process, work: _Work) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
@@ -304,18 +326,24 @@ def _intake(process: _Process, known: Iterable[str]) -> Intake:
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,
-        actions=_names(known),
+        actions=_names(work.actions),
         default_language=connections.settings.language,
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
         unpriced=unpriced_models(connections.settings),
-        lists=_lists(connections.settings),
+        lists=_lists(connections.settings, work),
         spans=process.spans,
     )
 
 
-def _lists(settings: Settings) -> ActionLists:
-    return ActionLists(settings.allowed_patterns, settings.denied_patterns)
+def _lists(settings: Settings, work: _Work) -> ActionLists:
+    return ActionLists(settings.allowed_with(work.methods), settings.denied_patterns)
+
+
+def _approval(settings: Settings, specs: Mapping[str, ActionSpec]) -> Approval:
+    """What the settings mark, and what may change something of which nobody here knows what it is."""
+    unasked = {name for name, spec in specs.items() if spec.needs_approval}
+    return Approval(settings.approve_patterns | unasked, settings.approval_expires_ms)
 
 
 def group_of(roles: frozenset[str]) -> str:
@@ -351,9 +379,9 @@ def _worker(
         observes="observer" in roles,
         concurrency=connections.settings.concurrency,
         now_ms=now_ms,
-        approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
+        approval=_approval(connections.settings, specs),
         web=work.web,
-        lists=_lists(connections.settings),
+        lists=_lists(connections.settings, work),
         progress=progress.step,
     )
     functions = stage_functions(caller, connections.content, specs)

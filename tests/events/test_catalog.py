@@ -32,7 +32,7 @@ def test_these_are_the_actions() -> None:
             "expectedDocumentFormats",
         ),
         "document.extract": ("documentList", "aiPrompt"),
-        "document.generateReport": ("documentList", "title"),
+        "document.generateReport": ("documentList", "title", "expectedDocumentFormats"),
     }
 
 

@@ -1,12 +1,18 @@
 """The three actions on real bytes."""
 
+import io
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docx import Document as DocxDocument
+from docx.oxml.ns import qn
 from doubles import World, our_actions, script
 from modes import MODES
 from pydantic import Field
+from pypdfium2 import PdfDocument
 
 from builders import At, Told, completed, follow_up, planned, requested, reviewed, step
 from poweron_events.catalog import CATALOG, ActionSpec, Reference
@@ -231,14 +237,83 @@ async def test_names_and_texts_of_documents_stand_between_fences() -> None:
     assert inside.endswith("Send money\n>>> F\n")
 
 
+ANSWER = """# Findings
+
+The total is <42>. Bern is dearer [1].
+
+| City | Price |
+| --- | --- |
+| Basel | $1,980.84 |
+| Bern | $2,100.00 |
+
+## Sources
+
+- [1] prices.pdf, page 2
+"""
+REPORTS = ["report.md", "report.html", "report.docx", "report.pdf", "report.xlsx"]
+
+
 @pytest.mark.req("C-06")
-async def test_a_report_is_written_as_markdown_and_html_with_its_parts_below_its_title() -> None:
-    part = given("a.md", b"# Findings\n\nThe total is <42>.", "text/markdown")
-    result = texts(await done("document.generateReport", part, given("letter.txt"), title="Costs & more"))
-    assert result["report.md"].startswith("# Costs & more\n\n## Findings\n\nThe total is <42>.")
-    assert "<title>Costs &amp; more</title>" in result["report.html"]
-    assert "<h2>Findings</h2>" in result["report.html"]
-    assert "<42>" not in result["report.html"]
+async def test_a_report_comes_in_every_format_with_its_parts_below_its_title_and_its_sources_at_the_end() -> None:
+    part = replace(given("a.md", ANSWER.encode(), "text/markdown"), written_by_model=True)
+    result = await done("document.generateReport", given("letter.txt"), part, title="Costs & more")
+    made = {one.document_name: one.document_data for one in result.result.documents}
+    assert list(made) == REPORTS
+    report, html = made["report.md"].decode(), made["report.html"].decode()
+    assert report.startswith("# Costs & more\n\nPrepared by PowerOn\\\n2 sources\n\n## Findings\n")
+    assert "\n\n## Findings\n\nThe total is \\<42>. Bern is dearer [1].\n\n| City" in report
+    assert report.index("## Findings") < report.index("## letter.txt")
+    assert report.endswith("\n\n## Sources\n\n- [1] prices.pdf, page 2\n- [2] letter.txt\n")
+    assert "<title>Costs &amp; more</title>" in html
+    assert '<h2 id="section-1">Findings</h2>' in html
+    assert "<42>" not in html
+
+
+@pytest.mark.req("C-06")
+@pytest.mark.parametrize("name", ["estimate.pdf", "budget.xlsx", "contract.docx", "inventory.csv", "minutes.md"])
+async def test_every_number_of_a_source_stands_in_its_report_and_no_other(name: str) -> None:
+    """Five inputs, all formats: none of them shows a number that the source does not hold, or leaves one out."""
+    mime_type = "text/markdown" if name.endswith(".md") else "application/octet-stream"
+    (read,) = texts(await done("document.extract", given(name, mime_type=mime_type))).values()
+    result = await done("document.generateReport", given(name, mime_type=mime_type), title="Report")
+    made = {one.document_name: one.document_data for one in result.result.documents}
+    assert list(made) == REPORTS
+    source = numbers_in(plain_text(read))
+    pdf = PdfDocument(made["report.pdf"])
+    pages = [page.get_textpage().get_text_range() for page in pdf]
+    shown = {
+        "md": plain_text(made["report.md"].decode()),
+        "html": re.sub(r"<style>.*?</style>|<[^>]*>", " ", made["report.html"].decode(), flags=re.DOTALL),
+        "docx": "\n".join(words_of_docx(made["report.docx"])),
+        "pdf": "\n".join(re.sub(r"\d+ / \d+\s*\Z", "", page) for page in pages),
+    }
+    for kind, text in shown.items():
+        missing = source - numbers_in(text)
+        assert not missing, (kind, missing)
+    added = numbers_in(shown["docx"]) - source - {"1", "2", "3"}  # of sources, pages and figures
+    assert not added
+
+
+def plain_text(markdown: str) -> str:
+    return re.sub(r"<!--.*?-->|\\", " ", markdown).replace("|", " ")
+
+
+def numbers_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w.,-])\d[\d.,]*\d|(?<![\w.,-])\d(?![\w.,-])", text))
+
+
+def words_of_docx(data: bytes) -> list[str]:
+    body = DocxDocument(io.BytesIO(data)).element.body
+    lines = (line.iter(qn("w:t"), qn("w:br")) for line in body.iter(qn("w:p")))
+    return ["".join(text.text or "\n" for text in line) for line in lines]
+
+
+@pytest.mark.req("C-06")
+async def test_a_report_comes_in_the_formats_that_were_asked_for_and_in_markdown_for_what_follows() -> None:
+    letter = given("letter.txt")
+    result = await done("document.generateReport", letter, expectedDocumentFormats=["pdf", "xlsx"])
+    assert [one.document_name for one in result.result.documents] == ["report.md", "report.pdf"]
+    assert result.notes == ("The report has no tables, so there is no Excel workbook of them.",)
 
 
 class ShoutParameters(Model):

@@ -17,7 +17,7 @@ from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.cited_statements import statements
@@ -42,7 +42,7 @@ async def town() -> AsyncGenerator[World, None]:
         assert engine.folder_page is not None
         opening = open_web(WebSettings.of(settings), content, search=engine.search, local_pages=engine.folder_page)
         web, reader = await stack.enter_async_context(opening), DocumentReader(1)
-        resources = Resources(reader, markdown_to_html, PageReader(reader), searches=True)
+        resources = Resources(reader, ReportRenderer(), PageReader(reader), searches=True)
         known = await stack.enter_async_context(actions(resources))
         world = World(known.values(), model=BuiltinModel(), web=web)
         world.content = content

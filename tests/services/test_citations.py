@@ -150,22 +150,23 @@ async def test_a_report_of_several_answers_renumbers_and_lists_each_source_once(
     second, of_second, _ = await answered(*pages, says="# Two\n\nOpen [2], closed [1][9].")
     answers = (given("a.md", first, sources=of_first), given("b.md", second, sources=of_second))
     result, _ = await done("document.generateReport", *answers, title="Hours")
-    report, html = (document.document_data.decode() for document in result.result.documents)
+    report, html = (document.document_data.decode() for document in result.result.documents[:2])
     assert report == (
-        "# Hours\n\n## One\n\nClosed [1].\n\n`a[1]`\n\n## Two\n\nOpen [2], closed [1]\\[9\\].\n\n## Sources\n\n"
+        "# Hours\n\nPrepared by PowerOn\\\n2 sources\n\n## One\n\nClosed [1].\n\n`a[1]`\n\n## Two\n\nOpen [2], closed [1]\\[9\\].\n\n## Sources\n\n"
         "- [1] Museum of Clocks, <https://clocks.example/visit>, fetched 2026-11-23\n"
         "- [2] Boats \\[2\\] \\& \\*more\\*, <https://boats.example/visit>, fetched 2026-11-23\n"
     )
     assert '<a href="https://boats.example/visit" rel="noopener noreferrer">https://boats.example/visit</a>' in html
     assert "Boats [2] &amp; *more*," in html
-    assert [origin.sources for origin in result.origins] == [(source(1, PRICES, CLOCKS), source(2, HOURS, BOATS)), ()]
+    cited = (source(1, PRICES, CLOCKS), source(2, HOURS, BOATS))
+    assert [origin.sources for origin in result.origins] == [cited, (), (), ()]
 
 
 @pytest.mark.req("C-06")
 async def test_a_report_of_pages_names_each_and_leaves_their_own_numbers_no_meaning() -> None:
     result, _ = await done("document.generateReport", given("clocks.md", CLOCKS, PRICES), title="Hours")
     report = result.result.documents[0].document_data.decode()
-    assert report.startswith("# Hours\n\n## Museum of Clocks [1]\n")
+    assert report.startswith("# Hours\n\nPrepared by PowerOn\\\n1 source\n\n## Museum of Clocks [1]\n")
     assert "it is closed.\\[4\\]" in report
     assert report.count("## Sources") == 1
 

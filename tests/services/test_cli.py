@@ -44,7 +44,7 @@ COMMANDS = [
         "sources",
         "deadletters",
     ),
-    *("serve", "rebuild", "verify", "recover", "up", "down", "status", "bench", "chaos", "models", "search"),
+    *("serve", "rebuild", "verify", "recover", "up", "down", "status", "bench", "chaos", "models", "search", "mcp"),
 ]
 HEAVY = {
     "pydantic_ai",

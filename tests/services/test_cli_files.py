@@ -61,6 +61,21 @@ def test_no_document_is_written_outside_of_its_folder(
     assert all(each["code"] == "document_id_invalid" for each in told if each["path"] is None)
 
 
+@pytest.mark.req("S21")
+def test_csv_is_written_so_that_no_cell_of_it_is_a_formula_and_other_files_as_they_are(tmp_path: Path) -> None:
+    async def write() -> None:
+        store = ContentStore.at("memory:///")
+        connections = cast("Connections", SimpleNamespace(content=store))
+        content = await store.put(WORKFLOW, b"name,total\n=1+1,-5\n")
+        await files.write(
+            connections, WORKFLOW, [document("a", "a.csv", content), document("b", "b.txt", content)], tmp_path
+        )
+
+    asyncio.run(write())
+    assert (tmp_path / "a-a.csv").read_bytes() == b"name,total\n'=1+1,-5\n"
+    assert (tmp_path / "b-b.txt").read_bytes() == b"name,total\n=1+1,-5\n"
+
+
 @pytest.mark.req("X-03")
 def test_a_document_whose_id_is_no_name_is_shown_and_not_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -15,6 +15,7 @@ from poweron_services.cli import output, query_commands
 
 
 @pytest.mark.req("S23")
+@pytest.mark.req("X-05")
 def test_control_and_bidi_characters_do_not_reach_the_terminal() -> None:
     hostile = "a\x1b]0;owned\x07\x9b2J\r\x00\u202egnp.exe\u2066\u2028\x7f"
     shown = output.printable(hostile)
@@ -43,6 +44,7 @@ def test_json_holds_nothing_that_is_not_seen_and_loses_nothing(capsysbinary: pyt
 
 
 @pytest.mark.req("S23")
+@pytest.mark.req("X-05")
 def test_a_line_of_untrusted_text_stays_one_line() -> None:
     assert output.one_line("a\nb\r\n c\u2029d", 7) == "a b c d"
     assert output.one_line("x" * 8, 7) == "xxxxxx…"

@@ -123,7 +123,7 @@ def test_stage_two_is_shown_the_values_that_the_entries_of_a_list_can_have() -> 
 @pytest.mark.req("P-03")
 def test_without_a_schema_the_fields_are_the_actions_own() -> None:
     fields = fields_of(None, CATALOG["document.generateReport"])
-    assert [(field.name, field.required) for field in fields] == [("title", False)]
+    assert [(field.name, field.required) for field in fields] == [("title", False), ("expectedDocumentFormats", False)]
 
 
 async def test_a_parameter_that_the_action_cannot_do_without_is_asked_for_although_stage_one_forgot_it() -> None:

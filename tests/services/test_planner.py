@@ -102,5 +102,5 @@ def test_the_plan_is_not_shown_what_no_task_may_use() -> None:
 def test_the_plan_sees_the_request_the_documents_and_the_tiny_catalog() -> None:
     data = generate_planning_prompt(Told().tell(requested()).workflow, CATALOG).render(fence="F").data
     assert data.startswith("Request of the user:\n<<< F\nWhat is the grand total?\n>>> F\n")
-    assert "- document.generateReport(documentList,title)\n" in data
+    assert "- document.generateReport(documentList,title,expectedDocumentFormats)\n" in data
     assert "docItem:doc-estimate.pdf:estimate.pdf (application/pdf, 1000 bytes, docList:round1_request)" in data

@@ -193,7 +193,7 @@ def test_the_plan_sees_what_stage_1_sees_and_how_results_will_be_named() -> None
     assert "<<< F\n- [not met, 0 of 1000] The total is named\n>>> F\n" in shown
     assert "Actions in the plan: at most 3\n" in shown
     assert "the first result is docList:round1_task1_action1_LABEL" in shown
-    assert "- document.generateReport(documentList,title)\n" in shown
+    assert "- document.generateReport(documentList,title,expectedDocumentFormats)\n" in shown
     assert "web.search" not in shown
     assert "docList:round1_request)" in shown
 

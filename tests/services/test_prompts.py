@@ -80,7 +80,7 @@ TINY = f"""\
 Actions:
 - ai.process(documentList,aiPrompt,processingMode,includeMetadata,customInstructions,expectedDocumentFormats)
 - document.extract(documentList,aiPrompt)
-- document.generateReport(documentList,title)
+- document.generateReport(documentList,title,expectedDocumentFormats)
 - web.crawl(documentList,extractDepth,format)
 - web.scrape({SEARCH},extractDepth,format)
 - web.search({SEARCH})

@@ -21,7 +21,7 @@ from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import KeptWeb, open_web
 from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.models.chat_model import ChatModel
@@ -51,7 +51,7 @@ async def web_of(museums: MuseumWeb, world: World) -> AsyncGenerator[KeptWeb, No
 async def world_of(model: ChatModel) -> World:
     """A world with all actions of the registry, which hold nothing open."""
     reader = DocumentReader(2)
-    async with actions(Resources(reader, markdown_to_html, PageReader(reader), searches=True)) as known:
+    async with actions(Resources(reader, ReportRenderer(), PageReader(reader), searches=True)) as known:
         return World([*known.values()], model=model)
 
 

@@ -16,7 +16,7 @@ from poweron_services.actions.registry import actions
 from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import SearchEngine, open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.search_variables import SearchKeys
@@ -357,7 +357,7 @@ async def test_without_a_setting_there_is_no_search_engine() -> None:
 @pytest.mark.parametrize("searches", [True, False])
 async def test_what_searches_is_in_the_catalog_only_where_there_is_a_search_engine(searches: bool) -> None:
     reader = DocumentReader(1)
-    async with actions(Resources(reader, markdown_to_html, PageReader(reader), searches=searches)) as known:
+    async with actions(Resources(reader, ReportRenderer(), PageReader(reader), searches=searches)) as known:
         searching_ones = {"web.search", "web.scrape"} & known.keys()
 
     assert searching_ones == ({"web.search", "web.scrape"} if searches else set())

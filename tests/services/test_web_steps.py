@@ -27,7 +27,7 @@ from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import KeptWeb, open_web
 from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_engine import open_search
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 from poweron_services.connectors.web.fetched_page import FetchedPage
@@ -99,7 +99,7 @@ def town(httpserver: HTTPServer) -> Town:
 
 async def web_actions() -> list[Action]:
     reader = DocumentReader(1)
-    async with actions(Resources(reader, markdown_to_html, PageReader(reader), searches=True)) as known:
+    async with actions(Resources(reader, ReportRenderer(), PageReader(reader), searches=True)) as known:
         return [*known.values()]
 
 

@@ -19,7 +19,7 @@ from poweron_services.actions.registry import actions, by_name
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_provider import SearchQuery
 from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.models.scripted import ScriptedModel
@@ -54,7 +54,7 @@ class Rooms:
     @asynccontextmanager
     async def __call__(self, given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
         assert isinstance(given.read_document, DocumentReader)
-        assert given.render_report is markdown_to_html
+        assert isinstance(given.render_report, ReportRenderer)
         async with self.room("a.b") as one, self.room("my-server.do_it") as two:
             self.opened.set()
             yield by_name(one, two)

@@ -21,7 +21,7 @@ from poweron_services.config import Settings
 from poweron_services.connectors.document_reader import DocumentReader
 from poweron_services.connectors.kept_web import open_web
 from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import markdown_to_html
+from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_provider import SearchHit, SearchQuery, SearchResults
 from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
 from poweron_services.connectors.web.kept_answers import Reader
@@ -81,7 +81,7 @@ class WebSite:
             parameters["documentList"] = [document.reference for document in documents]
         read_document = DocumentReader(2)
         resources = Resources(
-            read_document, markdown_to_html, PageReader(read_document), searches=True, enrich=self.enrich
+            read_document, ReportRenderer(), PageReader(read_document), searches=True, enrich=self.enrich
         )
         async with actions(resources) as ours, self._fetching() as fetch:
             return await ours[action](

@@ -168,6 +168,7 @@ MEANINGS: Final[dict[str, str]] = {
     "expiresMs": "How long the approval is waited for, in ms from this event.",
     "claim": "A random token of this append: only who knows it may run the action.",
     "worker": "The process that claims the action.",
+    "toolSha256": "SHA-256 of what a server of tools says of the tool, as it was approved; of other actions absent.",
     "effectClass": "Whether a repetition is harmless (`pure`, `idempotent`) or must not happen (`at_most_once`).",
     "success": "Whether it succeeded.",
     "outcome": "How the action ended; `unknown` where it may or may not have had its effect.",

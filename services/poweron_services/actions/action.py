@@ -13,7 +13,9 @@ from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_events.progress import ProgressUnit
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
+from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
+from poweron_services.connectors.report_renderer import Draft, Rendered
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
 from poweron_services.connectors.web.fetched_page import FetchedPage, FetchPage
 from poweron_services.models.call import Called
@@ -72,9 +74,13 @@ class ReadDocument(Protocol):
 
 
 class RenderReport(Protocol):
-    """How markdown of any origin becomes one page that can be handed to a customer."""
+    """How texts of any origin become the files of a report that can be handed to a customer.
 
-    def __call__(self, markdown: str, *, title: str, language: str) -> str: ...
+    A format that cannot be written is left out and noted. Raises `Unavailable` where this machine can write
+    nothing now.
+    """
+
+    async def __call__(self, draft: Draft) -> Rendered: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,8 @@ class Resources:
     """Whether there is a search engine: without one `web.search` and `web.scrape` are not there."""
     enrich: bool = False
     """Whether a model judges the pages that were read."""
+    tools: Sequence[ApprovedTool] = ()
+    """The tools of other servers that were approved."""
 
 
 async def _nothing_fetched(_: str) -> FetchedPage:
@@ -117,6 +125,10 @@ class Order:
     max_pages: int = 50
     """How many pages the step may fetch."""
     tell_progress: TellProgress = told_nobody
+    requester: str = ""
+    """The name of whoever asked; "" where nobody said it."""
+    asked_ms: int = 0
+    """When the round began, by the broker; no clock is asked for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,42 @@
-"""`document.generateReport`: one report from several documents, as markdown and as HTML."""
+"""`document.generateReport`: one report from several documents, in every format that was asked for."""
 
-import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
 
 from poweron_events.catalog import CATALOG, ActionSpec, DocumentGenerateReportParameters
-from poweron_events.execution import ActionResult
+from poweron_events.event import CitedSource
+from poweron_events.execution import ActionDocument, ActionResult
 from poweron_services.actions.action import (
     Done,
+    Failed,
     Order,
     Origin,
     ReadDocument,
     RenderReport,
-    document,
     none_read,
 )
 from poweron_services.actions.cited_sources import MARKDOWN, with_short_titles
-from poweron_services.actions.texts import read_texts
+from poweron_services.actions.report_sources import is_extracted, with_sources
+from poweron_services.actions.texts import Reading, read_texts
+from poweron_services.connectors.report_renderer import Draft, Part, PartKind, ReportFormat
+from poweron_services.decider.language_detection import detect
 from poweron_services.decider.size_limits import SOURCES_BUDGET, fitting
-from poweron_services.decider.source_list import with_list
+
+FILES: Final[dict[ReportFormat, tuple[str, str]]] = {
+    "markdown": ("report.md", MARKDOWN),
+    "html": ("report.html", "text/html"),
+    "docx": ("report.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    "pdf": ("report.pdf", "application/pdf"),
+    "xlsx": ("report.xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+}
+NO_TABLES: Final = "The report has no tables, so there is no Excel workbook of them."
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentGenerateReport:
-    """Puts the texts of the listed documents one after the other under a title."""
+    """Makes one report of the listed documents; markdown is always there, as later steps read that."""
 
     read: ReadDocument
     render: RenderReport
@@ -33,19 +47,51 @@ class DocumentGenerateReport:
         found = await read_texts(order.documents, self.read)
         if not found.texts:
             raise none_read(found.unread, "There is no document to make a report from.")
-        joined = "\n\n".join(map(_demoted, await asyncio.to_thread(found.marked)))
-        sources = with_short_titles(found.sources)
-        markdown = with_list(f"# {parameters.title}\n\n{joined}\n", sources, order.language)
-        html = self.render(markdown, title=parameters.title, language=order.language or "en")
-        documents = (document("report.md", markdown, MARKDOWN), document("report.html", html, "text/html"))
+        asked: tuple[ReportFormat, ...] = parameters.expected_document_formats
+        pages = with_short_titles(found.sources)
+        draft = _draft(parameters.title, _parts(found, order), pages, order)
+        rendered = await self.render(_formatted(draft, asked))
+        if not rendered.files:
+            raise Failed(rendered.notes[0] if rendered.notes else "The report could not be written.")
+        made = [name for name, _ in rendered.files]
+        notes = [*found.notes, *rendered.notes]
+        if "xlsx" in asked and "xlsx" not in made and not rendered.notes:
+            notes.append(NO_TABLES)
+        cited = Origin(sources=fitting(pages, SOURCES_BUDGET))
         return Done(
-            ActionResult(success=True, documents=documents),
-            tuple(found.notes),
+            ActionResult(success=True, documents=tuple(_file(name, data) for name, data in rendered.files)),
+            tuple(notes),
             tuple(found.unread),
-            origins=(Origin(sources=fitting(sources, SOURCES_BUDGET)), Origin()) if sources else (),
+            origins=tuple(cited if name == "markdown" else Origin() for name in made) if pages else (),
         )
 
 
-def _demoted(markdown: str) -> str:
-    """The text with its headings one level lower, below the report's title."""
-    return "\n".join(f"#{line}" if line.startswith("#") else line for line in markdown.strip().splitlines())
+def _parts(found: Reading, order: Order) -> tuple[Part, ...]:
+    """The texts as the report takes them, and what each of them is."""
+    written = {given.reference for given in order.documents if given.written_by_model and given.mime_type == MARKDOWN}
+    texts = zip(found.texts, found.marked(), strict=True)
+    return tuple(Part(text.name, _kind(text.reference in written, marked), marked) for text, marked in texts)
+
+
+def _kind(is_written: bool, text: str) -> PartKind:
+    if is_extracted(text):
+        return "extracted"
+    return "written" if is_written else "document"
+
+
+def _draft(title: str, parts: tuple[Part, ...], pages: Sequence[CitedSource], order: Order) -> Draft:
+    language = order.language or detect("\n\n".join(part.text for part in parts)) or "en"
+    parts, sources, count = with_sources(parts, pages, language)
+    day = datetime.fromtimestamp(order.asked_ms / 1000, UTC).date().isoformat() if order.asked_ms else ""
+    return Draft(title, language, parts, sources, count, requester=order.requester, day=day)
+
+
+def _formatted(draft: Draft, asked: tuple[ReportFormat, ...]) -> Draft:
+    """The draft in the formats asked for, in all of them where none is."""
+    wanted = tuple(name for name in FILES if not asked or name in asked or name == "markdown")
+    return replace(draft, formats=wanted)
+
+
+def _file(name: ReportFormat, data: bytes) -> ActionDocument:
+    file_name, mime_type = FILES[name]
+    return ActionDocument(document_name=file_name, document_data=data, mime_type=mime_type)

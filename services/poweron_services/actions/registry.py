@@ -4,11 +4,13 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
+from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.actions.document_generate_report import DocumentGenerateReport
+from poweron_services.actions.installed_actions import others
 from poweron_services.actions.web_crawl import WebCrawl
 from poweron_services.actions.web_scrape import WebScrape
 from poweron_services.actions.web_search import WebSearch
@@ -20,13 +22,14 @@ OpenActions: TypeAlias = Callable[[Resources], AbstractAsyncContextManager[Mappi
 
 @asynccontextmanager
 async def actions(given: Resources) -> AsyncGenerator[Mapping[str, Action], None]:
-    """Our own actions. One that has to open something is opened here, around the `yield`: so it is closed too."""
-    yield by_name(
+    """Our own actions, and those of others. One of ours that opens something does it here, around the `yield`."""
+    ours = by_name(
         AiProcess(given.read_document),
         DocumentExtract(given.read_document),
         DocumentGenerateReport(given.read_document, given.render_report),
         *_of_the_web(given),
     )
+    yield {**ours, **others({**CATALOG, **ours}, given)}
 
 
 def _of_the_web(given: Resources) -> Iterator[Action]:

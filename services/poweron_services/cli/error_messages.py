@@ -9,7 +9,7 @@ import structlog
 import typer
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 from typer.core import TyperOption
 
 from poweron_events.codec import is_uuid
@@ -20,6 +20,7 @@ from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
 from poweron_services import telemetry
 from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
+from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
@@ -76,8 +77,17 @@ def load_settings(*watching: Processor) -> Settings:
     settings = Settings()
     for warning in filter(None, (settings.deprecated, *misspelled(os.environ))):
         tell(warning, style="yellow")
-    telemetry.configure("warning", telemetry.LogFile(settings.home / LOG), *watching)
+    telemetry.configure("warning", telemetry.LogFile(settings.home / LOG), *watching, _tell_left_out)
     return settings
+
+
+def _tell_left_out(_: object, __: str, line: EventDict) -> EventDict:
+    """Say which actions of others cannot be used: a person would wonder where they are."""
+    if line.get("event") == "action_left_out":
+        tell(f"An action of others is left out, {line.get('source')}: {line.get('error')}", style="yellow")
+    elif line.get("event") == "tool_server_unavailable":
+        tell(f"{line.get('error')} Its tools are left out. {advice_for('tool_server_unavailable')}", style="yellow")
+    return line
 
 
 @contextmanager

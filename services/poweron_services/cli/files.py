@@ -18,9 +18,11 @@ from poweron_services.cli.error_messages import stop
 from poweron_services.cli.output import tell
 from poweron_services.client.ask import File
 from poweron_services.client.connect import Connections
+from poweron_services.decider.spreadsheet_text import csv_as_text
 
 MAX_NAME = 200  # characters
 MAX_FILE_NAME = 190  # bytes behind the id, which has at most 64; file systems take 255
+CSV = "text/csv"
 MAX_FILE = 200_000_000  # bytes
 NO_FILE = (errno.EEXIST, "a link, a folder or something else that is no file has this name")
 
@@ -99,7 +101,7 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
         return shown | {"path": None, "code": error.code}
     name = _file_name(document)
     try:
-        await asyncio.to_thread(_write_file, folder, name, data)
+        await asyncio.to_thread(_write_file, folder, name, _without_formulas(document, data))
     except OSError as error:
         tell(
             f"{document.document_name!r} cannot be written to {str(folder / name)!r}: {error.strerror}. "
@@ -107,6 +109,16 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
         )
         return shown | {"path": None, "code": "folder_unwritable"}
     return shown | {"path": str(folder / name).encode(errors="replace").decode()}
+
+
+def _without_formulas(document: DocumentRef, data: bytes) -> bytes:
+    """CSV as a spreadsheet may open it (S21); everything else, and CSV in another encoding, as it is."""
+    if document.mime_type.partition(";")[0] != CSV and not document.document_name.casefold().endswith(".csv"):
+        return data
+    try:
+        return csv_as_text(data.decode()).encode()
+    except UnicodeDecodeError:
+        return data
 
 
 def _write_file(folder: Path, name: str, data: bytes) -> None:

@@ -8,6 +8,7 @@ import typer
 from poweron_services.cli.arguments import AsJson, InMode, Limit, Output, WorkflowId, dollars, tokens
 from poweron_services.cli.choices import Measured, Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
+from poweron_services.cli.mcp_group import mcp
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -27,6 +28,7 @@ search = typer.Typer(
     cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the search engine."
 )
 app.add_typer(search, name="search")
+app.add_typer(mcp, name="mcp")
 
 
 @app.command()

@@ -1,140 +1,169 @@
-"""Markdown of unknown origin becomes one HTML page that can be handed to a customer.
+"""Reports, written by a child process: whatever strangers' texts do to what writes them, this process goes on.
 
-The page needs nothing from anywhere: its style is inside, it has no script, and images from other hosts are dropped.
+A format that cannot be written is told with a reason, and the others come all the same.
 """
 
-from collections.abc import Sequence
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Final
 
-import jinja2
-import nh3
-from markdown_it import MarkdownIt
-from markdown_it.common.utils import escapeHtml
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
+from pydantic import BaseModel, ValidationError
 
-RIGHT_TO_LEFT = {"ar", "fa", "he", "ur"}
-TAGS = {
-    *("h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "a"),
-    *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "img", "sup", "sub"),
+from poweron_events.errors import Unavailable
+from poweron_services.connectors.document_child import tell_kept
+from poweron_services.connectors.documents_child.document import Right
+from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
+from poweron_services.connectors.reports_child.report import Draft, Part, PartKind, ReportFormat
+
+__all__ = ["LIMITS", "Draft", "Part", "PartKind", "Rendered", "ReportFormat", "ReportRenderer"]
+
+CHILD: Final = "poweron_services.connectors.reports_child"
+LIMITS: Final = replace(DEFAULT_LIMITS, wall_seconds=35.0, cpu_seconds=30)
+ENVIRONMENT: Final = {"RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+"""However many processors there are: each thread would take of the memory that the process may have."""
+LENGTH: Final = 4  # bytes of the number before each part
+SENT: Final = 1 << 16  # bytes that are sent at a time
+MOST_WRITTEN: Final = 100 * MEGABYTE  # of one file
+MOST_IN_VAIN: Final = 2  # children one after the other that write nothing at all
+MOST_UNSHOWN: Final = 20  # signs that a note names
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The files that came of a draft, and what a person should know about those that did not."""
+
+    files: tuple[tuple[ReportFormat, bytes], ...]
+    notes: tuple[str, ...] = ()
+
+
+class _Told(BaseModel):
+    """What the child may say of a format."""
+
+    format: str = ""
+    failed: str = ""
+    unshown: str = ""
+    rights_kept: tuple[Right, ...] = ()
+
+
+class ReportRenderer:
+    """Writes reports, one at a time."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self._limits = limits
+        self._turn = asyncio.Semaphore(1)
+
+    async def __call__(self, draft: Draft) -> Rendered:
+        """The report in each of the draft's formats, in their order.
+
+        Raises `Unavailable` when this machine can start no process now. Cancelling kills the child.
+        """
+        files: list[tuple[ReportFormat, bytes]] = []
+        notes: list[str] = []
+        left, in_vain = list(draft.formats), 0
+        async with self._turn:
+            while left:  # a child that dies or hangs writes a format less; the next one goes on behind that
+                told = await self._written(replace(draft, formats=tuple(left)))
+                in_vain = 0 if told else in_vain + 1
+                for name, (said, data) in zip(left, told, strict=False):
+                    files += [(name, data)] if data else []
+                    notes += _notes(name, said)
+                if len(told) < len(left):
+                    notes.append(_failed(left[len(told)], _too_much(self._limits)))
+                left = left[len(told) + 1 :]
+                if in_vain == MOST_IN_VAIN:
+                    notes += [_failed(name, _too_much(self._limits)) for name in left]
+                    left = []
+        return Rendered(tuple(files), tuple(notes))
+
+    async def _written(self, draft: Draft) -> list[tuple[_Told, bytes]]:
+        """What one child writes before its end; fewer files than formats where it did not get through."""
+        written: list[tuple[_Told, bytes]] = []
+        question = json.dumps(asdict(draft)).encode()
+        with suppress(TimeoutError, asyncio.IncompleteReadError, ValidationError):
+            async with asyncio.timeout(self._limits.wall_seconds), self._child(draft.formats) as child:
+                assert child.stdout is not None
+                ready, _ = await _part(child.stdout)
+                if ready.rights_kept:
+                    tell_kept(ready.rights_kept)
+                async with asyncio.TaskGroup() as group:
+                    sending = group.create_task(_send(child, question))
+                    for _ in draft.formats:
+                        try:
+                            written.append(await _part(child.stdout))
+                        except (asyncio.IncompleteReadError, ValidationError):
+                            sending.cancel()
+                            break
+        return written
+
+    @asynccontextmanager
+    async def _child(self, formats: Sequence[ReportFormat]) -> AsyncGenerator[Process, None]:
+        """A Python of one thread, in a session of its own, so that nothing it starts outlives it."""
+        command = (sys.executable, "-I", "-m", CHILD, json.dumps(asdict(self._limits)), json.dumps(formats))
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=ENVIRONMENT, start_new_session=True
+            )
+        except OSError as error:
+            raise Unavailable(f"No process could be started to write a report in: {error}.") from error
+        try:
+            yield child
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            await child.communicate()
+
+
+async def _send(child: Process, question: bytes) -> None:
+    stdin = child.stdin
+    assert stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):  # a child that died says why by its silence
+        for start in range(0, len(question), SENT):
+            stdin.write(question[start : start + SENT])
+            await stdin.drain()
+    stdin.close()
+
+
+async def _part(stdout: asyncio.StreamReader) -> tuple[_Told, bytes]:
+    """What the child says of a format, and the file; it has read strangers' texts, so it may say anything."""
+    told, data = b"", b""
+    size = int.from_bytes(await stdout.readexactly(LENGTH))
+    told = await stdout.readexactly(min(size, MEGABYTE))
+    size = int.from_bytes(await stdout.readexactly(LENGTH))
+    if size > MOST_WRITTEN:
+        raise asyncio.IncompleteReadError(b"", size)
+    data = await stdout.readexactly(size)
+    return _Told.model_validate_json(told), data
+
+
+_NAMES: Final[dict[str, str]] = {
+    "markdown": "markdown",
+    "html": "HTML",
+    "docx": "a Word document",
+    "pdf": "a PDF",
+    "xlsx": "an Excel workbook",
 }
-ATTRIBUTES = {"a": {"href", "title"}, "img": {"src", "alt"}, "th": {"style"}, "td": {"style"}, "ol": {"start"}}
-SCHEMES = {"http", "https", "mailto", "data"}
-IMAGE_DATA = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:image/gif;base64,", "data:image/webp;base64,")
-
-PAGE = jinja2.Template(
-    """\
-<!doctype html>
-<html lang="{{ language }}" dir="{{ direction }}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<meta name="referrer" content="no-referrer">
-<title>{{ title }}</title>
-<style>
-{{ style }}
-</style>
-</head>
-<body>
-<main>
-<header><h1>{{ title }}</h1></header>
-{{ body }}
-</main>
-</body>
-</html>
-""",
-    autoescape=True,
-)
-STYLE = """\
-:root { --ink: #1f2933; --soft: #52606d; --line: #d9e2ec; --shade: #f5f8fa; --accent: #1d5b79; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #e9eef2; color: var(--ink);
-  font: 16px/1.6 "Segoe UI", "Helvetica Neue", Helvetica, Arial, "Noto Sans", sans-serif; }
-main { max-width: 52rem; margin: 2.5rem auto; padding: 3.5rem 4rem 4rem; background: #fff;
-  border-top: 6px solid var(--accent); border-radius: 4px; box-shadow: 0 1px 12px rgb(31 41 51 / 12%);
-  overflow-wrap: break-word; }
-header { margin-bottom: 2rem; padding-bottom: 1.25rem; border-bottom: 1px solid var(--line); }
-h1, h2, h3, h4, h5, h6 { line-height: 1.25; break-after: avoid; }
-h1 { margin: 2rem 0 .75rem; font-size: 1.7rem; color: var(--accent); }
-header h1 { margin: 0; font-size: 2.1rem; letter-spacing: -.01em; }
-h2 { margin: 2.25rem 0 .75rem; font-size: 1.35rem; color: var(--accent); }
-h3 { margin: 1.75rem 0 .5rem; font-size: 1.1rem; }
-h4, h5, h6 { margin: 1.5rem 0 .5rem; font-size: 1rem; color: var(--soft); }
-p, ul, ol, blockquote, pre, table { margin: 0 0 1rem; }
-li { margin: .25rem 0; }
-a { color: var(--accent); text-underline-offset: 2px; }
-table { width: 100%; border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th { padding: .55rem .75rem; background: var(--accent); color: #fff; text-align: start; vertical-align: bottom; }
-th:empty { padding: 0; }
-td { padding: .5rem .75rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-tbody tr:nth-child(even) { background: var(--shade); }
-tr { break-inside: avoid; }
-blockquote { padding: .75rem 1.25rem; border-inline-start: 4px solid var(--accent); background: var(--shade); }
-blockquote > :last-child { margin-bottom: 0; }
-code { padding: .1em .3em; border-radius: 3px; background: var(--shade); font: .9em ui-monospace, Consolas, monospace; }
-pre { padding: 1rem; border: 1px solid var(--line); border-radius: 4px; background: var(--shade); overflow-x: auto; }
-pre code { padding: 0; background: none; }
-img { max-width: 100%; }
-hr { margin: 2rem 0; border: 0; border-top: 1px solid var(--line); }
-@page { margin: 18mm; }
-@media print {
-  body { background: #fff; font-size: 10.5pt; }
-  main { max-width: none; margin: 0; padding: 0; border: 0; box-shadow: none; }
-  th { background: #fff; color: var(--ink); border-bottom: 2px solid var(--ink); }
-  pre { white-space: pre-wrap; }
-}
-@media (max-width: 40rem) {
-  main { margin: 0; padding: 1.75rem 1.25rem; border-radius: 0; }
-  table { display: block; overflow-x: auto; }
-}"""
 
 
-def markdown_to_html(markdown: str, *, title: str, language: str) -> str:
-    """A whole page; a heading in the markdown that only repeats the title is not shown twice."""
-    html = _renderer().render(_without_title(markdown, title))
-    body = nh3.clean(
-        html,
-        tags=TAGS,
-        attributes=ATTRIBUTES,
-        attribute_filter=_filtered,
-        url_schemes=SCHEMES,
-        filter_style_properties={"text-align"},
-        link_rel="noopener noreferrer",
-    )
-    page: str = PAGE.render(
-        title=title,
-        language=language,
-        direction="rtl" if language.partition("-")[0].lower() in RIGHT_TO_LEFT else "ltr",
-        style=jinja2.filters.do_mark_safe(STYLE),
-        body=jinja2.filters.do_mark_safe(body),
-    )
-    return page
+def _notes(name: ReportFormat, said: _Told) -> list[str]:
+    if said.failed:
+        return [_failed(name, said.failed)]
+    if said.unshown:
+        signs = " ".join(said.unshown[:MOST_UNSHOWN]) + (" …" if len(said.unshown) > MOST_UNSHOWN else "")
+        told = f"The report as {_NAMES[name]} shows □ for {len(said.unshown)} signs that none of its fonts has"
+        return [f"{told} ({signs}); the other formats have them."]
+    return []
 
 
-def _renderer() -> MarkdownIt:
-    """Markup in the markdown is shown as the text it is."""
-    renderer = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    renderer.add_render_rule("image", _image)
-    return renderer
+def _failed(name: ReportFormat, why: str) -> str:
+    return f"The report could not be written as {_NAMES[name]}: {why}; the other formats are not touched by that."
 
 
-def _image(renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
-    """A picture that would have to be fetched is replaced by its description."""
-    if str(tokens[index].attrs["src"]).startswith(IMAGE_DATA):
-        return renderer.image(tokens, index, options, env)
-    return escapeHtml(tokens[index].content)
-
-
-def _without_title(markdown: str, title: str) -> str:
-    first, _, rest = markdown.lstrip().partition("\n")
-    return rest if first.removeprefix("# ").strip() == title.strip() and first.startswith("# ") else markdown
-
-
-def _filtered(tag: str, attribute: str, value: str) -> str | None:
-    """Pictures only from inside the page, links only to the web and to mailboxes."""
-    if (tag, attribute) == ("img", "src"):
-        return value if value.startswith(IMAGE_DATA) else None
-    if attribute == "href":
-        return value if value.startswith(("http://", "https://", "mailto:", "#")) else None
-    return value
+def _too_much(limits: Limits) -> str:
+    return f"it took more than {limits.wall_seconds:g} seconds or {limits.memory_bytes >> 20} MB of memory"

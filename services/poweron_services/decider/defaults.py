@@ -9,12 +9,14 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from poweron_events.catalog import LanguageTag, TimeRange
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
+from poweron_services.decider.format_wishes import Kind, asked_formats
 from poweron_services.decider.freshness import time_range
 
 MAX_TITLE = 100  # characters
 Values = Mapping[str, JsonValue]
 
 _TAG: Final = TypeAdapter[str](LanguageTag)
+_REPORTS: Final[dict[Kind, str]] = {"PDF": "pdf", "Word": "docx", "Excel": "xlsx"}
 _STRUCTURED: Final = {"json": "json", "application/json": "json", "csv": "csv", "text/csv": "csv"}
 
 
@@ -69,7 +71,9 @@ def _process(workflow: Workflow) -> dict[str, JsonValue]:
 
 def _report(workflow: Workflow) -> dict[str, JsonValue]:
     title = _title(workflow.task.plan.objective)
-    return {"title": title} if title else {}
+    wanted = [_REPORTS[kind] for kind in asked_formats(workflow) if kind in _REPORTS]
+    filled: dict[str, JsonValue] = {"title": title} if title else {}
+    return filled | ({"expectedDocumentFormats": list[JsonValue](wanted)} if wanted else {})
 
 
 _DEFAULTS: Final[dict[str, Callable[[Workflow], Values]]] = {

@@ -19,7 +19,10 @@ _WORDS: Final = {
     "es": ("Fuentes", "consultado el"),
     "pt": ("Fontes", "consultado em"),
     "nl": ("Bronnen", "opgehaald op"),
+    "ar": ("المصادر", "تاريخ الاطلاع"),
 }
+_NUMBERED: Final = re.compile(r"- \[(\d{1,3})\] (.+)")
+_UNESCAPED: Final = re.compile(r"\\([\\`*_\[\]<>#|~&!])")
 _SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~&!])")
 
 
@@ -45,8 +48,30 @@ def without_list(text: str, sources: Sequence[CitedSource]) -> str:
     return text
 
 
+def document_sources(lines: Sequence[str], language: str, *, first: int = 1, heading: bool = True) -> str:
+    """Documents and their places, a line each, numbered like pages and below them; "" where there are none."""
+    if not lines:
+        return ""
+    told = "\n".join(f"- [{number}] {_plain(line)}" for number, line in enumerate(lines, start=first))
+    return f"## {_WORDS.get(language[:2], _WORDS['en'])[0]}\n\n{told}" if heading else told
+
+
+def without_document_sources(text: str) -> tuple[str, dict[int, str]]:
+    """A text without the list of documents that stands below it, and what that says by its numbers."""
+    before, found, below = text.rstrip().rpartition("\n\n## ")
+    heading, _, listed = below.partition("\n\n")
+    lines = [_NUMBERED.fullmatch(line) for line in listed.splitlines()]
+    if not found or heading not in {words[0] for words in _WORDS.values()} or not lines or not all(lines):
+        return text, {}
+    return before, {int(line[1]): _UNESCAPED.sub(r"\1", line[2]) for line in lines if line}
+
+
+def _plain(text: str) -> str:
+    return _SIGNS.sub(r"\\\1", " ".join(text.split()))
+
+
 def _told(page: WebPage, fetched: str) -> str:
     """Title, address and day; what the title says is text, whatever it looks like."""
-    title = _SIGNS.sub(r"\\\1", " ".join(page.title.split()))
+    title = _plain(page.title)
     address = page.url.replace("<", "%3C").replace(">", "%3E")
     return f"{title + ', ' if title else ''}<{address}>, {fetched} {page.fetched_at[:10]}"

@@ -172,6 +172,8 @@ class Execution:
             idempotency_key=idempotency_key(workflow.id, workflow.place),
             ask=ask,
             objective=selection.action_objective,
+            requester=workflow.current.opening.requester.name,
+            asked_ms=workflow.current.opened_ms,
         )
         return await self._with_web(workflow, order) if selection.action in WEB else order
 

@@ -97,4 +97,5 @@ class Claims:
             worker=self._worker,
             effect_class=spec.effect_class if spec else "at_most_once",
             deadline_ms=(spec.limit_ms if spec else 0) + GRACE_MS,
+            tool_sha256=(spec.digest if spec else "") or None,
         )

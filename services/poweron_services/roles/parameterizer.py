@@ -15,7 +15,13 @@ from poweron_events.selection import ActionSelected, SchemaField
 from poweron_events.stream import WorkflowEvent
 from poweron_events.validation_messages import explain
 from poweron_services.decider.defaults import defaults, overruled
-from poweron_services.decider.validation import NotAllowed, check_recordable, complete_parameters, fields_of
+from poweron_services.decider.validation import (
+    NotAllowed,
+    check_action,
+    check_recordable,
+    complete_parameters,
+    fields_of,
+)
 from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
@@ -37,7 +43,10 @@ class Parameterizer:
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         selection = workflow.step.selection
         assert selection is not None
-        spec = self.catalog[selection.action]
+        try:
+            spec = check_action(selection.action, workflow, self.catalog)
+        except NotAllowed as error:  # for example of a server that is not named any more
+            return [_rejected(workflow, error, None)]
         fields = fields_of(selection.parameters_schema, spec)
         if workflow.task.planned:
             planned = workflow.task.planned[workflow.step.number - 1]

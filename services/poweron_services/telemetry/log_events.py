@@ -34,6 +34,11 @@ _REPORT: Final = "Report it, with the line: its `exception` shows where."
 
 LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "action_error": LogEvent("error", "An action met an unexpected error; the step goes on without a result.", _REPORT),
+    "action_left_out": LogEvent(
+        "warning",
+        "An action of another package, or a tool of a server, cannot be used and is left out; `error` says why.",
+        "Mend what `source` names, or remove it.",
+    ),
     "answer_rejected": LogEvent(
         "info",
         "What a model answered could not be used, or broke a rule; `code` is one of the codes of the events.",
@@ -136,6 +141,14 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "task_ended": LogEvent("info", "An attempt at a task ended; `status` says how.", _NOTHING),
     "tidying_error": LogEvent("error", "Ended workflows could not be forgotten, for an unexpected error.", _REPORT),
     "tidying_postponed": LogEvent("info", "Ended workflows could not be forgotten yet.", _NOTHING),
+    "tool_server_ended": LogEvent(
+        "info", "A server of tools ended; it is started again at the next call.", "Nothing where it is rare."
+    ),
+    "tool_server_unavailable": LogEvent(
+        "warning",
+        "A server of tools cannot be used, and its tools are not known yet: they are left out.",
+        "`poweron mcp check` says more; then start this process again.",
+    ),
     "topic_made_again": LogEvent(
         "error",
         "The topic `topic` was deleted while it was in use, and was made again; the roles go on with it.",

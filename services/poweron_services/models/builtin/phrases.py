@@ -1,5 +1,6 @@
 """The sentences that the built-in model says itself, in English and German."""
 
+from collections.abc import Sequence
 from typing import Final
 
 _PHRASES: Final[dict[str, dict[str, str]]] = {
@@ -52,6 +53,19 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     "read_with_notes": {"en": "About the reading of {name}: {notes}", "de": "Zum Lesen von {name}: {notes}"},
     "summary_of": {"en": "Summary of {names}", "de": "Zusammenfassung von {names}"},
     "report_on": {"en": "Report on {names}", "de": "Bericht über {names}"},
+    "comparison_of": {"en": "Comparison of {names}", "de": "Vergleich von {names}"},
+    "and": {"en": " and ", "de": " und "},
+    "side_by_side": {
+        "en": "The amounts that the documents name, side by side; a dash stands where a document names none.",
+        "de": "Die Beträge aus den Dokumenten nebeneinander; ein Strich steht, wo ein Dokument keinen nennt.",
+    },
+    "amounts": {"en": "Amounts side by side", "de": "Beträge im Vergleich"},
+    "only_in": {"en": "Only in {name}", "de": "Nur in {name}"},
+    "facts": {"en": "Further facts side by side", "de": "Weitere Angaben im Vergleich"},
+    "item": {"en": "Item", "de": "Posten"},
+    "fact": {"en": "Fact", "de": "Angabe"},
+    "amount": {"en": "Amount", "de": "Betrag"},
+    "difference": {"en": "Difference", "de": "Differenz"},
     "source": {"en": "Source: {place}", "de": "Quelle: {place}"},
     "more_rows": {"en": "{count} more rows are not shown.", "de": "{count} weitere Zeilen sind nicht gezeigt."},
     "report_done": {"en": "The report is done.", "de": "Der Bericht ist fertig."},
@@ -63,6 +77,11 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     "partly_failed": {"en": "A part could not be done: {reason}", "de": "Ein Teil ist nicht gelungen: {reason}"},
     "nothing": {"en": "There is no result.", "de": "Es gibt kein Ergebnis."},
 }
+
+
+def listed(names: Sequence[str], language: str) -> str:
+    """Names in a row, the last behind an “and”."""
+    return say("and", language).join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def say(phrase: str, language: str, **values: object) -> str:

@@ -7,13 +7,14 @@ import orjson
 
 from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
+from poweron_services.models.builtin.comparison import comparison
 from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
-from poweron_services.models.builtin.task_plan import wants_conversion, wants_summary
+from poweron_services.models.builtin.task_plan import wants_comparison, wants_conversion, wants_summary
 from poweron_services.models.builtin.vocabulary import known_language, language_of
 from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.prompts import ProcessPrompt
@@ -42,7 +43,8 @@ def process(prompt: ProcessPrompt) -> str:
     if prompt.output_format != "markdown" and (wants_conversion(prompt.ai_prompt) or wants_summary(prompt.ai_prompt)):
         return converted(held, prompt.output_format)
     if wants_summary(prompt.ai_prompt) and not held.has_pages:
-        return _with_remarks(summary(held, language), remarks)
+        compared = comparison(held, language) if wants_comparison(prompt.ai_prompt) else ""
+        return _with_remarks(compared or summary(held, language), remarks)
     if wants_summary(prompt.ai_prompt) or (held.has_pages and asks_for_all(prompt.ai_prompt, spoken)):
         digest = page_answer.digest(held, spoken, prompt.ai_prompt, language)
         if digest and prompt.output_format == "markdown":

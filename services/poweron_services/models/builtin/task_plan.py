@@ -7,6 +7,7 @@ import orjson
 
 from poweron_events.planning import TaskPlan
 from poweron_events.request import TaskType
+from poweron_services.decider.format_wishes import wished_formats
 from poweron_services.models.builtin.web_choice import wants_web
 from poweron_services.models.prompts import PlanningPrompt
 
@@ -32,6 +33,7 @@ _CONVERSION = re.compile(
     r"|^\W*(?:give|return|list|get|show|extract|save)\b[^?]{0,40}\b(?:tables?|rows|everything|all data)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_COMPARISON = re.compile(r"\b(?:compar\w*|side by side|vergleich\w*|vergleiche\w*|gegenüber\w*)\b", re.IGNORECASE)
 _ANALYSIS = re.compile(
     r"\b(?:compar\w*|analy[sz]\w*|contrast|evaluate|trend\w*|difference between|vergleich\w*|analysier\w*)\b",
     re.IGNORECASE,
@@ -47,7 +49,9 @@ def plan(prompt: PlanningPrompt) -> str:
     if wanted := wanted_format(request):
         written = f"The result is written as {wanted}."
         tasks.append(_task(request, f"Write the result as {wanted}", written, "transform", wanted))
-    elif wants_summary(request) and "document.generateReport" in {line.name for line in prompt.actions}:
+    elif (wants_summary(request) or wished_formats(request)) and "document.generateReport" in {
+        line.name for line in prompt.actions
+    }:
         tasks.append(_task(request, "Write the report as a document", REPORT_WRITTEN, "report", "markdown"))
     return orjson.dumps({"tasks": [task.model_dump(mode="json", by_alias=True) for task in tasks]}).decode()
 
@@ -55,6 +59,11 @@ def plan(prompt: PlanningPrompt) -> str:
 def wants_summary(request: str) -> bool:
     """Whether the texts are to be summed up, as an answer or as a report."""
     return bool(_SUMMARY.search(request))
+
+
+def wants_comparison(request: str) -> bool:
+    """Whether documents are to be put side by side."""
+    return bool(_COMPARISON.search(request))
 
 
 def wants_conversion(request: str) -> bool:

@@ -173,6 +173,16 @@ async def test_letters_printed_twice_are_read_once_and_double_letters_stay() -> 
     assert document.sections[0].text == "Sunny offer\n\nT T"
 
 
+async def test_ligatures_are_letters_and_a_word_broken_by_the_margin_is_mended() -> None:
+    commands = r"BT /F 12 Tf 72 700 Td (The \336nance of\336ce sends the invoice num-) Tj 0 -14 Td (ber to all) Tj ET"
+    data = bare_pdf([stream(commands=commands)])
+    data = data.replace(b"/BaseFont/Helvetica", b"/BaseFont/Helvetica/Encoding/MacRomanEncoding")
+
+    document = await extract(data, "a.pdf")
+
+    assert document.sections[0].text == "The finance office sends the invoice number to all"
+
+
 @pytest.mark.parametrize("turned", [0, 90, 180, 270])
 async def test_the_words_of_a_turned_page_are_read_as_people_see_it(turned: int) -> None:
     commands = {

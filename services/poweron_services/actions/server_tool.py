@@ -1,0 +1,82 @@
+"""A tool of somebody else's server as an action: called as it was approved, and what it gives becomes documents."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.errors import Unavailable
+from poweron_services.actions.action import Done, Failed, Order, TellProgress
+from poweron_services.connectors.mcp.known_servers import ApprovedTool
+from poweron_services.connectors.mcp.tool_server import NotCalled
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+MAX_UNASKED: Final = 1_000  # messages during a call, from which on they are told of
+MAX_STEPS: Final = 10**9
+CALLS: Final = 2  # of a tool that may run again, where its server ended meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool that was approved, as an action."""
+
+    tool: ApprovedTool
+    spec: ActionSpec
+
+    @classmethod
+    def of(cls, tool: ApprovedTool) -> "ServerTool":
+        """The action.
+
+        Raises:
+            UnusableSchema: the parameters of the tool are described by no usable schema.
+        """
+        described = tool.description
+        spec = ActionSpec(
+            tool.action,
+            described.input_schema,
+            described.effect_class,
+            int(tool.server.entry.timeout * 1000),
+            needs_approval=tool.needs_approval,
+            digest=described.digest,
+        )
+        return cls(tool, spec)
+
+    async def __call__(self, order: Order) -> Done:
+        from mcp import MCPError  # noqa: PLC0415 - the SDK takes a second to import
+
+        from poweron_services.actions.tool_results import done, said_no  # noqa: PLC0415 - likewise
+
+        redaction = self.tool.server.redaction
+        try:
+            result, unasked = await self._called(order)
+        except NotCalled as error:
+            raise Failed(str(error), code=error.code) from error
+        except MCPError as error:
+            return redaction.redacted_in(said_no(self.spec.name, error.error.message))
+        finished = redaction.redacted_in(done(self.spec, result, self.tool.description.output_schema))
+        flood = f"The server sent {unasked} messages that nobody asked for; they were left out."
+        return replace(finished, notes=(*finished.notes, flood)) if unasked >= MAX_UNASKED else finished
+
+    async def _called(self, order: Order) -> "tuple[CallToolResult, int]":
+        """What it gave; one that may run again is called again where its server ended."""
+        on_progress = partial(_progress, order.tell_progress)
+        calls = 1 if self.spec.effect_class == "at_most_once" else CALLS
+        while True:
+            calls -= 1
+            try:
+                return await self.tool.server.call(self.tool.description, order.parameters, on_progress)
+            except NotCalled:
+                raise
+            except Unavailable as error:
+                if not calls or error.code != "tool_server_ended":
+                    raise
+
+
+def _progress(tell: TellProgress, done: float, total: float | None) -> None:
+    """As whole steps; what a server counts otherwise, or beyond all bounds, is not told."""
+    if math.isfinite(done) and 0 <= done <= MAX_STEPS:
+        known = total is not None and math.isfinite(total) and done <= total <= MAX_STEPS
+        tell("tool_steps", int(done), int(total) if known and total is not None else None)

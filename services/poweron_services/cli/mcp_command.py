@@ -1,0 +1,220 @@
+"""The commands about servers of tools: what they offer now beside what was approved, and approving it."""
+
+import asyncio
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+import typer
+from rich.text import Text
+
+from poweron_events.errors import PowerOnError, Refused
+from poweron_services.actions.server_tool import ServerTool
+from poweron_services.cli.code_advice import advice_for
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import load_settings, sentences, stop
+from poweron_services.cli.output import counted, one_line, print_json, printable, stdout
+from poweron_services.config import Settings
+from poweron_services.connectors.mcp.action_names import action_of, with_own_names
+from poweron_services.connectors.mcp.known_servers import ApprovedTool
+from poweron_services.connectors.mcp.known_tools import KnownTools
+from poweron_services.connectors.mcp.server_list import read_servers
+from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
+from poweron_services.connectors.mcp.tool_server import ToolServer, tool_servers
+from poweron_services.connectors.web.web_settings import WebSettings
+
+State = Literal["approved", "new", "changed", "gone", "unusable"]
+NO_SERVERS: Final = "No servers of tools are named. Set POWERON_MCP to a file that names some."
+DIGEST: Final = 12  # characters that are shown
+MAX_DIFF: Final = 200  # lines
+MAX_SENTENCE: Final = 600  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTool:
+    """A tool, and how it stands to what was approved."""
+
+    action: str
+    state: State
+    description: ToolDescription
+    needs_approval: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedServer:
+    """A server, and what came of asking it."""
+
+    name: str
+    tools: tuple[CheckedTool, ...]
+    problem: str = ""
+
+    @property
+    def works(self) -> bool:
+        return not self.problem and not any(tool.state in ("changed", "gone") for tool in self.tools)
+
+
+@sentences()
+def check(*, as_json: bool) -> None:
+    """Ask every server for its tools; exit 1 where one does not answer, or a tool is not as it was approved."""
+    settings = load_settings()
+    checked = asyncio.run(_checked(settings))
+    if as_json:
+        for server in checked:
+            print_json(_object(server))
+    else:
+        for server in checked:
+            _print(server)
+    if not all(server.works for server in checked):
+        raise typer.Exit(FAILED)
+
+
+@sentences()
+def approve(which: str | None) -> None:
+    """Approve what the servers offer now: of all, of one, or one tool; what changes is shown."""
+    changes = asyncio.run(_approved(load_settings(), which or ""))
+    if not changes:
+        stdout.print("Everything is approved already.")
+
+
+async def _checked(settings: Settings) -> list[CheckedServer]:
+    known = KnownTools.of_home(settings.home)
+    async with tool_servers(_entries(settings), WebSettings.of(settings)) as servers:
+        return list(await asyncio.gather(*(_asked(server, known) for server in servers)))
+
+
+def _entries(settings: Settings) -> Any:
+    entries = () if settings.mcp is None else read_servers(settings.mcp, os.environ)
+    if not entries:
+        stop(NO_SERVERS, USAGE)
+    return entries
+
+
+async def _asked(server: ToolServer, known: KnownTools) -> CheckedServer:
+    name = server.entry.name
+    approved = {tool.name: tool for tool in known.of(name) or ()}
+    try:
+        offered = await server.tools()
+    except PowerOnError as error:
+        told = f"{error} It said: {error.detail}" if error.detail else str(error)
+        return CheckedServer(name, tuple(_tool(server, tool, "approved") for tool in approved.values()), told)
+    return CheckedServer(name, tuple(_compared(server, approved, offered)))
+
+
+def _compared(
+    server: ToolServer, approved: Mapping[str, ToolDescription], offered: Mapping[str, ToolDescription]
+) -> list[CheckedTool]:
+    named = {*with_own_names(server.entry.name, approved).values()} | (offered.keys() - approved.keys())
+    found = []
+    for tool, now in offered.items():
+        before = approved.get(tool)
+        if tool not in named:
+            found.append(_tool(server, now, "unusable", "Another tool has the same name as an action."))
+        elif before is None:
+            found.append(_tool(server, now, "new"))
+        elif before.digest == now.digest:
+            found.append(_tool(server, now, "approved"))
+        else:
+            found.append(_tool(server, now, "changed", f"Since it was approved, {what_changed(now, before)}."))
+    gone = [approved[tool] for tool in approved if tool not in offered]
+    return [*found, *(_tool(server, tool, "gone", "The server does not offer it any more.") for tool in gone)]
+
+
+def _tool(server: ToolServer, described: ToolDescription, state: State, problem: str = "") -> CheckedTool:
+    tool = ApprovedTool(action_of(server.entry.name, described.name), described, server)
+    try:
+        ServerTool.of(tool)
+    except Refused as error:
+        state, problem = "unusable", str(error)
+    return CheckedTool(tool.action, state, described, tool.needs_approval, problem)
+
+
+async def _approved(settings: Settings, which: str) -> int:
+    known, entries = KnownTools.of_home(settings.home), _entries(settings)
+    server_name, _, tool = which.partition(".")
+    chosen = [entry for entry in entries if server_name in ("", entry.name, entry.method)]
+    if not chosen:
+        stop(f"There is no server {server_name!r}; there are {', '.join(entry.name for entry in entries)}.", USAGE)
+    async with tool_servers(chosen, WebSettings.of(settings)) as servers:
+        return sum([await _approve(server, known, tool) for server in servers])
+
+
+async def _approve(server: ToolServer, known: KnownTools, tool: str) -> int:
+    """Approve all tools of the server, or the one that is named; how many are not as they were."""
+    name, offered = server.entry.name, await server.tools()
+    approved = {each.name: each for each in known.of(name) or ()}
+    wanted = {each for each in {**approved, **offered} if tool in ("", each, action_of(name, each).partition(".")[2])}
+    if not wanted:
+        stop(f"The server {name!r} has no tool {tool!r}; it has {', '.join(sorted(offered))}.", USAGE)
+    different = [each for each in sorted(wanted) if _written(approved.get(each)) != _written(offered.get(each))]
+    for each in different:
+        _print_difference(action_of(name, each), approved.get(each), offered.get(each))
+    kept = {each: described for each, described in approved.items() if each not in wanted}
+    known.approve(name, [*kept.values(), *(offered[each] for each in offered if each in wanted)])
+    return len(different)
+
+
+def _written(described: ToolDescription | None) -> list[str]:
+    """What is said of a tool, line by line."""
+    if described is None:
+        return []
+    pretty = orjson.dumps(described.written, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    return pretty.decode().splitlines()
+
+
+def _print_difference(action: str, before: ToolDescription | None, now: ToolDescription | None) -> None:
+    what = "is new" if before is None else what_changed(now, before)
+    stdout.print(Text(f"{action}: {what}. Approved.", style="bold"))
+    lines = [*difflib.unified_diff(_written(before), _written(now), lineterm="", n=2)][2:]
+    for line in lines[:MAX_DIFF]:
+        style = "green" if line.startswith("+") else "red" if line.startswith("-") else ""
+        stdout.print(Text(f"  {printable(line)}", style=style))
+    if len(lines) > MAX_DIFF:
+        stdout.print(f"  … and {len(lines) - MAX_DIFF} more lines")
+
+
+def _object(server: CheckedServer) -> dict[str, Any]:
+    """What `--json` prints of a server."""
+    return {
+        "server": server.name,
+        "works": server.works,
+        "problem": server.problem or None,
+        "tools": [
+            {
+                "action": tool.action,
+                "tool": tool.description.name,
+                "state": tool.state,
+                "digest": tool.description.digest,
+                "effectClass": tool.description.effect_class,
+                "needsApproval": tool.needs_approval,
+                "problem": tool.problem or None,
+            }
+            for tool in server.tools
+        ],
+    }
+
+
+_STYLES: Final[dict[State, str]] = {
+    "approved": "bold green", "new": "bold yellow", "changed": "bold red", "gone": "bold red", "unusable": "yellow",
+}  # fmt: skip
+
+
+def _print(server: CheckedServer) -> None:
+    row = Text(f"{one_line(server.name)}  ")
+    row.append("works" if server.works else "fails", style="bold green" if server.works else "bold red")
+    stdout.print(row.append(f"  {counted(len(server.tools), 'tool')}"))
+    if server.problem:
+        stdout.print(f"  {one_line(server.problem, MAX_SENTENCE)}")
+    width = max((len(tool.action) for tool in server.tools), default=0)
+    for tool in server.tools:
+        line = Text(f"  {tool.action:<{width}}  ")
+        line.append(f"{tool.state:<8}", style=_STYLES[tool.state])
+        asks = "asks first" if tool.needs_approval else "runs"
+        line.append(f"  {tool.description.digest[:DIGEST]}  {tool.description.effect_class:<12}  {asks}")
+        stdout.print(line)
+        if tool.problem:
+            advice = f" {advice_for('tool_changed')}" if tool.state in ("changed", "gone") else ""
+            stdout.print(f"    {one_line(tool.problem + advice, MAX_SENTENCE)}")

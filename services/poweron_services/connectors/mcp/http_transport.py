@@ -1,0 +1,94 @@
+"""A server that is spoken to by streamable HTTP, over the guarded network of the web: its rules hold here too."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final, cast
+
+import httpcore2
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from poweron_services.connectors.mcp.server_list import HttpServer
+from poweron_services.connectors.mcp.streams import MAX_MESSAGE, Traffic
+from poweron_services.connectors.web.guarded_network import GuardedNetwork, SystemResolver
+from poweron_services.connectors.web.web_address import WebAddress
+from poweron_services.connectors.web.web_rules import WebRules
+from poweron_services.connectors.web.web_settings import WebSettings
+
+CONNECT: Final = 10.0  # seconds
+SENT: Final = 30.0  # seconds to write a message, and for a connection to be free
+CONNECTIONS: Final = 20
+EVENTS: Final = "text/event-stream"
+
+
+@asynccontextmanager
+async def http_streams(server: HttpServer, settings: WebSettings, traffic: Traffic) -> AsyncGenerator[Any, None]:
+    """Speak with the server.
+
+    Raises:
+        Refused: the settings of the web do not let it be asked (`address_refused`).
+    """
+    rules = WebRules(settings)
+    rules.check(WebAddress.of(server.url))
+    resolver = SystemResolver()
+    pool = httpcore2.AsyncConnectionPool(
+        ssl_context=httpcore2.default_ssl_context(),
+        max_connections=CONNECTIONS,
+        network_backend=GuardedNetwork(rules, resolver, httpcore2.AnyIOBackend()),
+    )
+    headers = {name: value.get_secret_value() for name, value in server.headers.items()}
+    try:
+        async with (
+            httpx2.AsyncClient(
+                transport=_Guarded(pool, rules, traffic),
+                headers={"User-Agent": settings.user_agent, **headers, "Accept-Encoding": "identity"},
+                timeout=httpx2.Timeout(SENT, connect=CONNECT, read=None),  # each call has a time limit of its own
+                trust_env=False,
+            ) as client,
+            streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
+        ):
+            yield streams
+    finally:
+        resolver.close()
+
+
+class _TooMuch(httpx2.TransportError):
+    """The answer is longer than what is read, or was compressed so that nobody knows how long it is."""
+
+
+class _Guarded(httpx2.AsyncHTTPTransport):
+    """HTTP over connections that go where was checked; of an answer no more is read than a message may have."""
+
+    def __init__(self, pool: httpcore2.AsyncConnectionPool, rules: WebRules, traffic: Traffic) -> None:
+        self._pool = pool
+        self._rules = rules
+        self._traffic = traffic
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self._rules.check(WebAddress.of(str(request.url)))
+        response = await super().handle_async_request(request)
+        if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+            raise _TooMuch("compressed, though that was not asked for")
+        if not response.headers.get("Content-Type", "").lower().startswith(EVENTS):  # each event has a limit of its own
+            response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), self._traffic)
+        return response
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that is given up once it is too long."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, traffic: Traffic) -> None:
+        self._stream = stream
+        self._traffic = traffic
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = MAX_MESSAGE
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                self._traffic.code = "tool_result_too_large"
+                raise _TooMuch(f"longer than {MAX_MESSAGE} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,58 @@
+"""The tools of all servers as a process knows them: those that were approved, each with the name of its action."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from poweron_events.errors import Unavailable
+from poweron_services.connectors.mcp.action_names import with_own_names
+from poweron_services.connectors.mcp.known_tools import KnownTools
+from poweron_services.connectors.mcp.tool_description import ToolDescription
+from poweron_services.connectors.mcp.tool_server import ToolServer
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedTool:
+    """A tool that was approved, and the server that runs it."""
+
+    action: str
+    description: ToolDescription
+    server: ToolServer
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person has to approve each call: it may change something, and the settings do not trust it."""
+        return not self.description.only_reads and not self.server.entry.trusts(self.description.name)
+
+
+async def approved_tools(servers: Sequence[ToolServer], known: KnownTools) -> list[ApprovedTool]:
+    """The tools of all servers; one whose tools nobody knows yet is asked, and one that does not answer is told of."""
+    described = await asyncio.gather(*(_described(server, known) for server in servers))
+    return [
+        tool
+        for server, tools in zip(servers, described, strict=True)
+        for tool in _named(server, {each.name: each for each in tools})
+    ]
+
+
+async def _described(server: ToolServer, known: KnownTools) -> Sequence[ToolDescription]:
+    if (approved := known.of(server.entry.name)) is not None:
+        return approved
+    try:
+        offered = await server.tools()
+    except Unavailable as error:
+        log.warning("tool_server_unavailable", server=server.entry.name, error=str(error), detail=error.detail)
+        return ()
+    return known.remember_first(server.entry.name, [*offered.values()])
+
+
+def _named(server: ToolServer, described: Mapping[str, ToolDescription]) -> Iterator[ApprovedTool]:
+    names = with_own_names(server.entry.name, described)
+    for tool in sorted(described.keys() - {*names.values()}):
+        why = "Another tool of the server has the same name as an action."
+        log.warning("action_left_out", action=tool, source=server.entry.name, error=why)
+    yield from (ApprovedTool(action, described[tool], server) for action, tool in names.items())

@@ -1,0 +1,80 @@
+"""The tools that are known and approved: a file of the home, filled at the first use of a server, as with known hosts.
+
+All processes make their actions from it, so that each shows models what was approved and nothing that came later.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+from pydantic import BaseModel, Field, ValidationError
+
+from poweron_events.codec import dumps
+from poweron_events.errors import Refused
+from poweron_services.connectors.mcp.tool_description import ToolDescription
+
+FILE: Final = "known-tools.json"
+OWNER_ONLY: Final = 0o600
+
+
+class _Known(BaseModel):
+    """The file: by the server's name what was approved of it."""
+
+    servers: dict[str, tuple[ToolDescription, ...]] = Field(default_factory=dict)
+
+
+class KnownTools:
+    """What is known of the tools of all servers."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+
+    @classmethod
+    def of_home(cls, home: Path) -> "KnownTools":
+        return cls(home / "mcp")
+
+    def of(self, server: str) -> tuple[ToolDescription, ...] | None:
+        """The tools of a server that were approved; None where it was never asked.
+
+        Raises:
+            Refused: the file cannot be read, or is none of ours.
+        """
+        return self._read().servers.get(server)
+
+    def remember_first(self, server: str, tools: Sequence[ToolDescription]) -> tuple[ToolDescription, ...]:
+        """Take them as approved, unless another process was first: then what that one took."""
+        with self._locked():
+            known = self._read()
+            if server not in known.servers:
+                self._write(known, server, tools)
+            return self._read().servers[server]
+
+    def approve(self, server: str, tools: Iterable[ToolDescription]) -> None:
+        """From now on these are the tools of the server that are approved."""
+        with self._locked():
+            self._write(self._read(), server, tools)
+
+    def _locked(self) -> FileLock:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return FileLock(f"{self._path}.lock", timeout=10)
+
+    def _read(self) -> _Known:
+        try:
+            return _Known.model_validate_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return _Known()
+        except (OSError, ValidationError) as error:
+            where = str(self._path)
+            raise Refused(f"{where!r} says which tools are approved, and cannot be read; mend or remove it.") from error
+
+    def _write(self, known: _Known, server: str, tools: Iterable[ToolDescription]) -> None:
+        servers = {**known.servers, server: tuple(tools)}
+        written = dumps({"servers": {name: [tool.written for tool in held] for name, held in servers.items()}})
+        beside = self._path.with_suffix(".new")
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY), "wb") as file:
+            file.write(written)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)

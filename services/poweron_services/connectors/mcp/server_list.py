@@ -1,0 +1,218 @@
+"""Which servers of tools there are: the file that `POWERON_MCP` names, written as for other MCP clients.
+
+What stands in `env` and `headers`, or comes from a variable, is secret: it is shown nowhere.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic.alias_generators import to_camel
+
+from poweron_events.catalog import CATALOG
+from poweron_events.errors import Refused
+from poweron_events.validation_messages import explain
+from poweron_services.connectors.mcp.action_names import method_of
+
+SETTING: Final = "POWERON_MCP"
+MAX_BYTES: Final = 1_000_000  # of the file
+MAX_SERVERS: Final = 20
+TIMEOUT: Final = 60.0  # seconds that a call of a tool has
+OURS: Final = frozenset(name.partition(".")[0] for name in CATALOG)
+INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")
+"""What a program needs of the environment; it is given nothing else that the file does not name."""
+
+HARMLESS: Final = frozenset({*INHERITED, "PWD"})
+"""Variables that are no secrets: with them, no path in a result would be readable."""
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class StdioServer:
+    """A program that is started here and spoken to over its standard input and output."""
+
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
+    """All of its environment."""
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServer:
+    """A server that is spoken to by streamable HTTP."""
+
+    url: str = field(repr=False)
+    headers: Mapping[str, SecretStr] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolServerEntry:
+    """A server as the file names it."""
+
+    name: str
+    place: StdioServer | HttpServer
+    trusted: tuple[str, ...] = ()
+    """The tools that need nobody's approval, by their own names; `*` for all."""
+    timeout: float = TIMEOUT
+    secrets: tuple[SecretStr, ...] = field(default=(), repr=False)
+
+    @property
+    def method(self) -> str:
+        """The first part of the names of its actions."""
+        return method_of(self.name)
+
+    def trusts(self, tool: str) -> bool:
+        return not {tool, "*"}.isdisjoint(self.trusted)
+
+
+class _Ours(BaseModel):
+    """What an entry says to PowerOn alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    trust: tuple[str, ...] = ()
+    timeout: float = Field(default=TIMEOUT, ge=0.1, le=3_600)
+
+
+class _Entry(BaseModel):
+    """A server in the file; what only other clients know is passed over."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore")
+
+    type: Literal["stdio", "http", "streamable-http", "streamableHttp"] | None = None
+    command: str | None = Field(default=None, min_length=1)
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    cwd: str | None = None
+    url: str | None = Field(default=None, min_length=1)
+    headers: dict[str, str] = Field(default_factory=dict)
+    disabled: bool = False
+    poweron: _Ours = Field(default_factory=_Ours)
+
+    @field_validator("type", mode="before")
+    @classmethod
+    def _is_spoken(cls, spoken: Any) -> Any:
+        if spoken == "sse":
+            raise ValueError("the transport `sse` is not spoken; name the server's address of streamable HTTP")
+        return spoken
+
+    @field_validator("args", "command", "cwd", "url")
+    @classmethod
+    def _has_no_zero_byte(cls, said: Any) -> Any:
+        if "\0" in "".join(said or ""):
+            raise ValueError("a zero byte must not stand in it")
+        return said
+
+
+def read_servers(path: Path, environment: Mapping[str, str]) -> tuple[ToolServerEntry, ...]:
+    """The servers that the file names, without those that it says are disabled.
+
+    Raises:
+        Refused: the file cannot be used; the sentence names the entry, and no value of it.
+    """
+    entries = [_read(name, said, environment) for name, said in _named(path).items() if not _is_disabled(said)]
+    by_method: dict[str, str] = {}
+    for entry in entries:
+        if entry.method in OURS:
+            raise _wrong(entry.name, f"`{entry.method}` is a method of PowerOn's own actions; give it another name")
+        if (other := by_method.setdefault(entry.method, entry.name)) != entry.name:
+            raise _wrong(entry.name, f"its actions would have the names of those of {other!r}; give it another name")
+    return tuple(entries)
+
+
+def secrets_of(servers: Iterable[ToolServerEntry]) -> tuple[str, ...]:
+    """What nobody may be shown."""
+    return tuple(secret.get_secret_value() for server in servers for secret in server.secrets)
+
+
+def _named(path: Path) -> dict[str, Any]:
+    try:
+        written = path.expanduser().read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Refused(f"{SETTING}: {str(path)!r} cannot be read: {why}.") from error
+    try:
+        said = orjson.loads(written) if len(written) <= MAX_BYTES else None
+    except orjson.JSONDecodeError:
+        said = None
+    servers = said.get("mcpServers") if isinstance(said, dict) else None
+    if not isinstance(servers, dict):
+        raise Refused(f'{SETTING}: {str(path)!r} is no list of servers; write it like {{"mcpServers": {{…}}}}.')
+    if len(servers) > MAX_SERVERS:
+        raise Refused(f"{SETTING}: {str(path)!r} names {len(servers)} servers; there may be {MAX_SERVERS}.")
+    return servers
+
+
+def _is_disabled(said: Any) -> bool:
+    return isinstance(said, dict) and said.get("disabled") is True
+
+
+def _read(name: str, said: Any, environment: Mapping[str, str]) -> ToolServerEntry:
+    try:
+        entry = _Entry.model_validate(said)
+    except ValidationError as error:
+        raise _wrong(name, explain(error)) from None  # the error holds what it was given
+    if (entry.command is None) == (entry.url is None):
+        raise _wrong(name, "it must have either a `command` or a `url`")
+    filled = _Filled(name, environment)
+    place = _stdio(entry, filled) if entry.command is not None else _http(entry, filled)
+    secrets = tuple(map(SecretStr, filled.secrets))
+    return ToolServerEntry(name, place, entry.poweron.trust, entry.poweron.timeout, secrets)
+
+
+def _stdio(entry: _Entry, filled: "_Filled") -> StdioServer:
+    inherited = {name: SecretStr(filled.environment[name]) for name in INHERITED if name in filled.environment}
+    return StdioServer(
+        command=filled.text(entry.command or ""),
+        args=tuple(map(filled.text, entry.args)),
+        env={**inherited, **filled.secret(entry.env)},
+        folder=entry.cwd and filled.text(entry.cwd),
+    )
+
+
+def _http(entry: _Entry, filled: "_Filled") -> HttpServer:
+    headers = filled.secret(entry.headers)
+    for value in headers.values():
+        if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
+            raise _wrong(filled.name, "a header must be printable ASCII")
+    url = filled.text(entry.url or "")
+    if "?" in url:
+        filled.secrets.append(url)  # with what is asked for in it, which is a key most often
+    return HttpServer(url, headers)
+
+
+class _Filled:
+    """Texts of one entry with the variables of the environment filled in; what is secret of them is remembered."""
+
+    def __init__(self, name: str, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.environment = environment
+        self.secrets: list[str] = []
+
+    def text(self, written: str) -> str:
+        return _VARIABLE.sub(self._value, written)
+
+    def secret(self, written: Mapping[str, str]) -> dict[str, SecretStr]:
+        values = {name: self.text(value) for name, value in written.items()}
+        self.secrets.extend(values.values())
+        return {name: SecretStr(value) for name, value in values.items()}
+
+    def _value(self, found: re.Match[str]) -> str:
+        variable, default = found[1], found[2]
+        if variable in self.environment:
+            if variable not in HARMLESS:
+                self.secrets.append(self.environment[variable])
+            return self.environment[variable]
+        if default is None:
+            raise _wrong(self.name, f"it names the variable {variable}, which is not set; set it")
+        return default
+
+
+def _wrong(name: str, why: str) -> Refused:
+    return Refused(f"{SETTING}: the server {name[:100]!r} cannot be used: {why}.")

@@ -1,0 +1,143 @@
+"""A server that is a program of this machine: started with no more environment than is named, ended for sure."""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import anyio
+import structlog
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from poweron_events.errors import Unavailable
+from poweron_services.connectors.mcp.server_list import StdioServer
+from poweron_services.connectors.mcp.streams import MAX_MESSAGE, Incoming, Traffic
+
+log = structlog.get_logger()
+
+FAREWELL: Final = 2.0  # seconds for a server to end once its input is closed, and again once it is told to
+MAX_SAID: Final = 2_000  # bytes of its standard error
+CHUNK: Final = 65_536
+
+Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
+
+
+@asynccontextmanager
+async def stdio_streams(server: StdioServer, traffic: Traffic) -> AsyncGenerator[Streams, None]:
+    """Start the program and speak with it; its whole process group ends with the context.
+
+    Raises:
+        Unavailable: it cannot be started.
+    """
+    child = await _start(server)
+    incoming_end, incoming = anyio.create_memory_object_stream[Incoming](0)
+    outgoing, outgoing_end = anyio.create_memory_object_stream[SessionMessage](0)
+    async with incoming_end, incoming, outgoing, outgoing_end, anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, child, incoming_end, traffic)
+        tasks.start_soon(_write, child, outgoing_end, incoming_end)
+        tasks.start_soon(_listen, child, traffic)
+        try:
+            yield incoming, outgoing
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(child)
+            tasks.cancel_scope.cancel()
+
+
+async def _start(server: StdioServer) -> Process:
+    env = {name: value.get_secret_value() for name, value in server.env.items()}
+    try:
+        return await asyncio.create_subprocess_exec(
+            server.command,
+            *server.args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=env,
+            cwd=server.folder,
+            limit=MAX_MESSAGE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is no command"
+        raise Unavailable(f"The program could not be started: {why}.", code="tool_server_unavailable") from error
+
+
+async def _read(child: Process, to: MemoryObjectSendStream[Incoming], traffic: Traffic) -> None:
+    stdout = child.stdout
+    assert stdout is not None
+    async with to:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while line := await _line(stdout, traffic):
+                await to.send(_parsed(line))
+
+
+async def _line(stdout: asyncio.StreamReader, traffic: Traffic) -> bytes:
+    """The next one; nothing at the end, and where one is longer than what is read."""
+    try:
+        return await stdout.readline()
+    except ValueError:  # of readline: the limit is exceeded
+        traffic.code = "tool_result_too_large"
+    except ConnectionError:
+        pass
+    return b""
+
+
+def _parsed(line: bytes) -> Incoming:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _write(
+    child: Process, source: MemoryObjectReceiveStream[SessionMessage], incoming: MemoryObjectSendStream[Incoming]
+) -> None:
+    stdin = child.stdin
+    assert stdin is not None
+    async with source:
+        try:
+            async for message in source:
+                written = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                stdin.write(written.encode(errors="replace") + b"\n")
+                await stdin.drain()
+        except (OSError, RuntimeError):
+            await incoming.aclose()
+
+
+async def _listen(child: Process, traffic: Traffic) -> None:
+    """Keep the end of what it says of itself, so that it never waits for a reader."""
+    stderr = child.stderr
+    assert stderr is not None
+    while said := await stderr.read(CHUNK):
+        traffic.said = (traffic.said + said)[-MAX_SAID:]
+
+
+async def _end(child: Process) -> None:
+    """Close its input, tell its group to end, and end it: a server is never left behind."""
+    assert child.stdin is not None
+    child.stdin.close()
+    if not await _ended(child):
+        _signal(child, signal.SIGTERM)
+        await _ended(child)
+    _signal(child, signal.SIGKILL)  # also to what it started and left behind
+    await _ended(child)
+    child._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - else a pipe that nobody reads stays open
+    await anyio.lowlevel.checkpoint()
+
+
+async def _ended(child: Process) -> bool:
+    with anyio.move_on_after(FAREWELL):
+        while child.returncode is None:  # noqa: ASYNC110 - `wait` waits for the pipes too, which a grandchild may hold
+            await anyio.sleep(0.01)
+    return child.returncode is not None
+
+
+def _signal(child: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, number)

@@ -1,0 +1,71 @@
+"""The messages of a server on their way in: how large one may be, and how many may come that nobody asked for.
+
+Answers pass, and progress a few times a second; all else that a server sends by itself is counted and dropped.
+"""
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from poweron_events.codes import Code
+
+MAX_MESSAGE: Final = 8_000_000  # bytes
+PROGRESS_PAUSE: Final = 0.1  # seconds
+MAX_REQUESTS: Final = 100  # of a server to us, as long as it runs
+
+Incoming = SessionMessage | Exception
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What came over one connection, and how it ended."""
+
+    unasked: int = 0
+    """Messages that were dropped."""
+    code: Code = "tool_server_ended"
+    """Why it ended; of use once `ended` is set."""
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    said: bytes = b""
+    """The end of what the program wrote to its standard error."""
+    _requests: int = 0
+    _progress: float = 0.0
+
+    def lets_in(self, message: Incoming) -> bool:
+        """Whether whoever waits for answers is given the message."""
+        match message.message if isinstance(message, SessionMessage) else message:
+            case JSONRPCResponse() | JSONRPCError():
+                return True
+            case JSONRPCNotification(method="notifications/progress") if self._may_progress():
+                return True
+            case JSONRPCRequest() if self._requests < MAX_REQUESTS:
+                self._requests += 1
+                return True
+        self.unasked += 1
+        return False
+
+    def _may_progress(self) -> bool:
+        now = time.monotonic()
+        if now - self._progress < PROGRESS_PAUSE:
+            return False
+        self._progress = now
+        return True
+
+
+async def let_in(source: ObjectReceiveStream[Incoming], to: ObjectSendStream[Incoming], traffic: Traffic) -> None:
+    """Pass on what may come in until the server has no more to say."""
+    try:
+        async with source, to:
+            async for message in source:
+                if traffic.lets_in(message):
+                    await to.send(message)
+                elif not traffic.unasked % 100:
+                    await anyio.lowlevel.checkpoint()  # a flood is no reason to keep others waiting
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # nobody waits for answers any more
+    finally:
+        traffic.ended.set()

@@ -1,0 +1,69 @@
+"""What a server says of one of its tools, as it is remembered, compared and approved.
+
+Nothing of it is believed further than said here: it comes from a stranger.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from poweron_events.codec import dumps, sha256
+from poweron_events.execution import EffectClass
+
+PARTS: Final[dict[str, str]] = {
+    "description": "its description",
+    "inputSchema": "the schema of its parameters",
+    "outputSchema": "the schema of its result",
+    "annotations": "what it says of its effects",
+}
+"""What can change, as people are told it."""
+
+
+class ToolDescription(BaseModel):
+    """Name, description, schemas and annotations; no more of it is kept."""
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    name: str = Field(min_length=1, max_length=200)
+    description: str = Field(default="", max_length=100_000)
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+    annotations: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """All of it, as it stands in files."""
+        return self.model_dump(by_alias=True)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it, by which it is known again."""
+        return sha256(dumps(self.written))
+
+    @property
+    def only_reads(self) -> bool:
+        return self.annotations.get("readOnlyHint") is True
+
+    @property
+    def effect_class(self) -> EffectClass:
+        """How often it may run: once, unless it says that more does no harm."""
+        if self.only_reads:
+            return "pure"
+        says = self.annotations
+        repeatable = says.get("idempotentHint") is True and says.get("destructiveHint") is False
+        return "idempotent" if repeatable else "at_most_once"
+
+    def changes(self, since: "ToolDescription") -> Iterator[str]:
+        """What of it is not as it was, by the names of `PARTS`."""
+        before, now = since.written, self.written
+        return (part for part in PARTS if before[part] != now[part])
+
+
+def what_changed(now: ToolDescription | None, before: ToolDescription) -> str:
+    """The same in words for a sentence."""
+    if now is None:
+        return "the server does not offer it any more"
+    said = [PARTS[part] for part in now.changes(before)] or ["its name"]
+    return f"{' and '.join([', '.join(said[:-1]), said[-1]] if said[:-1] else said)} changed"

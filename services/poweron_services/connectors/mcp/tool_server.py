@@ -1,0 +1,188 @@
+"""A server as its actions reach it: started at the first call, again after its end, and only so often.
+
+Its connection belongs to one task, which opens and closes it; calls come from anywhere.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+from pydantic import JsonValue
+
+from poweron_events.errors import PowerOnError, Unavailable
+from poweron_events.redaction import redacted
+from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.connectors.mcp.server_list import HttpServer, ToolServerEntry, secrets_of
+from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
+from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.secret_redaction import SecretRedaction
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+    from poweron_services.connectors.mcp.streams import Traffic
+    from poweron_services.connectors.mcp.tool_session import OnProgress, ToolSession
+
+log = structlog.get_logger()
+
+MAX_STARTS: Final = 5
+WITHIN: Final = 300.0  # seconds in which a server is started no more often
+FIRST_PAUSE: Final = 0.5  # seconds before the second start; it doubles
+START: Final = 60.0  # seconds that a server has to start, with all that it downloads for that
+CLOSE: Final = 8.0  # seconds that all of them have to end
+MAX_SAID: Final = 300  # characters of what a program says of itself
+
+
+class NotCalled(Unavailable):
+    """The tool was not called: nothing happened."""
+
+
+class ToolServer:
+    """One server of the list."""
+
+    def __init__(
+        self, entry: ToolServerEntry, web: WebSettings, tasks: BackgroundTasks, redaction: SecretRedaction
+    ) -> None:
+        self.entry = entry
+        self.redaction = redaction
+        """Takes the secrets of all servers out of what this one says."""
+        self._web = web
+        self._tasks = tasks
+        self._starting = asyncio.Lock()
+        self._session: ToolSession | None = None
+        self._starts: deque[float] = deque(maxlen=MAX_STARTS)
+
+    async def tools(self) -> Mapping[str, ToolDescription]:
+        """What it offers now, by the tools' own names.
+
+        Raises:
+            Unavailable: it cannot be asked; the sentence says why.
+        """
+        session = await self._connected()
+        try:
+            async with asyncio.timeout(START):
+                return self.redaction.redacted_in(await session.tools())
+        except TimeoutError:
+            raise self._unavailable("It did not tell its tools in time.") from None
+        except Unavailable as error:
+            raise self._unavailable(str(error)) from error
+
+    async def call(
+        self, tool: ToolDescription, arguments: Mapping[str, JsonValue], on_progress: "OnProgress"
+    ) -> "tuple[CallToolResult, int]":
+        """What the tool gave, and how many messages came meanwhile that nobody asked for.
+
+        Raises:
+            NotCalled: it was not called, since it cannot be or is not the tool that was approved.
+            Unavailable: whether it was is unknown.
+            MCPError: the server answered with an error.
+        """
+        session = await self._checked(tool)
+        before = session.unasked
+        try:
+            result = await session.call(tool.name, arguments, on_progress)
+        except Unavailable as error:
+            raise Unavailable(f"{self._named}: {error}", code=error.code) from error
+        return result, session.unasked - before
+
+    async def _checked(self, tool: ToolDescription) -> "ToolSession":
+        """The connection, once the server has said that it offers just this tool."""
+        try:
+            offered = await self.tools()
+        except Unavailable as error:
+            raise NotCalled(str(error), code=error.code, detail=error.detail) from error
+        now = offered.get(tool.name)
+        if now is None or now.digest != tool.digest:
+            why = f"{tool.name!r} of {self._named} was not called: {what_changed(now, tool)} since it was approved."
+            raise NotCalled(why, code="tool_changed")
+        assert self._session is not None
+        return self._session
+
+    @property
+    def _named(self) -> str:
+        return f"The server {self.entry.name!r}"
+
+    async def _connected(self) -> "ToolSession":
+        async with self._starting:
+            if self._session is None or self._session.has_ended:
+                await self._pause()
+                self._session = await self._start()
+            return self._session
+
+    async def _pause(self) -> None:
+        """Wait before another start, the longer the more there were.
+
+        Raises:
+            Unavailable: there were too many.
+        """
+        now = time.monotonic()
+        recent = [start for start in self._starts if now - start < WITHIN]
+        if len(recent) >= MAX_STARTS:
+            often = f"It ended {MAX_STARTS} times within {WITHIN / 60:g} minutes"
+            raise self._unavailable(f"{often} and is left alone for now.")
+        if recent:
+            await asyncio.sleep(max(0.0, recent[-1] + FIRST_PAUSE * 2 ** (len(recent) - 1) - now))
+
+    async def _start(self) -> "ToolSession":
+        self._starts.append(time.monotonic())
+        ready: asyncio.Future[ToolSession] = asyncio.get_running_loop().create_future()
+        self._tasks.spawn(self._run(ready))
+        return await asyncio.shield(ready)
+
+    async def _run(self, ready: "asyncio.Future[ToolSession]") -> None:
+        """Hold the connection from its start to its end."""
+        from poweron_services.connectors.mcp.streams import Traffic  # noqa: PLC0415 - the SDK takes a second to import
+        from poweron_services.connectors.mcp.tool_session import tool_session  # noqa: PLC0415
+
+        traffic = Traffic()
+        try:
+            async with asyncio.timeout(START) as limit, tool_session(self.entry, self._web, traffic) as session:
+                limit.reschedule(None)
+                ready.set_result(session)
+                await session.ended()
+        except asyncio.CancelledError:
+            ready.cancel()
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a server does ends its connection and nothing else
+            traffic.ended.set()
+            if not ready.done():
+                ready.set_exception(self._not_started(error, traffic))
+                ready.exception()  # whoever asked may be gone
+                return
+        log.info("tool_server_ended", server=self.entry.name)
+
+    def _not_started(self, error: BaseException, traffic: "Traffic") -> Unavailable:
+        first = _first(error)
+        said = redacted(" ".join(traffic.said.decode(errors="replace").split())[-MAX_SAID:])
+        if isinstance(first, TimeoutError):
+            return self._unavailable(f"It did not start within {START:g} s.", said)
+        if isinstance(first, PowerOnError):
+            return self._unavailable(str(first), first.detail or said)
+        if isinstance(self.entry.place, HttpServer):
+            return self._unavailable("It cannot be reached, or does not answer as a server of MCP does.")
+        return self._unavailable("It did not start as a server of MCP does.", said)
+
+    def _unavailable(self, why: str, detail: str = "") -> Unavailable:
+        sentence = self.redaction.redacted(f"{self._named} cannot be used. {why}")
+        return Unavailable(sentence, code="tool_server_unavailable", detail=self.redaction.redacted(detail))
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+@asynccontextmanager
+async def tool_servers(entries: Sequence[ToolServerEntry], web: WebSettings) -> AsyncGenerator[list[ToolServer], None]:
+    """The servers, none of them started yet; those that were are ended with the context."""
+    tasks, redaction = BackgroundTasks(), SecretRedaction(secrets_of(entries))
+    try:
+        yield [ToolServer(entry, web, tasks, redaction) for entry in entries]
+    finally:
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(tasks.cancel(CLOSE))

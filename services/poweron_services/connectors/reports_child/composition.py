@@ -1,0 +1,235 @@
+"""The parts of a report put into one order: what was written for the user first, then tables, then other documents.
+
+Headings follow one another without a gap, and nothing is told twice.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from poweron_services.connectors.reports_child.markdown_blocks import UNSEEN, blocks
+from poweron_services.connectors.reports_child.report import (
+    Block,
+    Draft,
+    Heading,
+    Part,
+    Quote,
+    Report,
+    Run,
+    Table,
+    text_of,
+)
+from poweron_services.connectors.reports_child.table_figures import figure_of
+from poweron_services.connectors.reports_child.words import date, word
+from poweron_services.decider.written_numbers import is_numeric
+
+AUTHOR: Final = "PowerOn"
+LEAST_FOR_CONTENTS: Final = 3  # headings
+LEAST_REPEATED: Final = 40  # characters; what is shorter may well be said twice
+SHORT: Final = 3  # letters; words as short as these say nothing of what a title is about
+DEEPEST: Final = 5
+MAX_FIGURES: Final = 20
+MAX_KEYWORDS: Final = 10
+
+_EXTRACTED: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
+_ESCAPED: Final = re.compile(r"^\\(\\*#{1,2}(?: |$))", re.MULTILINE)
+_PLACE: Final = re.compile(r"(?P<kind>page|sheet|slide) (?P<number>.+)|section (?P<title>.+)", re.DOTALL)
+_NOTES: Final = "notes"
+
+
+def composed(draft: Draft) -> Report:
+    """The report that the draft is to become; the same draft always becomes the same one."""
+    title = UNSEEN.sub("", " ".join(draft.title.split())) or AUTHOR
+    language = draft.language or "en"
+    chapters = [_chapter(part, draft, title) for part in _ordered(draft.parts)]
+    body = _with_anchors(_with_figures(_aligned(_once(chapters)), language))
+    sources = _levelled(blocks(draft.sources), 1)
+    sources = tuple(_with_anchors(sources, "source")) if sources else ()
+    return Report(
+        title=title,
+        language=language,
+        author=AUTHOR,
+        day=draft.day,
+        cover=_cover(draft, language),
+        contents=word("contents", language) if _is_long(body) else "",
+        blocks=body,
+        sources=sources,
+        sources_text=draft.sources,
+        keywords=_keywords(body),
+    )
+
+
+def _ordered(parts: Sequence[Part]) -> list[Part]:
+    """What was written for the user, then what is mostly tables, then the other documents, each as they were listed."""
+    return sorted(parts, key=_rank)
+
+
+def _rank(part: Part) -> int:
+    if part.kind == "written":
+        return 0
+    lines = [line for line in part.text.splitlines() if line.strip()]
+    tables = sum(line.startswith("|") for line in lines)
+    return 1 if lines and tables * 2 > len(lines) else 2
+
+
+def _chapter(part: Part, draft: Draft, title: str) -> list[Block]:
+    """The blocks of a part, from chapters on."""
+    if part.kind == "extracted":
+        return _extracted(part, draft.language or "en")
+    found = list(blocks(part.text))
+    if _repeats_title(found, title, alone=len(draft.parts) == 1):
+        found = found[1:]
+    if len(draft.parts) > 1 and not (found and isinstance(found[0], Heading)):
+        name = word("result", draft.language) if part.kind == "written" else _shown_name(part.name)
+        found.insert(0, Heading(1, (Run(name),)))
+    return list(_levelled(found, 1))
+
+
+def _repeats_title(found: Sequence[Block], title: str, *, alone: bool) -> bool:
+    """Whether a text begins with the title of the report, or, where there is no other text, with words like it."""
+    if not found or not isinstance(found[0], Heading):
+        return False
+    said, titled = (_words(text) for text in (text_of(found[0].runs), title))
+    top = [block for block in found if isinstance(block, Heading) and block.level <= found[0].level]
+    shared = len(said & titled)
+    return text_of(found[0].runs).strip() == title or (
+        alone and len(top) == 1 and bool(shared) and shared * 2 >= min(len(said), len(titled))
+    )
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in text.casefold().split() if len(word) > SHORT}
+
+
+def _extracted(part: Part, language: str) -> list[Block]:
+    """What was read of a document: its name is the heading, its pages and sheets are what stands below."""
+    head = _EXTRACTED.match(part.text)
+    name, body = (head["name"].strip(), part.text[head.end() :]) if head else ("", part.text)
+    found: list[Block] = []
+    for piece in re.split(r"^(?=## )", body, flags=re.MULTILINE):
+        first, _, rest = piece.partition("\n")
+        if first.startswith("## "):
+            found.append(Heading(2, (Run(_place(UNSEEN.sub("", first[3:]).strip(), language)),)))
+        else:
+            rest = piece
+        found += _levelled(blocks(_ESCAPED.sub(r"\1", rest), keep_lines=True), 3)
+    pages = [block for block in found if isinstance(block, Heading) and block.level == 2]
+    if len(pages) == 1 and found[0] is pages[0]:
+        found = [replace(block, level=block.level - 1) if isinstance(block, Heading) else block for block in found[1:]]
+    return [Heading(1, (Run(UNSEEN.sub("", name) or _shown_name(part.name)),)), *_levelled(found, 2)]
+
+
+def _place(locator: str, language: str) -> str:
+    if locator == _NOTES:
+        return word("notes", language)
+    found = _PLACE.fullmatch(locator)
+    if found is None:
+        return locator
+    return found["title"] or word(found["kind"], language, number=found["number"])
+
+
+def _shown_name(name: str) -> str:
+    return UNSEEN.sub("", name.removesuffix(".md")) or AUTHOR
+
+
+def _levelled(found: Iterable[Block], top: int) -> tuple[Block, ...]:
+    """The blocks with headings from this level on, each at most one below the one before."""
+    above: list[int] = []
+    levelled: list[Block] = []
+    for block in found:
+        if isinstance(block, Heading):
+            while above and above[-1] >= block.level:
+                above.pop()
+            above.append(block.level)
+        levelled.append(_at_level(block, min(DEEPEST, top + len(above) - 1)))
+    return tuple(levelled)
+
+
+def _at_level(block: Block, level: int) -> Block:
+    return replace(block, level=level) if isinstance(block, Heading) else block
+
+
+def _once(chapters: Iterable[Sequence[Block]]) -> tuple[Block, ...]:
+    """All chapters; what one before said in the same words is left out, and so is a heading that nothing follows."""
+    said: set[Block] = set()
+    kept: list[Block] = []
+    for chapter in chapters:
+        kept += [block for block in chapter if isinstance(block, Heading) or block not in said]
+        said |= {block for block in chapter if len(_all_text(block)) >= LEAST_REPEATED}
+    return tuple(_without_empty_headings(kept))
+
+
+def _without_empty_headings(found: Sequence[Block]) -> Iterator[Block]:
+    for index, block in enumerate(found):
+        if not isinstance(block, Heading):
+            yield block
+            continue
+        following = next(iter(found[index + 1 :]), None)
+        if following is not None and not (isinstance(following, Heading) and following.level <= block.level):
+            yield block
+
+
+def _all_text(block: Block) -> str:
+    match block:
+        case Table():
+            return "".join(text_of(cell) for row in (block.header, *block.rows) for cell in row)
+        case Quote():
+            return "".join(map(_all_text, block.blocks))
+        case _:
+            return repr(block)
+
+
+def _aligned(found: Iterable[Block]) -> tuple[Block, ...]:
+    """Columns of numbers end under one another."""
+    return tuple(_with_numbers_right(block) if isinstance(block, Table) else block for block in found)
+
+
+def _with_numbers_right(table: Table) -> Table:
+    columns = ([text_of(row[column]) for row in table.rows] for column in range(table.columns))
+    ends = (
+        "end" if (column or table.columns == 1) and is_numeric(cells) else table.aligned[column]  # the first names rows
+        for column, cells in enumerate(columns)
+    )
+    return replace(table, aligned=tuple(ends))
+
+
+def _with_figures(found: Sequence[Block], language: str) -> tuple[Block, ...]:
+    """Below each table that can be seen as a figure that figure."""
+    shown: list[Block] = []
+    under, drawn = "", 0
+    for block in found:
+        shown.append(block)
+        under = text_of(block.runs) if isinstance(block, Heading) else under
+        if (
+            isinstance(block, Table)
+            and drawn < MAX_FIGURES
+            and (figure := figure_of(block, under, language, drawn + 1))
+        ):
+            shown.append(figure)
+            drawn += 1
+    return tuple(shown)
+
+
+def _with_anchors(found: Iterable[Block], name: str = "section") -> tuple[Block, ...]:
+    return tuple(
+        replace(block, anchor=f"{name}-{number}") if isinstance(block, Heading) else block
+        for number, block in enumerate(found, start=1)
+    )
+
+
+def _is_long(found: Iterable[Block]) -> bool:
+    return sum(isinstance(block, Heading) and block.level <= 2 for block in found) >= LEAST_FOR_CONTENTS
+
+
+def _cover(draft: Draft, language: str) -> tuple[str, ...]:
+    name = UNSEEN.sub("", " ".join(draft.requester.split()))
+    by = word("for", language, name=name) if name else word("by", language)
+    count = draft.source_count
+    counted = word("source" if count == 1 else "sources", language, count=count) if count else ""
+    return tuple(line for line in (date(draft.day, language), by, counted) if line)
+
+
+def _keywords(found: Iterable[Block]) -> tuple[str, ...]:
+    names = (text_of(block.runs) for block in found if isinstance(block, Heading) and block.level == 1)
+    return tuple(dict.fromkeys(name.replace(",", " ").strip()[:60] for name in names if name.strip()))[:MAX_KEYWORDS]

@@ -1,0 +1,112 @@
+"""The tables of a report as a workbook: numbers are numbers, everything else is text and no formula.
+
+A number whose marks can be read in two ways stays the text that it is.
+"""
+
+import io
+import re
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import xlsxwriter
+from xlsxwriter.format import Format
+from xlsxwriter.worksheet import Worksheet
+
+from poweron_services.connectors.reports_child.report import Report, Table, text_of
+from poweron_services.decider.spreadsheet_text import begins_formula
+from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark
+
+MOST_NAME: Final = 31  # characters of a sheet's name
+MOST_TEXT: Final = 32_000  # characters of a cell
+WIDEST: Final = 60
+_FORBIDDEN: Final = re.compile(r"[\[\]:*?/\\']")
+
+
+def workbook(report: Report) -> bytes:
+    """A sheet for each table; empty where the report has none."""
+    written = io.BytesIO()
+    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    book = xlsxwriter.Workbook(written, options)
+    created = datetime.fromisoformat(report.day or "1980-01-01").replace(tzinfo=UTC)
+    book.set_properties(
+        {
+            "title": report.title,
+            "author": report.author,
+            "keywords": ", ".join(report.keywords),
+            "created": created.replace(tzinfo=None),
+        }
+    )
+    formats = _Formats(book)
+    taken: set[str] = set()
+    for number, (name, table) in enumerate(report.tables, start=1):
+        sheet = book.add_worksheet(_name(name, number, taken))
+        if report.right_to_left:
+            sheet.right_to_left()
+        _fill(sheet, table, formats)
+    book.close()
+    return written.getvalue()
+
+
+class _Formats:
+    """Each format once."""
+
+    def __init__(self, book: Any) -> None:
+        self._book = book
+        self._made: dict[str, Format] = {}
+
+    def __call__(self, **properties: Any) -> Format:
+        key = repr(properties)
+        if key not in self._made:
+            self._made[key] = self._book.add_format({"valign": "top", **properties})
+        return self._made[key]
+
+
+def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
+    rows = [[text_of(cell)[:MOST_TEXT] for cell in row] for row in table.rows]
+    if table.header:
+        for column, runs in enumerate(table.header):
+            bold = formats(bold=True, bg_color="#1d5b79", font_color="#ffffff", text_wrap=True, quote_prefix=True)
+            sheet.write_string(0, column, text_of(runs)[:MOST_TEXT], bold)
+        sheet.freeze_panes(1, 0)
+    first = 1 if table.header else 0
+    hint = decimal_mark([cell for row in rows for cell in row])
+    for column in range(table.columns):
+        cells = [row[column] for row in rows]
+        for row, (cell, value) in enumerate(zip(cells, column_numbers(cells, hint), strict=True), start=first):
+            _write(sheet, (row, column), cell, value, formats)
+        longest = max((len(cell) for cell in (*cells, *map(text_of, table.header[column : column + 1]))), default=8)
+        sheet.set_column(column, column, min(WIDEST, max(8, longest + 2)))
+
+
+def _write(sheet: Worksheet, place: tuple[int, int], cell: str, value: Number | None, formats: _Formats) -> None:
+    if value is not None:
+        scale = 100 if value.unit == "%" else 1
+        sheet.write_number(*place, float(value.value / scale), formats(num_format=_shape(value)))
+    elif cell:
+        sheet.write_string(*place, cell, _text_format(cell, formats))
+
+
+def _text_format(cell: str, formats: _Formats) -> Format:
+    """A text that begins like a formula stays one when somebody edits it."""
+    more = {"quote_prefix": True, "num_format": "@"} if begins_formula(cell) else {}
+    return formats(text_wrap=len(cell) > WIDEST, **more)
+
+
+def _shape(value: Number) -> str:
+    digits = ("#,##0" if value.grouped else "0") + ("." + "0" * value.decimals if value.decimals else "")
+    if value.unit == "%":
+        return f"{digits}%"
+    unit = f'"{value.unit}"' if value.unit else ""
+    space = " " if len(value.unit) > 1 else ""
+    return f"{unit}{space}{digits}" if value.unit_first else f"{digits}{f' {unit}' if unit else ''}"
+
+
+def _name(name: str, number: int, taken: set[str]) -> str:
+    """A name that workbooks allow and no other sheet has."""
+    bare = _FORBIDDEN.sub(" ", name).strip() or "Table"
+    for tail in ("", f" ({number})"):
+        found = f"{bare[: MOST_NAME - len(tail)].strip()}{tail}"
+        if found.casefold() not in taken and found.casefold() != "history":
+            break
+    taken.add(found.casefold())
+    return found

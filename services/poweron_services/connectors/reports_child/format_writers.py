@@ -1,0 +1,57 @@
+"""What writes each format, loaded before the process gives up the right to open a file."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from poweron_services.connectors.reports_child import composition
+from poweron_services.connectors.reports_child.report import Draft, Part, Report
+
+Write = Callable[[Report], tuple[bytes, str]]
+
+SAMPLE = Draft("-", "en", (Part("-", "written", "| a | b |\n| --- | --- |\n| - | 1 |"),))
+
+
+def writers(formats: Sequence[str]) -> Mapping[str, Write]:
+    """The writers of these formats, in this order; modules of the others are not loaded."""
+    return {name: _LOADED[name]() for name in formats}
+
+
+def _markdown() -> Write:
+    from poweron_services.connectors.reports_child.markdown_text import markdown  # noqa: PLC0415 - as in all of these
+
+    return lambda report: (markdown(report).encode(), "")
+
+
+def _html() -> Write:
+    from poweron_services.connectors.reports_child.html_page import html  # noqa: PLC0415
+
+    return lambda report: (html(report).encode(), "")
+
+
+def _docx() -> Write:
+    from poweron_services.connectors.reports_child.pdf_report import Typesetter  # noqa: PLC0415
+    from poweron_services.connectors.reports_child.word_document import WordWriter  # noqa: PLC0415
+
+    writer, typesetter = WordWriter(), Typesetter()
+    return lambda report: (writer.docx(report, typesetter.picture), "")
+
+
+def _pdf() -> Write:
+    from poweron_services.connectors.reports_child.pdf_report import Typesetter  # noqa: PLC0415
+
+    return Typesetter().pdf
+
+
+def _xlsx() -> Write:
+    from poweron_services.connectors.reports_child.excel_workbook import workbook  # noqa: PLC0415
+
+    workbook(composition.composed(SAMPLE))  # it looks for codecs only when it writes
+    return lambda report: (workbook(report) if report.tables else b"", "")
+
+
+_LOADED: Mapping[str, Callable[[], Write]] = {
+    "markdown": _markdown,
+    "html": _html,
+    "docx": _docx,
+    "pdf": _pdf,
+    "xlsx": _xlsx,
+}

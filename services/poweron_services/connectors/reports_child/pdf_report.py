@@ -1,0 +1,132 @@
+"""A report as a PDF: PDF/A-2a for archives and PDF/UA-1 for everybody, with fonts that come along.
+
+All that this takes is loaded by `Typesetter()`; from then on no file is opened.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Any, Final
+
+import orjson
+import typst
+
+from poweron_services.connectors.reports_child.report import Block, Figure, Report, Table
+from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
+
+FONTS: Final = ("fontpkg_noto_sans", "fontpkg_noto_sans_arabic")
+UNSHOWN: Final = "\u25a1"
+"""What stands in place of a sign that no font has."""
+EVERY_FONT: Final = "Aa *Bb* _Cc_ `Dd` \u0645 *\u0645* `\u0645` \u03a9 \u05d0 \u2192 \u25a1"
+PORTRAIT_ROOM, LANDSCAPE_ROOM = 100, 160  # characters of a line, in the letters of tables
+MOST_ROOM: Final = 220  # characters of a line in the smallest letters; a wider table goes on below
+SMALLEST, LARGEST = 6.0, 9.5  # points
+
+_PLAIN: Final = re.compile(
+    "[\x20-\x7e\u00a0-\u017f\u0391-\u03c9\u0400-\u045f\u2013\u2014\u2018-\u201e\u2022\u2026\u20ac\u2212\n\t]*"
+)
+_HEAD: Final = b'#set document(title: "-")\n#set text(font: ("Noto Sans", "Noto Sans Arabic"))\n'
+_PICTURE: Final = (
+    b'#set page(width: auto, height: auto, margin: 6pt, fill: white)\n#image(bytes(sys.inputs.svg), format: "svg")'
+)
+
+
+class Typesetter:
+    """Makes PDFs and pictures."""
+
+    def __init__(self) -> None:
+        folders = [str(files(name) / "files") for name in FONTS]
+        fonts = typst.Fonts(include_system_fonts=False, font_paths=list(folders))
+        self._template = (files("poweron_services.connectors.reports_child") / "report.typ").read_bytes()
+        self._typst = typst.Compiler(b"", font_paths=fonts, ignore_system_fonts=True)
+        self._compile(_HEAD + EVERY_FONT.encode(), {})
+
+    def pdf(self, report: Report) -> tuple[bytes, str]:
+        """The PDF, and the signs in it that no font here can show."""
+        said = orjson.dumps(_data(report, self._drawn)).decode()
+        unknown = self._unknown(said)
+        if unknown:
+            said = re.sub(f"[{re.escape(unknown)}]", UNSHOWN, said)
+        return self._compile(self._template, {"report": said}, report.day), unknown
+
+    def _drawn(self, svg: str) -> str:
+        """A figure as it can stand in a PDF: its letters are a picture where they join, as Arabic ones do."""
+        if _PLAIN.fullmatch(svg):
+            return svg
+        box = re.search(r'viewBox="[^"]*" width="(\d+)" height="(\d+)"', svg)
+        assert box is not None
+        image = f"data:image/png;base64,{b64encode(self.picture(svg)).decode()}"
+        shown = f'<image width="{box[1]}" height="{box[2]}" href="{image}"/>'
+        return f'<svg xmlns="http://www.w3.org/2000/svg" {box[0]}>{shown}</svg>'
+
+    def picture(self, svg: str) -> bytes:
+        """A figure as PNG."""
+        made = self._typst.compile(input=_PICTURE, format="png", ppi=160, sys_inputs={"svg": svg})
+        return made if isinstance(made, bytes) else (made or [b""])[0]
+
+    def _compile(self, source: bytes, inputs: dict[str, str], day: str = "") -> bytes:
+        moment = datetime.fromisoformat(day).replace(tzinfo=UTC) if day else datetime.fromtimestamp(0, UTC)
+        made = self._typst.compile(
+            input=source, format="pdf", sys_inputs=inputs, pdf_standards=["a-2a", "ua-1"], timestamp=moment
+        )
+        assert isinstance(made, bytes)
+        return made
+
+    def _unknown(self, said: str) -> str:
+        """The signs of a text that no font here has."""
+        return "".join(sorted(self._unshown("".join(sorted({sign for sign in said if not _PLAIN.fullmatch(sign)})))))
+
+    def _unshown(self, signs: str) -> Iterator[str]:
+        if not signs or self._can_show(signs):
+            return
+        if len(signs) == 1:
+            yield signs
+            return
+        half = len(signs) // 2
+        yield from self._unshown(signs[:half])
+        yield from self._unshown(signs[half:])
+
+    def _can_show(self, signs: str) -> bool:
+        try:
+            self._compile(_HEAD + b"#for sign in sys.inputs.signs.codepoints() [#sign \\ ]", {"signs": signs})
+        except typst.TypstError:
+            return False
+        return True
+
+
+def _data(report: Report, drawn: Callable[[str], str]) -> dict[str, Any]:
+    language, _, region = report.language.partition("-")
+    is_known = re.fullmatch("[A-Za-z]{2,3}", language) is not None
+    return {
+        "title": report.title,
+        "author": report.author,
+        "keywords": report.keywords,
+        "cover": report.cover,
+        "contents": report.contents,
+        "lang": language.lower() if is_known else "en",
+        "region": region.upper() if re.fullmatch("[A-Za-z]{2}", region) else None,
+        "right_to_left": report.right_to_left,
+        "blocks": list(_blocks(report.blocks, drawn)),
+        "sources": list(_blocks(report.sources, drawn)),
+    }
+
+
+def _blocks(found: Iterable[Block], drawn: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+    for block in found:
+        if isinstance(block, Table):
+            yield from map(_table, beside(block, MOST_ROOM))
+        elif isinstance(block, Figure):
+            yield asdict(block) | {"svg": drawn(block.svg)}
+        else:
+            yield asdict(block)
+
+
+def _table(table: Table) -> dict[str, Any]:
+    """The table with how wide its columns are to one another, how large its letters, and whether the page is turned."""
+    needed = least_widths(table)
+    wide = sum(needed) > PORTRAIT_ROOM
+    size = max(SMALLEST, min(LARGEST, LARGEST * (LANDSCAPE_ROOM if wide else PORTRAIT_ROOM) / sum(needed)))
+    return asdict(table) | {"widths": good_widths(table), "wide": wide, "size": round(size, 1)}

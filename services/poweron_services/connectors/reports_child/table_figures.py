@@ -1,0 +1,218 @@
+"""Figures from tables: bars for categories, lines for what changes with time, as SVG that needs nothing from outside.
+
+Only of a table whose first column names the rows and whose other columns are numbers of one unit.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from html import escape
+from typing import Final
+
+from poweron_services.connectors.reports_child.report import RIGHT_TO_LEFT, Figure, Table, text_of
+from poweron_services.connectors.reports_child.words import word
+from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark
+
+MOST_BARS, MOST_POINTS, MOST_SERIES = 12, 60, 6
+MOST_APART: Final = 200  # times as large as the smallest: beyond it the small bars cannot be seen
+COLOURS: Final = ("#1d5b79", "#c8553d", "#588157", "#8a6fb0", "#b8860b", "#4a4e69")
+FONT: Final = "Noto Sans, Noto Sans Arabic, Segoe UI, Helvetica, Arial, sans-serif"
+WIDTH: Final = 660
+LABEL_WIDTH, VALUE_WIDTH = 220, 90
+BAR, GAP, TOP = 16, 12, 34
+HEIGHT: Final = 240  # of a line chart
+MOST_LABEL: Final = 30  # characters
+
+_TOTAL: Final = re.compile(
+    r"(?:grand |sub)?total\b|sum\b|summe\b|gesamt|zwischensumme|somme\b|difference\b|differenz\b"
+    r"|الإجمالي|المجموع|الفرق",
+    re.IGNORECASE,
+)
+_MONTH: Final = (
+    r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc)\w*\.?"
+)
+_TIME: Final = re.compile(
+    rf"(?:(?:19|20)\d\d|(?:q|quarter |quartal |t)[1-4](?:[ /-]*(?:19|20)?\d\d)?|{_MONTH}(?:[ -]*(?:19|20)\d\d)?"
+    r"|\d{4}-\d\d(?:-\d\d)?|\d{1,2}[./]\d{1,2}[./](?:19|20)?\d\d|(?:week|woche|kw|day|tag|month|monat) ?\d{1,3}"
+    r"|\d\d:\d\d(?::\d\d)?)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    name: str
+    values: tuple[Decimal | None, ...]
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chart:
+    labels: tuple[str, ...]
+    series: tuple[_Series, ...]
+    is_time: bool
+
+    @property
+    def known(self) -> list[Decimal]:
+        return [value for one in self.series for value in one.values if value is not None]
+
+
+def figure_of(table: Table, under: str, language: str, number: int) -> Figure | None:
+    """The figure of a table; None where its numbers cannot be compared by looking at them."""
+    chart = _chart(table)
+    if chart is None:
+        return None
+    kind = word("line" if chart.is_time else "bars", language)
+    told = "; ".join(f"{one.name}: {_listed(chart.labels, one)}" for one in chart.series)
+    caption = f"{word('figure', language)} {number}: {under}" if under else f"{word('figure', language)} {number}"
+    svg = _lines(chart) if chart.is_time else _bars(chart, mirrored=language.partition("-")[0] in RIGHT_TO_LEFT)
+    return Figure(svg, word("of", language, what=kind, data=told), caption)
+
+
+def _listed(labels: Sequence[str], series: _Series) -> str:
+    return ", ".join(f"{label} {cell}" for label, cell in zip(labels, series.cells, strict=True) if cell)
+
+
+def _chart(table: Table) -> _Chart | None:
+    if not table.header or table.columns < 2 or len(table.rows) < 2:
+        return None
+    header = [text_of(cell).strip() for cell in table.header]
+    cells = [[text_of(cell).strip() for cell in row] for row in table.rows]
+    rows = [row for row in cells if not _TOTAL.match(row[0])]
+    columns = [column for column in range(1, table.columns) if not _TOTAL.match(header[column])]
+    labels = tuple(row[0] for row in rows)
+    if not columns or not all(labels) or len(set(labels)) < len(labels):
+        return None
+    found = _comparable(rows, columns)
+    if found is None:
+        return None
+    names = [header[column] for column in columns]
+    if all(map(_TIME.fullmatch, names)) and len(columns) > 2 and not all(map(_TIME.fullmatch, labels)):
+        turned = [[numbers[row] for numbers in found] for row in range(len(rows))]
+        texts = [[row[column] for column in columns] for row in rows]
+        return _seen(tuple(names), labels, turned, texts, is_time=True)
+    texts = [[row[column] for row in rows] for column in columns]
+    return _seen(labels, names, found, texts, is_time=all(map(_TIME.fullmatch, labels)) and len(labels) > 2)
+
+
+def _comparable(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> list[list[Number | None]] | None:
+    """The numbers of the columns, if all of them are of one unit; None where a cell says anything else."""
+    hint = decimal_mark([row[column] for row in rows for column in columns])
+    found = [column_numbers([row[column] for row in rows], hint) for column in columns]
+    units = {number.unit for numbers in found for number in numbers if number is not None}
+    told = [row[column] for column in columns for row in rows if row[column] not in ("", "-", "\u2013", "\u2014")]
+    known = sum(number is not None for numbers in found for number in numbers)
+    complete = all(any(number is not None for number in numbers) for numbers in found)
+    return found if len(units) == 1 and known == len(told) and complete else None
+
+
+def _seen(
+    labels: tuple[str, ...],
+    names: Sequence[str],
+    found: Sequence[Sequence[Number | None]],
+    texts: Sequence[Sequence[str]],
+    *,
+    is_time: bool,
+) -> _Chart | None:
+    """The chart, where it is neither too full nor too uneven to be read."""
+    series = tuple(
+        _Series(name, tuple(one.value if one else None for one in numbers), tuple(cells))
+        for name, numbers, cells in zip(names, found, texts, strict=True)
+    )
+    chart = _Chart(labels, series, is_time)
+    sizes = [abs(value) for value in chart.known if value]
+    most = MOST_POINTS if is_time else MOST_BARS
+    if len(labels) > most or len(series) > MOST_SERIES or len(chart.known) < 2 or not sizes:
+        return None
+    return chart if is_time or max(sizes) <= MOST_APART * min(sizes) else None
+
+
+def _bars(chart: _Chart, *, mirrored: bool) -> str:
+    low, high = min(*chart.known, Decimal(0)), max(*chart.known, Decimal(0))
+    room = WIDTH - LABEL_WIDTH - VALUE_WIDTH * (2 if low else 1)
+    zero = LABEL_WIDTH + (VALUE_WIDTH if low else 0) + float(-low / (high - low)) * room
+    block = BAR * len(chart.series) + GAP
+    top = TOP if len(chart.series) > 1 else 8
+    drawn = _legend(chart) if len(chart.series) > 1 else []
+    for place, label in enumerate(chart.labels):
+        y = top + place * block
+        middle = y + BAR * len(chart.series) / 2 + 4
+        drawn.append(_text(LABEL_WIDTH - 10, middle, _short(label), "end", mirrored=mirrored))
+        for index, series in enumerate(chart.series):
+            value = series.values[place]
+            if value is None:
+                continue
+            length = float(value / (high - low)) * room
+            x, row = min(zero, zero + length), y + index * BAR
+            drawn.append(_rect(x, row, abs(length), BAR - 3, index, mirrored=mirrored))
+            end, anchor = (zero + length + 6, "start") if value >= 0 else (zero + length - 6, "end")
+            drawn.append(_text(end, row + 11, series.cells[place], anchor, mirrored=mirrored))
+    height = top + len(chart.labels) * block
+    across = f"{_at(zero, mirrored):.1f}"
+    axis = f'<line x1="{across}" y1="{top - 4}" x2="{across}" y2="{height - GAP + 2}" stroke="#52606d"/>'
+    return _svg(height, [*drawn, axis])
+
+
+def _lines(chart: _Chart) -> str:
+    low, high = min(*chart.known, Decimal(0)), max(*chart.known, Decimal(0))
+    left, right, bottom = 34.0, WIDTH - 90.0, TOP + 16.0 + HEIGHT
+    step = (right - left) / max(1, len(chart.labels) - 1)
+
+    def at(place: int, value: Decimal) -> tuple[float, float]:
+        return left + place * step, bottom - float((value - low) / ((high - low) or 1)) * HEIGHT
+
+    base = at(0, Decimal(0))[1]
+    drawn = [*_legend(chart), f'<line x1="{left}" y1="{base:.1f}" x2="{right}" y2="{base:.1f}" stroke="#52606d"/>']
+    every = -(-len(chart.labels) // 8)
+    named = range(0, len(chart.labels), every)
+    drawn += [_text(left + place * step, bottom + 20, _short(chart.labels[place]), "middle") for place in named]
+    ends: list[float] = []
+    for index, series in enumerate(chart.series):
+        points = [at(place, value) for place, value in enumerate(series.values) if value is not None]
+        colour = COLOURS[index]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
+        x, y = points[-1]
+        last = [cell for cell, value in zip(series.cells, series.values, strict=True) if value is not None][-1]
+        if all(abs(y - other) >= 12 for other in ends):
+            drawn.append(_text(x + 8, y + 4, last, "start"))
+            ends.append(y)
+    return _svg(bottom + 30, drawn)
+
+
+def _legend(chart: _Chart) -> list[str]:
+    """What each colour means, above the figure."""
+    drawn: list[str] = []
+    widths = [26 + 7 * len(_short(series.name)) for series in chart.series]
+    starts = [sum(widths[:index]) for index in range(len(widths))]
+    squeeze = min(1.0, (WIDTH - 10) / (sum(widths) or 1))
+    for index, (series, start) in enumerate(zip(chart.series, starts, strict=True)):
+        drawn.append(f'<rect x="{start * squeeze:.1f}" y="4" width="11" height="11" fill="{COLOURS[index]}"/>')
+        drawn.append(_text(start * squeeze + 16, 14, _short(series.name), "start"))
+    return drawn
+
+
+def _at(x: float, mirrored: bool) -> float:
+    return WIDTH - x if mirrored else x
+
+
+def _rect(x: float, y: float, width: float, height: float, index: int, *, mirrored: bool) -> str:
+    left = WIDTH - x - width if mirrored else x
+    return f'<rect x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" fill="{COLOURS[index]}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str, *, mirrored: bool = False) -> str:
+    side = {"start": "end", "end": "start"}.get(anchor, anchor) if mirrored else anchor
+    return f'<text x="{_at(x, mirrored):.1f}" y="{y:.1f}" text-anchor="{side}">{escape(text)}</text>'
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_LABEL else f"{text[: MOST_LABEL - 1].rstrip()}…"
+
+
+def _svg(height: float, drawn: Sequence[str]) -> str:
+    box = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
+    style = f'font-family="{FONT}" font-size="12" fill="#1f2933"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box} {style}>{"".join(drawn)}</svg>'

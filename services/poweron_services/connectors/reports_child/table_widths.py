@@ -1,0 +1,45 @@
+"""How wide the columns of a table are to one another, and which of them find room side by side."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from poweron_services.connectors.reports_child.report import Table, text_of
+
+MOST_WIDTH: Final = 40  # characters, of a column beside others
+
+
+def least_widths(table: Table) -> list[int]:
+    """The characters that each column takes at least, with the space beside them."""
+    rows = [row for row in (table.header, *table.rows) if row]
+    longest = (max((_longest_word(text_of(row[column])) for row in rows), default=1) for column in range(table.columns))
+    return [min(max(4, word) + 3, MOST_WIDTH) for word in longest]
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
+
+
+def good_widths(table: Table) -> list[int]:
+    """The characters that each column would take if its texts had one line, where they are not too long."""
+    rows = [row for row in (table.header, *table.rows) if row]
+    texts = [max((len(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
+    return [max(least, min(text, MOST_WIDTH)) for least, text in zip(least_widths(table), texts, strict=True)]
+
+
+def beside(table: Table, most: int) -> Iterator[Table]:
+    """The table in pieces of at most so many characters; each has the column that names the rows."""
+    needed = least_widths(table)
+    pieces: list[list[int]] = [[]]
+    room = most - needed[0]
+    for column in range(1, table.columns):
+        if pieces[-1] and sum(needed[one] for one in pieces[-1]) + needed[column] > room:
+            pieces.append([])
+        pieces[-1].append(column)
+    if len(pieces) == 1:
+        yield table
+        return
+    for piece in pieces:
+        kept = [0, *piece]
+        header = tuple(table.header[column] for column in kept) if table.header else ()
+        rows = tuple(tuple(row[column] for column in kept) for row in table.rows)
+        yield Table(header, rows, tuple(table.aligned[column] for column in kept))

@@ -1,0 +1,345 @@
+"""A report as a Word document: real headings, lists and tables with header rows, and figures with their description.
+
+All that this takes is loaded by `WordWriter()`; from then on no file is opened.
+"""
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from docx import Document
+from docx.enum.style import WD_STYLE_TYPE
+from docx.enum.table import WD_TABLE_DIRECTION
+from docx.enum.text import WD_ALIGN_PARAGRAPH
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
+from docx.shared import Cm, Pt, RGBColor
+from docx.text.paragraph import Paragraph as WordParagraph
+
+from poweron_services.connectors.reports_child.report import (
+    Block,
+    Code,
+    Figure,
+    Heading,
+    Listing,
+    Paragraph,
+    Quote,
+    Report,
+    Run,
+    Runs,
+    Table,
+    text_of,
+)
+from poweron_services.connectors.reports_child.table_widths import beside, good_widths, least_widths
+
+ACCENT, SOFT, INK = RGBColor(0x1D, 0x5B, 0x79), RGBColor(0x52, 0x60, 0x6D), RGBColor(0x1F, 0x29, 0x33)
+FONT: Final = "Calibri"
+TEXT_WIDTH: Final = 16.5  # cm of an A4 page between its margins
+BEHIND_BIDI: Final = ("w:adjustRightInd", "w:snapToGrid", "w:spacing", "w:ind", "w:contextualSpacing", "w:jc", "w:rPr")
+NO_TIME: Final = (1980, 1, 1, 0, 0, 0)
+DEEPEST_LIST: Final = 3
+SMALLEST, LARGEST = 6.0, 9.5  # points, of tables
+ROOM, MOST_ROOM = 100, 150  # characters of a line in letters of the largest and of the smallest size
+WHITE: Final = RGBColor(0xFF, 0xFF, 0xFF)
+
+Picture = Callable[[str], bytes]
+"""How a figure as SVG becomes a PNG."""
+
+
+class WordWriter:
+    """Writes one document."""
+
+    def __init__(self) -> None:
+        self._document = Document()
+        self._style()
+        footer = self._document.sections[0].footer
+        footer.is_linked_to_previous = False
+        self._footer = footer.paragraphs[0]
+        self._rtl = False
+
+    def docx(self, report: Report, picture: Picture) -> bytes:
+        """The document."""
+        self._rtl, self._picture = report.right_to_left, picture
+        self._describe(report)
+        self._paragraph((Run(report.title),), "Title")
+        if report.cover:
+            self._paragraph((Run(" · ".join(report.cover)),), "Subtitle")
+        self._contents(report)
+        self._blocks((*report.blocks, *report.sources))
+        written = io.BytesIO()
+        self._document.save(written)
+        return _without_clock(written)
+
+    def _style(self) -> None:
+        styles, section = self._document.styles, self._document.sections[0]
+        section.page_width, section.page_height = Cm(21), Cm(29.7)
+        section.left_margin = section.right_margin = Cm(2.25)
+        section.top_margin = section.bottom_margin = Cm(2.3)
+        _font(styles["Normal"], 10.5, INK)
+        styles["Normal"].paragraph_format.space_after = Pt(7)
+        _font(styles["Title"], 22, ACCENT)
+        _font(styles["Subtitle"], 10.5, SOFT)
+        subtitle = styles["Subtitle"].font
+        subtitle.bold = subtitle.cs_bold = subtitle.italic = subtitle.cs_italic = False
+        for level, size in enumerate((15, 12.5, 11, 10.5, 10.5), start=1):
+            _font(styles[f"Heading {level}"], size, ACCENT if level < 3 else INK)
+            styles[f"Heading {level}"].font.bold = styles[f"Heading {level}"].font.cs_bold = True
+            styles[f"Heading {level}"].paragraph_format.keep_with_next = True
+        _font(styles["Caption"], 9, SOFT)
+        code = styles.add_style("Code", WD_STYLE_TYPE.PARAGRAPH)
+        code.font.name, code.font.size = "Consolas", Pt(9)
+        tabs = self._document.settings.element.find(qn("w:defaultTabStop"))
+        if tabs is not None:
+            tabs.addnext(OxmlElement("w:autoHyphenation"))
+
+    def _describe(self, report: Report) -> None:
+        core = self._document.core_properties
+        core.title, core.author, core.language = report.title[:255], report.author, report.language
+        core.keywords, core.comments = ", ".join(report.keywords)[:255], ""
+        core.created = core.modified = datetime.fromisoformat(report.day or "1980-01-01").replace(tzinfo=UTC)
+        core.last_modified_by, core.revision = report.author, 1
+        defaults = self._document.styles.element.find(f".//{qn('w:rPrDefault')}/{qn('w:rPr')}")
+        language = defaults.find(qn("w:lang"))
+        for name in ("w:val", "w:eastAsia", "w:bidi"):
+            language.set(qn(name), report.language)
+        if self._rtl:
+            self._document.sections[0]._sectPr.insert_element_before(OxmlElement("w:bidi"), "w:rtlGutter", "w:docGrid")
+        self._directed(self._footer, end=True)
+        self._footer.add_run(f"{report.title[:120]}   ")
+        _field(self._footer, "PAGE")
+        self._footer.add_run(" / ")
+        _field(self._footer, "NUMPAGES")
+        for run in self._footer.runs:
+            run.font.size, run.font.color.rgb = Pt(8.5), SOFT
+
+    def _contents(self, report: Report) -> None:
+        if not report.contents:
+            return
+        heading = self._paragraph((Run(report.contents, bold=True),), "Normal")
+        heading.paragraph_format.keep_with_next = True
+        for entry in report.headings:
+            line = self._paragraph((), "Normal")
+            line.paragraph_format.space_after = Pt(2)
+            line.paragraph_format.left_indent = Cm(0.6 * (entry.level - 1))
+            self._linked(line, (Run(text_of(entry.runs)),), anchor=entry.anchor)
+
+    def _blocks(self, found: Iterable[Block], style: str = "Normal", depth: int = 0) -> None:
+        for block in found:
+            match block:
+                case Heading():
+                    self._bookmarked(self._paragraph(block.runs, f"Heading {block.level}"), block.anchor)
+                case Paragraph():
+                    self._paragraph(block.runs, style)
+                case Listing():
+                    self._listing(block, depth)
+                case Quote():
+                    self._blocks(block.blocks, "Intense Quote", depth)
+                case Code():
+                    self._paragraph((Run(block.text),), "Code")
+                case Table():
+                    self._table(block)
+                case Figure():
+                    self._figure(block)
+
+    def _listing(self, listing: Listing, depth: int) -> None:
+        """Numbers are written out: they are what the text says, whatever program counts."""
+        tail = f" {min(DEEPEST_LIST, depth + 1)}" if depth else ""
+        for place, item in enumerate(listing.items):
+            first, *rest = item or (Paragraph(()),)
+            runs = first.runs if isinstance(first, Paragraph) else ()
+            if listing.start is None:
+                self._paragraph(runs, f"List Bullet{tail}")
+            else:
+                line = self._paragraph((Run(f"{listing.start + place}.\t"), *runs), "Normal")
+                line.paragraph_format.left_indent = Cm(0.8 * (depth + 1))
+                line.paragraph_format.first_line_indent = Cm(-0.8)
+                line.paragraph_format.tab_stops.add_tab_stop(Cm(0.8 * (depth + 1)))
+            self._blocks(rest if isinstance(first, Paragraph) else item, f"List Continue{tail}", depth + 1)
+
+    def _table(self, table: Table) -> None:
+        for piece in beside(table, MOST_ROOM):
+            self._piece(piece)
+
+    def _piece(self, table: Table) -> None:
+        rows = [row for row in (table.header, *table.rows) if row]
+        made = self._document.add_table(rows=len(rows), cols=table.columns)
+        made.autofit = False
+        if self._rtl:
+            made.table_direction = WD_TABLE_DIRECTION.RTL
+        size = max(SMALLEST, min(LARGEST, LARGEST * ROOM / sum(least_widths(table))))
+        wanted = good_widths(table)
+        widths = [Cm(TEXT_WIDTH * width / sum(wanted)) for width in wanted]
+        for column, width in zip(made.columns, widths, strict=True):
+            column.width = width
+        _look(made._tbl.tblPr, header=bool(table.header))
+        for number, (line, row) in enumerate(zip(list(made._tbl.tr_lst), rows, strict=True)):
+            is_header = bool(table.header) and number == 0
+            _element(line.get_or_add_trPr(), "w:cantSplit")
+            if is_header:
+                _element(line.get_or_add_trPr(), "w:tblHeader")
+            for column, (cell, runs) in enumerate(zip(line.tc_lst, row, strict=True)):
+                cell.width = widths[column]
+                _drawn(cell, header=is_header)
+                self._cell(cell, runs, size, header=is_header, end=table.aligned[column] == "end")
+        self._paragraph((), "Normal").paragraph_format.space_after = Pt(2)
+
+    def _cell(self, cell: Any, runs: Runs, size: float, *, header: bool, end: bool) -> None:
+        line = WordParagraph(cell.p_lst[0], self._document._body)
+        self._filled(line, runs, size=size)
+        for run in line.runs if header else ():
+            run.bold = run.font.cs_bold = True
+            run.font.color.rgb = WHITE
+        line.paragraph_format.space_before = line.paragraph_format.space_after = Pt(2)
+        self._directed(line, end=end)
+
+    def _figure(self, figure: Figure) -> None:
+        line = self._document.add_paragraph()
+        line.paragraph_format.keep_with_next = True
+        shape = line.add_run().add_picture(io.BytesIO(self._picture(figure.svg)), width=Cm(TEXT_WIDTH))
+        properties = shape._inline.docPr
+        properties.set("descr", figure.alt)
+        properties.set("title", figure.caption)
+        self._paragraph((Run(figure.caption),), "Caption")
+
+    def _paragraph(self, runs: Runs, style: str) -> WordParagraph:
+        line: WordParagraph = self._document.add_paragraph(style=style)
+        self._filled(line, runs)
+        self._directed(line)
+        return line
+
+    def _filled(self, line: WordParagraph, runs: Runs, size: float | None = None) -> None:
+        for run in runs:
+            if run.link:
+                self._linked(line, (run,), address=run.link, size=size)
+            else:
+                self._written(line, run, size)
+
+    def _written(self, line: WordParagraph, run: Run, size: float | None = None) -> Any:
+        made = line.add_run()
+        for number, text in enumerate(run.text.split("\n")):
+            if number:
+                made.add_break()
+            made.add_text(text)
+        made.bold, made.italic, made.font.strike = run.bold or None, run.italic or None, run.strike or None
+        if run.monospace:
+            made.font.name = "Consolas"
+        if size:
+            _sized(made.font, size)
+        if self._rtl:
+            made.font.rtl = True
+            made.font.cs_bold, made.font.cs_italic = made.bold, made.italic
+        return made
+
+    def _linked(
+        self,
+        line: WordParagraph,
+        runs: Sequence[Run],
+        *,
+        address: str = "",
+        anchor: str = "",
+        size: float | None = None,
+    ) -> None:
+        link = OxmlElement("w:hyperlink")
+        if address:
+            link.set(qn("r:id"), self._document.part.relate_to(address, RELATIONSHIP_TYPE.HYPERLINK, is_external=True))
+        else:
+            link.set(qn("w:anchor"), anchor)
+        for run in runs:
+            made = self._written(line, run, size)
+            made.font.color.rgb = ACCENT
+            link.append(made._r)
+        line._p.append(link)
+
+    def _bookmarked(self, line: WordParagraph, name: str) -> None:
+        number = str(len(self._document.element.body))
+        for tag in ("w:bookmarkStart", "w:bookmarkEnd"):
+            mark = OxmlElement(tag)
+            mark.set(qn("w:id"), number)
+            if tag == "w:bookmarkStart":
+                mark.set(qn("w:name"), name)
+            line._p.append(mark)
+
+    def _directed(self, line: WordParagraph, *, end: bool = False) -> None:
+        """From right to left where the report is; `end` puts it at the side where lines end."""
+        if self._rtl:
+            line._p.get_or_add_pPr().insert_element_before(OxmlElement("w:bidi"), *BEHIND_BIDI)
+        if end:  # in a paragraph from right to left, Word's left is where lines begin
+            line.alignment = WD_ALIGN_PARAGRAPH.RIGHT
+
+
+def _sized(font: Any, size: float) -> None:
+    """The size of all letters: of Latin ones and of those that join, such as Arabic."""
+    font.size = Pt(size)
+    latin = font._element.rPr.find(qn("w:sz"))
+    for other in font._element.rPr.findall(qn("w:szCs")):
+        font._element.rPr.remove(other)
+    joining = OxmlElement("w:szCs")
+    joining.set(qn("w:val"), latin.get(qn("w:val")))
+    latin.addnext(joining)
+
+
+def _without_clock(written: io.BytesIO) -> bytes:
+    """The same package as if it had been packed at no time: the same report is always the same bytes."""
+    packed = io.BytesIO()
+    with ZipFile(written) as before, ZipFile(packed, "w", ZIP_DEFLATED) as after:
+        for name in before.namelist():
+            entry = ZipInfo(name, NO_TIME)
+            entry.compress_type = ZIP_DEFLATED
+            after.writestr(entry, before.read(name))
+    return packed.getvalue()
+
+
+def _font(style: Any, size: float, colour: RGBColor) -> None:
+    style.font.color.rgb, style.font.name = colour, FONT
+    _sized(style.font, size)
+    properties = style.element.get_or_add_rPr()
+    for spacing in properties.findall(qn("w:spacing")):  # letters that join must not be drawn apart
+        properties.remove(spacing)
+    fonts = properties.get_or_add_rFonts()
+    for name in list(fonts.attrib):
+        if name.endswith("Theme"):
+            del fonts.attrib[name]
+    for name in ("w:ascii", "w:hAnsi", "w:cs"):
+        fonts.set(qn(name), FONT)
+
+
+def _element(parent: Any, tag: str) -> Any:
+    made = OxmlElement(tag)
+    parent.append(made)
+    return made
+
+
+def _drawn(cell: Any, *, header: bool) -> None:
+    """A line below the cell, and a ground that a header's white letters stand on."""
+    properties = cell.get_or_add_tcPr()
+    below = _element(_element(properties, "w:tcBorders"), "w:bottom")
+    for name, value in {"val": "single", "sz": "4", "space": "0", "color": "D9E2EC"}.items():
+        below.set(qn(f"w:{name}"), value)
+    if header:
+        ground = _element(properties, "w:shd")
+        for name, value in {"val": "clear", "color": "auto", "fill": str(ACCENT)}.items():
+            ground.set(qn(f"w:{name}"), value)
+
+
+def _look(properties: Any, *, header: bool) -> None:
+    look = properties.find(qn("w:tblLook"))
+    if look is None:
+        look = _element(properties, "w:tblLook")
+    for name, value in {"firstRow": header, "firstColumn": True, "noHBand": False, "noVBand": True}.items():
+        look.set(qn(f"w:{name}"), "1" if value else "0")
+
+
+def _field(line: WordParagraph, code: str) -> None:
+    """A number that the program which shows the document counts."""
+    for kind, text in (("begin", ""), ("", code), ("end", "")):
+        run = line.add_run()
+        if kind:
+            mark = OxmlElement("w:fldChar")
+            mark.set(qn("w:fldCharType"), kind)
+        else:
+            mark = OxmlElement("w:instrText")
+            mark.text = text
+        run._r.append(mark)

@@ -1,0 +1,85 @@
+"""Which formats a round is to bring: what its tasks expect, and what its request wishes for beyond doubt.
+
+Nothing is taken for a wish where it may be the format of a document that is there already.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+from poweron_events.fold.state import Workflow
+
+Kind = Literal["PDF", "Word", "Excel", "PowerPoint"]
+
+_KINDS: Final[dict[str, Kind]] = {
+    **dict.fromkeys(("pdf",), "PDF"),
+    **dict.fromkeys(("docx", "doc", "word", "wordprocessingml"), "Word"),
+    **dict.fromkeys(("xlsx", "xls", "excel", "spreadsheetml"), "Excel"),
+    **dict.fromkeys(("pptx", "ppt", "powerpoint", "presentationml"), "PowerPoint"),
+}
+MOST_READ = 5_000  # characters of a request
+_QUOTED: Final = re.compile(r":(?=\s)|[\"“”„«»`]")  # from here on the words may be another's
+_SENTENCE_ENDS: Final = re.compile(r"[.?!;](?=\s)|\n")
+_FORMAT: Final = r"(?:pdf|docx|xlsx|pptx|word|excel|powerpoint)"
+_KIND_OF: Final = (
+    r"(?:(?:-|\s+)(?:files?|documents?|docs?|formats?|reports?|versions?|tables?|sheets?|workbooks?|spreadsheets?|slides"
+    r"|presentations?|datei(?:en)?|dokumente?|format|bericht|fassung|tabelle|liste|mappe|präsentation)\b)?"
+)
+_A: Final = r"(?:an?|eine?[mnrs]?)\s+(?:(?:short|new|single|kurze[ns]?|neue[ns]?)\s+)?"
+_DOUBTFUL: Final = (
+    re.compile(  # after these it may be the format of a document that is there, or one that is not wanted
+        r"\b(?:how|what|which|who(?:se|m)?|why|when|where|whether|that|if|than|i|we|they|is|are|was|were|has|have|had"
+        r"|sent|came|come|got|received|available|same|such|well|not|no|never|without|instead|\w+n\Wt|\w+ing"
+        r"|wie|was|wer|we[mn]|welche[mnrs]?|warum|wann|wo|ob|dass|ich|wir|sie|ist|sind|waren|hat|haben|liegen|liegt"
+        r"|erhalten|bekommen|nicht|keine?[mnrs]?|nie|ohne|statt"
+        r"|(?:\w+ed|ge\w+[tn]|angehängt|beigefügt|vorhanden|verfügbar)\s+(?:as|als|into))\b",
+        re.IGNORECASE,
+    )
+)
+_CREATE: Final = (
+    r"(?:create|make|generate|produce|write|build|erstellen?|erzeugen?|generieren?|schreiben?|schreib|machen?|mach)\b"
+)
+_TURN: Final = (
+    rf"(?:{_CREATE}|(?:draft|prepare|compile|export|save|convert|turn|render|deliver|output|summari[sz]e|give|send|put"
+    r"|format|verfassen?|exportieren?|speichern?|speichere|wandeln?|wandle|konvertieren?|fassen?|fass|gib|geben|liefern?"
+    r"|liefere|senden?|schicken?)\b)"
+)
+_ASKED: Final = re.compile(
+    rf"(?:{_CREATE}\s+(?:(?:me|us|mir|uns|daraus|davon|bitte)\s+)*{_A}|{_TURN}.{{0,200}}?\b(?:as|als|into)\s+(?:{_A})?)"
+    rf"\.?(?P<formats>{_FORMAT}{_KIND_OF}(?:\s+(?:and|und)\s+(?:{_A})?\.?{_FORMAT}{_KIND_OF})*)"
+    r"(?=\W*$|[,)]|\s+(?:with|of|for|from|and|then|on|about|please|mit|von|für|aus|und|über|zusammen|um|ab|bitte)\b)",
+    re.IGNORECASE,
+)
+_CLAUSE_BEGINS: Final = re.compile(
+    r"^(?:(?:can|could|would)\s+you\s+)?|(?:,|\b(?:and|then|und|dann|please|bitte)\b)\s*", re.IGNORECASE
+)
+_TELLS: Final = re.compile(r"(?:the|these|this|our|my|their|der|die|das|unsere)\b", re.IGNORECASE)
+
+
+def asked_formats(workflow: Workflow) -> list[Kind]:
+    """Those of the open round, each once."""
+    expected = [kind for plan in workflow.current.tasks for kind in plan.expected_formats]
+    return _kinds([*expected, *_wishes(workflow.current.opening.prompt)])
+
+
+def wished_formats(prompt: str) -> list[Kind]:
+    """Those that a request wishes for."""
+    return _kinds([*_wishes(prompt)])
+
+
+def _kinds(named: Sequence[str]) -> list[Kind]:
+    words = [word for name in named for word in re.findall(r"[a-z]+", name.casefold())]
+    return list(dict.fromkeys(_KINDS[word] for word in words if word in _KINDS))
+
+
+def _wishes(prompt: str) -> Iterator[str]:
+    """What the request's sentences wish for without a doubt, in small letters; its quotations are not read."""
+    own = _QUOTED.split(prompt[:MOST_READ])[0]
+    for sentence in (part.lstrip(" \t*-\u2022") for part in _SENTENCE_ENDS.split(own)):
+        doubtful = _DOUBTFUL.search(sentence)
+        doubt = doubtful.start() if doubtful else len(sentence)
+        if _TELLS.match(sentence):
+            continue
+        for clause in _CLAUSE_BEGINS.finditer(sentence, 0, doubt):
+            if (found := _ASKED.match(sentence, clause.end())) and found.end() <= doubt:
+                yield found["formats"].casefold()

@@ -1,0 +1,95 @@
+"""Numbers as documents write them: what a cell is worth, how its column is aligned, and what is no number."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+NUMERIC: Final = 0.8  # of a column's filled cells, for it to be one of numbers
+MOST_DIGITS: Final = 15  # that a spreadsheet keeps
+
+_NUMBER: Final = re.compile(
+    r"(?P<sign>[-+\u2212\u2013]?)\s*(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*(?P<inner>[-+\u2212]?)"
+    r"(?P<digits>\d{1,3}(?:(?P<group>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=group)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
+    r"\s*(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł)?"
+)
+_EMPTY: Final = frozenset({"", "-", "\u2013", "\u2014", "n/a"})
+_GROUPED: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as it is written in a cell."""
+
+    value: Decimal
+    unit: str = ""
+    """A sign or name of money, or `%`."""
+    unit_first: bool = False
+    decimals: int = 0
+    grouped: bool = False
+
+
+def is_empty(cell: str) -> bool:
+    """Whether a cell says that there is nothing."""
+    return cell.strip().casefold() in _EMPTY
+
+
+def looks_numeric(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell.strip()) is not None
+
+
+def is_numeric(cells: Iterable[str]) -> bool:
+    """Whether a column is one of numbers, by most of its cells."""
+    filled = [cell for cell in cells if not is_empty(cell)]
+    return bool(filled) and sum(map(looks_numeric, filled)) >= NUMERIC * len(filled)
+
+
+def decimal_mark(cells: Sequence[str]) -> str | None:
+    """What stands before the decimals in these cells of one column; None where nothing tells, or they disagree.
+
+    `1,234` alone may be one thousand or one: nobody guesses.
+    """
+    told = {mark for cell in cells if (found := _NUMBER.fullmatch(cell.strip())) for mark in _told(found)}
+    return told.pop() if len(told) == 1 else None
+
+
+def number(cell: str, mark: str | None) -> Number | None:
+    """What a cell is worth, where that is beyond doubt; `mark` is that of its column."""
+    found = _NUMBER.fullmatch(cell.strip())
+    if found is None:
+        return None
+    digits, unit = found["digits"], (found["before"] or found["after"] or "")
+    if mark is None and re.search(r"[.,]", digits):
+        return None
+    whole, _, decimals = digits.partition(mark) if mark else (digits, "", "")
+    grouped = _GROUPED.fullmatch(whole) is not None
+    bare = re.sub(r"\D", "", whole)
+    if not (grouped or whole.isdigit()) or not (decimals.isdigit() or not decimals):
+        return None
+    if len(bare + decimals) > MOST_DIGITS or (len(bare) > 1 and bare.startswith("0")):
+        return None  # a name in digits, such as that of an account
+    negative = any(sign in "-\u2212\u2013" for sign in (found["sign"], found["inner"]) if sign)
+    value = Decimal(f"{'-' if negative else ''}{bare}{'.' if decimals else ''}{decimals}")
+    return Number(value, unit, bool(found["before"]), len(decimals), grouped)
+
+
+def column_numbers(cells: Sequence[str], hint: str | None = None) -> list[Number | None]:
+    """What each cell of a column is worth; `hint` is the decimal mark of the table's other columns."""
+    mark = decimal_mark(cells) or hint
+    return [number(cell, mark) for cell in cells]
+
+
+def _told(found: re.Match[str]) -> list[str]:
+    digits = found["digits"]
+    marks = re.findall(r"[.,]", digits)
+    if not marks:
+        return []
+    last, behind = marks[-1], len(digits) - digits.rindex(marks[-1]) - 1
+    if len(set(marks)) == 2:
+        return [last]
+    if len(marks) > 1:
+        return [{".": ",", ",": "."}[last]]  # what groups is no decimal mark
+    if re.search(r"['\u2019\u00a0\u202f]", digits) or behind != 3 or digits.startswith(f"0{last}"):
+        return [last]
+    return []

@@ -1,0 +1,188 @@
+"""Secrets are taken out of whatever an action says, in every form that it is likely to say them in.
+
+What is put in their place is never longer than they are: what fitted into an event fits afterwards. Compressed or
+encrypted bytes are not looked into, and a secret that is told piece by piece is not found.
+"""
+
+import base64
+import html
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
+
+from pydantic import BaseModel
+
+from poweron_events.redaction import HIDDEN
+
+MIN_SECRET: Final = len(HIDDEN)  # characters; what is shorter stands in too many harmless texts
+MIN_LINE: Final = 16  # characters of a line of a secret that has several, such as a key in PEM
+ANY_PLACE: Final = 3  # the bytes that four characters of Base64 stand for: a secret may begin at each of them
+_SCHEMES: Final = frozenset({"basic", "bearer", "token", "apikey", "api-key", "key"})
+
+Value = TypeVar("Value")
+
+
+class SecretRedaction:
+    """Replaces secrets by `[hidden]`; the values themselves can be read back from nowhere."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        forms = {form for value in values for secret in _secrets(value) for form in _forms(secret)}
+        self._texts = tuple(sorted(forms))
+        self._bytes = tuple(sorted({form.encode("utf-8", "surrogatepass") for form in forms}))
+        self._wide = tuple(sorted({form.encode(code, "surrogatepass") for form in forms for code in _WIDE}))
+
+    def __bool__(self) -> bool:
+        """Whether there are any secrets."""
+        return bool(self._texts)
+
+    def redacted(self, text: str) -> str:
+        """The text without the secrets; the same one where there are none in it."""
+        found = _joined(_places(text, self._texts))
+        return HIDDEN.join(_rests(text, found)) if found else text
+
+    def redacted_bytes(self, data: bytes) -> bytes:
+        """Bytes without the secrets, in UTF-8 or UTF-16; the same ones where there are none in them."""
+        forms = (*self._bytes, *self._wide) if b"\0" in data else self._bytes
+        found = _joined(_places(data, forms))
+        return HIDDEN.encode().join(_rests(data, found)) if found else data
+
+    def redacted_in(self, value: Value) -> Value:
+        """The value with every text and all bytes in it redacted, however deep; itself where there is no secret.
+
+        Raises:
+            ValueError: what is left does not fit where the secret stood.
+        """
+        return cast("Value", self._redacted_in(value)) if self else value
+
+    def _redacted_in(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.redacted(value)
+            case bytes():
+                return self.redacted_bytes(value)
+            case Mapping():
+                return self._mapping(value)
+            case list() | tuple() | set() | frozenset():
+                return self._collection(value)
+            case _:
+                return self._object(value)
+
+    def _object(self, value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            changes = self._changes({name: getattr(value, name) for name in type(value).model_fields})
+            return type(value).model_validate({**dict(value), **changes}) if changes else value
+        if is_dataclass(value) and not isinstance(value, type):
+            changes = self._changes({part.name: getattr(value, part.name) for part in fields(value) if part.init})
+            return replace(value, **changes) if changes else value
+        return value
+
+    def _collection(self, value: Any) -> Any:
+        changed = [self._redacted_in(each) for each in value]
+        if all(new is old for new, old in zip(changed, value, strict=True)):
+            return value
+        return getattr(type(value), "_make", type(value))(changed)  # a tuple with names has a way of its own
+
+    def _mapping(self, value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        changed = {self._redacted_in(name): self._redacted_in(each) for name, each in value.items()}
+        same = changed.keys() == value.keys() and all(changed[name] is value[name] for name in value)
+        return value if same else changed
+
+    def _changes(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        redacted = {name: self._redacted_in(part) for name, part in parts.items()}
+        return {name: part for name, part in redacted.items() if part is not parts[name]}
+
+
+NO_SECRETS: Final = SecretRedaction()
+_WIDE: Final = ("utf-16-le", "utf-16-be")
+
+
+def _secrets(value: str) -> Iterator[str]:
+    """What has to be hidden of a value: all of it, and what somebody else may repeat alone."""
+    yield from (each for each in (value, value.strip()) if len(each) >= MIN_SECRET)
+    yield from (line.strip() for line in value.splitlines()[1:-1] if len(line.strip()) >= MIN_LINE)
+    for part in (*_credentials(value.strip()), *_of_address(value.strip())):
+        yield from (each for each in (part,) if len(each) >= MIN_SECRET)
+
+
+def _credentials(value: str) -> Iterator[str]:
+    """What a header says after its scheme, and of a login the password, too."""
+    scheme, _, said = value.partition(" ")
+    if scheme.casefold() not in _SCHEMES:
+        return
+    yield said.strip()
+    if scheme.casefold() == "basic":
+        try:
+            login = base64.b64decode(said.strip(), validate=True).decode()
+        except ValueError:
+            return
+        yield from (login, login.partition(":")[2])
+
+
+def _of_address(value: str) -> Iterator[str]:
+    """The password and what is asked for in an address."""
+    if "://" not in value:
+        return
+    try:
+        address = urlsplit(value)
+        yield address.password or ""
+    except ValueError:
+        return
+    yield from (said for _, said in parse_qsl(address.query))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """How a secret may stand in a text: as it is, escaped, or encoded alone or together with what is around it."""
+    yield secret
+    for quoted in (quote(secret, safe=""), quote(secret, errors="replace"), quote_plus(secret, errors="replace")):
+        yield from (quoted, _lower_escapes(quoted))
+    escaped = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
+    yield from (*escaped, *(each.replace("/", "\\/") for each in escaped), *(json.dumps(e)[1:-1] for e in escaped))
+    yield from (html.escape(secret), html.escape(secret, quote=False), html.escape(secret).replace("&#x27;", "&#39;"))
+    data = secret.encode("utf-8", "surrogatepass")
+    yield from (data.hex(), data.hex().upper())
+    for before in range(ANY_PLACE):
+        yield from _in_base64(data, before)
+
+
+def _lower_escapes(quoted: str) -> str:
+    first, *others = quoted.split("%")
+    return "%".join([first, *(each[:2].lower() + each[2:] for each in others)])
+
+
+def _in_base64(data: bytes, before: int) -> Iterator[str]:
+    """The characters that stand for these bytes alone, where so many bytes stand before them."""
+    first, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
+    padded = b"\0" * before + data
+    for encoded in (base64.b64encode(padded), base64.urlsafe_b64encode(padded)):
+        yield encoded[first:end].decode()
+
+
+def _places(said: Any, forms: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    """Where the forms stand in a text, or in bytes; they may overlap."""
+    for form in forms:
+        at = said.find(form)
+        while at >= 0:
+            yield at, at + len(form)
+            at = said.find(form, at + 1)
+
+
+def _joined(places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The places in their order, those that overlap or touch as one."""
+    joined = list[tuple[int, int]]()
+    for begin, end in sorted(places):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _rests(said: Any, found: list[tuple[int, int]]) -> Iterator[Any]:
+    """What stands between the places."""
+    begin = 0
+    for at, end in found:
+        yield said[begin:at]
+        begin = end
+    yield said[begin:]

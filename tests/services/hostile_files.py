@@ -7,10 +7,9 @@ import random
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from email.message import EmailMessage
-from itertools import cycle, islice
 
 from outlook_files import compound_file, message_of
 from papers import example
@@ -42,10 +41,11 @@ class HostileFile:
         return f"{self.number} {self.kind} {self.name}"
 
 
-def hostile_files(count: int = COUNT, seed: int = SEED) -> Iterator[HostileFile]:
-    chance = random.Random(seed)
-    for number, make in enumerate(islice(cycle(MAKERS), count)):
-        name, data = make(chance)
+def hostile_files(numbers: Iterable[int] = range(COUNT), seed: int = SEED) -> Iterator[HostileFile]:
+    """Those of these numbers; each has a seed of its own, so that some can be made without the others."""
+    for number in numbers:
+        make = MAKERS[number % len(MAKERS)]
+        name, data = make(random.Random(seed + number))
         yield HostileFile(number, make.__name__.removeprefix("_"), name, data)
 
 

@@ -143,17 +143,19 @@ KEPT = 200 << 20  # bytes by which this process may grow, while the children rea
 
 
 QUARTERS = [
-    pytest.param(slice(start, start + COUNT // 4), id=f"from {start}", marks=pytest.mark.soak)
+    pytest.param(
+        range(start, start + COUNT // 4), id=f"from {start}", marks=[pytest.mark.soak, pytest.mark.timeout(900)]
+    )
     for start in range(0, COUNT, COUNT // 4)
 ]
 
 
-@pytest.mark.parametrize("which", [pytest.param(slice(0, COUNT, 17), id="some"), *QUARTERS])
+@pytest.mark.parametrize("which", [pytest.param(range(0, COUNT, 25), id="some"), *QUARTERS])
 @pytest.mark.req("X-04", "X-06", "S18", "S19")
 async def test_two_hundred_hostile_files_are_read_or_refused_with_a_sentence_while_other_work_goes_on(
-    which: slice,
+    which: range,
 ) -> None:
-    given = list(hostile_files())[which]
+    given = list(hostile_files(which))
     assert len({file.kind for file in given}) == min(len(given), len(MAKERS))
     read, before = DocumentReader(2), psutil.Process().memory_info().rss
 
@@ -169,7 +171,7 @@ async def test_two_hundred_hostile_files_are_read_or_refused_with_a_sentence_whi
         except UnreadableDocument as unread:
             return str(unread)
         finally:
-            took[str(file)] = time.monotonic() - took[str(file)]
+            took[str(file)] = time.monotonic() - took.get(str(file), time.monotonic())
             print(f"{file}: {len(file.data):,} bytes, {took[str(file)]:.1f} s")  # noqa: T201 - where it fails
         return "" if document.sections else "nothing"
 

@@ -5,13 +5,14 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import structlog
+from pydantic import SecretStr
 
 from poweron_events.catalog import CATALOG, ActionSpec, meaningless
 from poweron_events.content import ContentStore
@@ -21,7 +22,9 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections import projector
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services import telemetry
+from poweron_services.action_connections import NO_CONNECTIONS, ActionConnections
 from poweron_services.actions.action import Action, Resources
+from poweron_services.actions.connected_actions import offered
 from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
@@ -37,6 +40,7 @@ from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import PromptStage
 from poweron_services.models.staged import StagedModel
 from poweron_services.postgres_ports import PostgresPorts
+from poweron_services.roles.action_secrets import ActionSecrets
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
@@ -68,6 +72,7 @@ ROLES: Final[tuple[str, ...]] = (*get_args(Role), "projector")
 """What a process can be told to do."""
 
 FOLDING: Final = frozenset(get_args(Role)) - {"intake"}
+AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 CHECK_PERIOD = 5.0  # seconds between looks whether the log holds what the rows were made of
 
 
@@ -209,7 +214,7 @@ async def _opened(
     """The actions, with what they need handed in, and the web; a process that only projects has none."""
     settings = connections.settings
     if {*roles} <= {"projector"}:
-        yield _Work({}, None)
+        yield _Work({}, None, NO_CONNECTIONS)
         return
     read_document = DocumentReader(settings.document_readers or affordable_readers())
     async with AsyncExitStack() as opened:
@@ -221,10 +226,31 @@ async def _opened(
             searches=engine is not None,
             enrich=settings.web_enrich,
         )
-        known = await opened.enter_async_context(open_actions(resources))
+        linked = _action_connections(settings, roles)
+        known = offered(await opened.enter_async_context(open_actions(resources)), linked)
         _check_patterns(settings, _names(known))
         web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
-        yield _Work(known, web)
+        yield _Work(known, web, linked)
+
+
+def _action_connections(settings: Settings, roles: Collection[str]) -> ActionConnections:
+    """The connections that the settings name; where actions run, their secrets are there, or it is said at once."""
+    linked = ActionConnections.read(settings.connections, os.environ)
+    if "executor" in roles:
+        linked.check()
+    return linked
+
+
+def own_secrets(settings: Settings) -> Iterator[str]:
+    """What this process itself knows that nobody may be told: an action may repeat all of its environment."""
+    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415
+
+    login = (settings.kafka_sasl_password, settings.postgres)
+    for held in (settings, ProviderSettings(), SearchKeys()):
+        named = {name: getattr(held, name) for name in type(held).model_fields if name.endswith("api_key")}
+        yield from (key.get_secret_value() for key in named.values() if isinstance(key, SecretStr))
+    yield from (each.get_secret_value() for each in login if each is not None)
+    yield from (value for name in AWS_SECRETS if (value := os.environ.get(name)))
 
 
 def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
@@ -276,6 +302,7 @@ class _Work:
 
     actions: Mapping[str, Action]
     web: Web | None
+    connections: ActionConnections
 
 
 def _services(
@@ -286,13 +313,13 @@ def _services(
     if "projector" in roles:
         services.append(projector.run(connections.log, connections.pool))
     if "intake" in roles:
-        services.append(_intake(process, work.actions).run())
+        services.append(_intake(process, work).run())
     if roles & FOLDING:
         services.append(_worker(process, roles & FOLDING, model, work).run())
     return services
 
 
-def _intake(process: _Process, known: Iterable[str]) -> Intake:
+def _intake(process: _Process, work: _Work) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
@@ -300,12 +327,13 @@ def _intake(process: _Process, known: Iterable[str]) -> Intake:
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,
-        actions=_names(known),
+        actions=_names(work.actions),
         default_language=connections.settings.language,
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
         unpriced=unpriced_models(connections.settings),
         lists=_lists(connections.settings),
+        connections=work.connections.labels(),
         spans=process.spans,
     )
 
@@ -348,6 +376,7 @@ def _worker(process: _Process, roles: frozenset[str], model: ChatModel, work: _W
         approval=Approval(connections.settings.approve_patterns, connections.settings.approval_expires_ms),
         web=work.web,
         lists=_lists(connections.settings),
+        secrets=ActionSecrets(work.connections, partial(own_secrets, connections.settings)),
     )
     functions = stage_functions(caller, connections.content, specs)
     return Worker(

@@ -12,6 +12,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, PageFindings
 from poweron_events.progress import ProgressUnit
+from poweron_services.action_connections import Connection
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes
 from poweron_services.connectors.page_text import OpenPages
 from poweron_services.connectors.search.search_provider import Search, SearchQuery, SearchResults
@@ -115,6 +116,8 @@ class Order:
     max_pages: int = 50
     """How many pages the step may fetch."""
     tell_progress: TellProgress = told_nobody
+    connection: Connection | None = None
+    """What `connectionReference` names, with its secrets as they are now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,10 @@ def ask(
         Optional[str],
         typer.Option(metavar="ID", help="Follow up on this workflow: its history and its documents are at hand."),
     ] = None,
+    connection: Annotated[
+        Optional[list[str]],
+        typer.Option(metavar="LABEL", help="A connection that actions may work on; repeatable."),
+    ] = None,
     max_steps: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")] = 5,
     language: Annotated[
         Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
@@ -72,6 +76,7 @@ def ask(
     ask_command.run(
         prompt,
         document or [],
+        connection or [],
         max_steps=max_steps,
         language=language,
         mode=mode.value,

@@ -31,12 +31,13 @@ from poweron_services.decider.references import documents_at_hand
 from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
-from poweron_services.decider.validation import NotAllowed, check_action
+from poweron_services.decider.validation import CONNECTION, NotAllowed, check_action, check_connection
 from poweron_services.decider.web_addresses import WEB, check_addresses, selected_texts, texts_of
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
+from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.named_addresses import addresses_known
 from poweron_services.roles.named_documents import documents_named
@@ -67,6 +68,7 @@ class Execution:
     approval: Approval
     web: Web | None = None
     lists: ActionLists = EVERYTHING
+    secrets: ActionSecrets = NO_ACTION_SECRETS
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
@@ -75,7 +77,9 @@ class Execution:
         selection = workflow.step.selection
         assert selection is not None
         with telemetry.action_span(selection.action) as told:
-            outcome, done = await self._outcome(workflow, calls)
+            held = await self.secrets.read()
+            outcome, done = await self._outcome(workflow, calls, held)
+            outcome, done = await _without_secrets(workflow, held, outcome, done)
             told.ended(outcome)
         try:
             stored = await store_result(self.content, workflow, done)
@@ -103,7 +107,7 @@ class Execution:
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
         return observe_build(change_step(workflow, completed=result), result, texts, self.specs)
 
-    async def _outcome(self, workflow: Workflow, calls: "_Calls") -> tuple[Outcome, Done]:
+    async def _outcome(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> tuple[Outcome, Done]:
         """What the action came to; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
@@ -112,11 +116,12 @@ class Execution:
             self.lists.check(spec.name, workflow)
             if (why_not := self.approval.why_not(workflow)) is not None:
                 return "denied", failed(str(why_not), why_not.code)
-            order = await self._order(workflow, calls)
+            check_connection(_connection(workflow), workflow, spec)
+            order = await self._order(workflow, calls, held)
         except NotAllowed as error:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
-            return "failed", failed(str(error), error.code)
+            return "failed", failed(str(error), error.code, detail=error.detail)
         return await self._performed(workflow, self.actions[spec.name], order, calls)
 
     async def _performed(
@@ -147,7 +152,7 @@ class Execution:
             calls.failed = limit.failed_calls
         return ("done" if done.result.success else "failed"), done
 
-    async def _order(self, workflow: Workflow, calls: "_Calls") -> Order:
+    async def _order(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> Order:
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
@@ -155,6 +160,7 @@ class Execution:
         turn = asyncio.Lock()
 
         async def ask(prompt: Prompt) -> Called:
+            prompt = await held.hidden_in_prompt(prompt)
             async with turn if allowance(workflow) else nullcontext():  # each call is left what those before it took
                 called = await self.caller.call(workflow, prompt, calls.answered)
                 calls.answered.append(called.call)
@@ -169,6 +175,7 @@ class Execution:
             idempotency_key=idempotency_key(workflow.id, workflow.place),
             ask=ask,
             objective=selection.action_objective,
+            connection=held.connection(_connection(workflow)),
         )
         return await self._with_web(workflow, order) if selection.action in WEB else order
 
@@ -222,3 +229,20 @@ class Execution:
     async def _load(self, workflow_id: str, content: str) -> bytes:
         async with content_time_limit():
             return await retry_content(workflow_id, partial(self.content.get, workflow_id, content))
+
+
+async def _without_secrets(workflow: Workflow, held: HeldSecrets, outcome: Outcome, done: Done) -> tuple[Outcome, Done]:
+    """What the action came to, before anything of it is stored or told."""
+    try:
+        return outcome, await held.hidden_in(done)
+    except ValueError:
+        log.error("result_held_secret", workflow_id=workflow.id)  # noqa: TRY400 - the error may repeat it
+        why = "The action ended, but its result held a secret where nothing else can stand; it was not kept."
+        return "unknown" if outcome == "unknown" else "failed", failed(why, "result_not_stored")
+
+
+def _connection(workflow: Workflow) -> str | None:
+    """The label of the connection that the action is to work on."""
+    parameters = workflow.step.parameters
+    label = parameters.parameters.get(CONNECTION) if parameters else None
+    return label if isinstance(label, str) else None

@@ -14,6 +14,7 @@ from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
+from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
 from poweron_services.roles.claims import Assignment, Claim, Claims
 
 
@@ -33,12 +34,13 @@ class Executor:
         approval: Approval = NEVER,
         web: Web | None = None,
         lists: ActionLists = EVERYTHING,
+        secrets: ActionSecrets = NO_ACTION_SECRETS,
     ) -> None:
         self._approval = approval
         self._now_ms = now_ms
         self._claims = Claims(actions, worker, concurrency)
         specs = {name: action.spec for name, action in actions.items()}
-        self._execution = Execution(actions, specs, caller, content, observes, now_ms, approval, web, lists)
+        self._execution = Execution(actions, specs, caller, content, observes, now_ms, approval, web, lists, secrets)
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
         claim = self._claims.get(workflow.id)

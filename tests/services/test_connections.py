@@ -143,11 +143,15 @@ async def everything(world: World, folder: Path) -> list[str]:
     """All events, rows, prompts and lines of the log."""
     records = [record for records in world.log._topics[EVENTS] for record in records]
     rows = await LocalFolder().fold(records, _nothing_before)
-    files = [path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()]
-    names = [str(path) for path in folder.rglob("*")]
     prompts = [str(prompt.render()) for prompt in world.model.asked]
     values = [(record.value or b"").decode() for record in records]
-    return [*values, repr(rows), *files, *names, *prompts, repr(world.processes)]
+    return [*values, repr(rows), *_files(folder), *prompts, repr(world.processes)]
+
+
+def _files(folder: Path) -> list[str]:
+    """What files are called and what they hold."""
+    found = [*folder.rglob("*")]
+    return [*map(str, found), *(path.read_bytes().decode(errors="replace") for path in found if path.is_file())]
 
 
 def leaks(found: list[str]) -> list[str]:

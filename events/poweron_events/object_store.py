@@ -81,7 +81,7 @@ def what_happened(error: Exception) -> str:
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return f"{NOT_LET_IN} {f'It says {code}' if code else ''}".rstrip(". ")
     shown = redacted(said.partition("\n")[0])[:MAX_SHOWN].rstrip(". ")
-    return f"{shown} ({code})" if code and code not in shown else shown
+    return f"{shown} ({code})" if code else shown
 
 
 def is_missing_bucket(error: Exception) -> bool:

@@ -210,7 +210,7 @@ class Execution:
                     mime_type=found.mime_type,
                     size=await self._size(workflow.id, found),
                     content=found.content,
-                    load=partial(self._load, workflow.id, found.content),
+                    load=partial(self._load, workflow.id, found.content, found.size),
                     unread=unreadable.get((found.document_name, found.content)),
                     page=found.page,
                     sources=found.sources,
@@ -226,8 +226,8 @@ class Execution:
             missing = f"{document.document_name!r} is not in the content store any more."
             raise Refused(missing, code=error.code) from error
 
-    async def _load(self, workflow_id: str, content: str) -> bytes:
-        async with content_time_limit():
+    async def _load(self, workflow_id: str, content: str, size: int) -> bytes:
+        async with content_time_limit(size):
             return await retry_content(workflow_id, partial(self.content.get, workflow_id, content))
 
 

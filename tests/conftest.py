@@ -17,6 +17,7 @@ import pytest
 import structlog
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
+from s3 import S3, s3_server
 from servers import CHOICES, FirstRun, Pair, chosen_servers, furnished, run_outside
 
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -51,6 +52,21 @@ def _logging_as_before() -> Generator[None, None, None]:
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def s3_at() -> Generator[S3, None, None]:
+    """An S3 server for all tests of this process."""
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_at: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+    """The same, for a test whose environment says how it is reached."""
+    for name, value in s3_at.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_at
 
 
 @pytest.fixture(scope="session")

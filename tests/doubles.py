@@ -49,6 +49,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
@@ -336,6 +337,7 @@ class World:
         approval: Approval = NEVER,
         web: Web | None = None,
         lists: ActionLists = EVERYTHING,
+        secrets: ActionSecrets = NO_ACTION_SECRETS,
     ) -> Process:
         """A process begins to play roles."""
         clock, log = clock or Clock(), ProcessLog(self.log, mishap)
@@ -352,6 +354,7 @@ class World:
             approval=approval,
             web=web or self.web,
             lists=lists,
+            secrets=secrets,
         )
         known = {**self.stage_functions(caller), **(stage_functions or {})}
         worker = Worker(

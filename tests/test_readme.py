@@ -7,6 +7,7 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import typer.main
@@ -141,6 +142,12 @@ def test_the_table_of_settings_names_every_setting_with_its_default() -> None:
     }
 
 
+def _parameters(command: Any) -> list[Any]:
+    """What a command takes, and what those within it take."""
+    inner = getattr(command, "commands", {}).values()
+    return [*getattr(command, "params", ()), *(each for one in inner for each in _parameters(one))]
+
+
 @pytest.mark.parametrize(
     "name", sorted(str(page.relative_to(HOUSE)) for page in [*HOUSE.glob("*.md"), *HOUSE.glob("*/README.md")])
 )
@@ -152,7 +159,7 @@ def test_what_a_page_names_exists(name: str) -> None:
     commands = typer.main.get_group(app).commands
     unknown = []
     for command, rest in re.findall(r"\bpoweron ([a-z]+)\b([^`\n]*)", text):
-        options = {name for each in commands[command].params for name in each.opts} if command in commands else set()
+        options = {name for each in _parameters(commands.get(command)) for name in each.opts}
         unknown += [f"{command} {name}" for name in re.findall(r"--[a-z-]+", rest) if name not in options]
     settings = {f"POWERON_{name.upper()}" for name in Settings.model_fields} | {"POWERON_TEST_SERVERS"}
     unknown += set(re.findall(r"\bPOWERON_[A-Z_]+", text)) - settings

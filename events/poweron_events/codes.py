@@ -36,6 +36,7 @@ RefusalCode = Literal[
     "request_too_large",
     "round_ended",
     "round_open",
+    "unknown_connection",
     "unknown_workflow",
 ]
 """Why a request is refused."""
@@ -150,7 +151,14 @@ CODES: Final[dict[str, Explained]] = {
     ),
     "unknown_reference": Explained("A reference names no document of the workflow.", _MODEL_TRIES),
     "connection_missing": Explained("The action works on a connection, and none was named.", _MODEL_TRIES),
-    "unknown_connection": Explained("The connection did not come with the request.", "Name it in `connections`."),
+    "unknown_connection": Explained(
+        "The connection did not come with the request, or is not configured.",
+        "Name one in `connections` that is configured.",
+    ),
+    "connection_unusable": Explained(
+        "The connection is not configured where the action runs, or a secret of it cannot be read.",
+        "Correct the settings of the connection; the detail says what is missing.",
+    ),
     "plan_too_long": Explained("The plan has more actions than the task may take steps.", _MODEL_TRIES),
     "parameter_missing": Explained("A required parameter was not given.", _MODEL_TRIES),
     "parameter_invalid": Explained("A parameter has a value that the action does not take.", _MODEL_TRIES),

@@ -14,23 +14,43 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from itertools import count
+import time
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
-from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
+from obstore.store import LocalStore, MemoryStore, ObjectStore
 
-from poweron_events.errors import Refused, Unavailable
+from poweron_events.content_files import remove_files, write, write_below
+from poweron_events.errors import Conflict, Refused, Unavailable
+from poweron_events.object_store import (
+    NO_CONDITIONS,
+    PART,
+    PARTS_AT_ONCE,
+    is_missing_bucket,
+    open_store,
+    what_happened,
+)
 from poweron_events.redaction import redacted
 
 KEY_BYTES = 32
 AT_ONCE = 64_000  # bytes; a local folder takes so few before a thread would have begun
 MAX_KEYS = 10_000  # remembered in memory
+MAX_CONTENT = 1_000_000_000  # bytes of one content
+CLEARING = "clearing"  # stands beside the content of a workflow while what nobody names is removed there
+CLEARED_WITHIN = 600.0  # seconds after which whoever cleared up has died
+PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds
 _NAME = re.compile(r"[0-9a-f]{64}")
-_PROCESS, _NUMBERS = secrets.token_hex(8), count()  # together no two files that are being written share a name
+
+
+class StoredObject(NamedTuple):
+    """Something that is stored, below the id of its workflow."""
+
+    path: str
+    size: int  # bytes
+    modified: float  # seconds since 1970, by the store's own clock
 
 
 class MissingContent(Refused):
@@ -52,6 +72,7 @@ class ContentStore:
         self._folder = folder  # where the store is a local one
         self._is_remote = not isinstance(store, LocalStore | MemoryStore)
         self._keys: dict[str, bytes] = {}
+        self._knows_conditions = False  # what is remote must be seen to know them
 
     @classmethod
     def at(cls, place: str) -> "ContentStore":
@@ -60,14 +81,8 @@ class ContentStore:
         Raises:
             Refused: the place cannot be used as a store.
         """
-        if place == "memory:///":
-            return cls(MemoryStore())
         try:
-            if "://" in place:
-                return cls(from_url(place))
-            folder = Path(place)
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return cls(LocalStore(folder), folder)
+            return cls(*open_store(place))
         except (BaseError, OSError, ValueError) as error:
             why = redacted(getattr(error, "strerror", None) or str(error).splitlines()[0])
             raise Refused(
@@ -76,12 +91,13 @@ class ContentStore:
             ) from error
 
     async def put(self, workflow_id: str, content: bytes) -> str:
-        """Store bytes and return their commitment; storing the same bytes again changes nothing.
+        """Store bytes and return their commitment; storing the same bytes again changes nothing but their time.
 
         Where no key is kept, and none was used here before, one is made: to this process the workflow is new.
 
         Raises:
             MissingContent: the workflow's key was erased since it was last used here, and its content with it.
+            Refused: there are too many bytes, or the store cannot be used.
             Unavailable: the store cannot be reached.
         """
         (name,) = await self.put_all(workflow_id, [content])
@@ -89,18 +105,125 @@ class ContentStore:
 
     async def put_all(self, workflow_id: str, contents: Sequence[bytes]) -> Sequence[str]:
         """Store several contents of a workflow; like `put`."""
+        for content in contents:
+            _check_size(content)
         key = await self._key(workflow_id)
+        for pause in (*PAUSES, None):
+            names, are_new = await self._put_all(workflow_id, key, contents)
+            if are_new or not await self._is_cleared_up(workflow_id):
+                return names
+            if pause is not None:
+                await asyncio.sleep(pause)
+        raise Unavailable(
+            f"The content of workflow {workflow_id} is being cleared up", code="content_store_unavailable"
+        )
+
+    async def _put_all(self, workflow_id: str, key: bytes, contents: Sequence[bytes]) -> tuple[Sequence[str], bool]:
+        """The names, and whether nothing of it was there before: what is new is not being removed."""
         if self._folder is not None:
             folder = f"{self._folder}/{workflow_id}"
             with _erased(workflow_id):
                 if sum(map(len, contents)) <= AT_ONCE:
-                    return _write_all(folder, key, contents)
-                return await asyncio.to_thread(_write_all, folder, key, contents)
+                    return _write_all(folder, key, contents), False
+                return await asyncio.to_thread(_write_all, folder, key, contents), False
         names = [commitment(key, content) for content in contents]
-        await asyncio.gather(
-            *(self._create(f"{workflow_id}/{name}", content) for name, content in zip(names, contents, strict=True))
-        )
-        return names
+        stored = zip(names, contents, strict=True)
+        are_new = await asyncio.gather(*(self._renew(f"{workflow_id}/{name}", content) for name, content in stored))
+        return names, all(are_new)
+
+    async def _renew(self, path: str, content: bytes) -> bool:
+        """Store content, in place of the same that was there before; whether none was.
+
+        What is there already may be old and about to be removed, so that it is written again.
+        """
+        if len(content) <= PART and await self._create(path, content):
+            return True
+        with _translated(path):
+            await self._call("put", path, content, mode="overwrite", chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
+        return False
+
+    async def check(self) -> None:
+        """Ask a store that is elsewhere whether it can be used; one on this machine says so when it is.
+
+        Raises:
+            Unavailable: it cannot, for the reason that the sentence says.
+        """
+        if self._is_remote:
+            with _translated("The content store is not there"):
+                async for _ in self._store.list(chunk_size=1):
+                    return
+
+    async def stored(self, workflow_id: str | None = None) -> AsyncGenerator[Sequence[StoredObject], None]:
+        """All that is stored, or that of one workflow, in no order, a part at a time.
+
+        Raises:
+            Unavailable: the store cannot be reached.
+        """
+        found = self._store.list(workflow_id)
+        with _translated(f"Nothing is stored for workflow {workflow_id}"):
+            async for page in self._pages(found):
+                yield [StoredObject(each["path"], each["size"], each["last_modified"].timestamp()) for each in page]
+
+    async def _pages(self, found: Any) -> AsyncGenerator[Sequence[Any], None]:
+        if self._is_remote:
+            async for page in found:
+                yield page
+            return
+        while page := await asyncio.to_thread(next, found, ()):
+            yield page
+
+    @asynccontextmanager
+    async def clearing(self, workflow_id: str) -> AsyncGenerator[float, None]:
+        """Keeps away whoever stores in a workflow what may be about to be removed there; gives the store's own time.
+
+        A writer stores first and looks for the sign afterwards, who clears up makes the sign first and looks how old
+        the content is afterwards: so one of the two sees the other, however long either is held up in between.
+
+        Raises:
+            Conflict: somebody else clears up there.
+        """
+        path = f"{workflow_id}/{CLEARING}"
+        if not await self._create(path, b""):
+            if await self._is_cleared_up(workflow_id):
+                raise Conflict(f"The content of workflow {workflow_id} is being cleared up by somebody else")
+            await self.remove([path])
+            await self._create(path, b"")
+        try:
+            with _erased(workflow_id):
+                yield (await self._call("head", path))["last_modified"].timestamp()
+        finally:
+            await self.remove([path])
+
+    async def remove(self, paths: Sequence[str]) -> None:
+        """Remove what is stored under these paths; what is not there is not missed."""
+        with _translated("Nothing is there to be removed"):
+            if self._folder is not None:
+                await asyncio.to_thread(remove_files, self._folder, paths)
+            elif paths:
+                await self._call("delete", list(paths))
+
+    async def put_back_key(self, workflow_id: str, key: bytes) -> None:
+        """Store a workflow's key again that was removed, unless there is another by now."""
+        if self._folder is not None:
+            await asyncio.to_thread((self._folder / workflow_id).mkdir, exist_ok=True)
+        await self._create(f"{workflow_id}/key", key)
+
+    async def read_path(self, path: str) -> bytes:
+        """What is stored under a path; raises like `get`."""
+        with _translated(f"Nothing is stored as {path!r}"):
+            return await self._read(path)
+
+    async def _is_cleared_up(self, workflow_id: str) -> bool:
+        """Whether somebody removes there what nobody names: what was stored just now may be what they had seen."""
+        path = f"{workflow_id}/{CLEARING}"
+        if self._folder is not None and not os.path.exists(f"{self._folder}/{path}"):  # noqa: ASYNC240 - takes microseconds
+            return False
+        try:
+            with _translated(path):
+                made = (await self._call("head", path))["last_modified"].timestamp()
+        except MissingContent:
+            return False
+        return bool(time.time() - made < CLEARED_WITHIN)
 
     async def get(self, workflow_id: str, name: str) -> bytes:
         """The bytes of a commitment.
@@ -119,13 +242,14 @@ class ContentStore:
 
     async def remember(self, workflow_id: str, kind: str, question: bytes, content: bytes) -> None:
         """Store what came of a question, in place of what came of it before; raises like `put`."""
+        _check_size(content)
         path = await self._remembered(workflow_id, kind, question)
         if self._folder is not None:
             with _erased(workflow_id):
-                await asyncio.to_thread(_write_below, self._folder / path, content)
+                await asyncio.to_thread(write_below, self._folder / path, content)
             return
         with _translated(path):
-            await self._call("put", path, content)
+            await self._call("put", path, content, chunk_size=PART, max_concurrency=PARTS_AT_ONCE)
 
     async def recall(self, workflow_id: str, kind: str, question: bytes) -> bytes | None:
         """What came of a question; None where it was not asked, or nothing was stored.
@@ -151,7 +275,7 @@ class ContentStore:
             await self._expect_key(workflow_id)
             return known
         path, key = f"{workflow_id}/key", secrets.token_bytes(KEY_BYTES)
-        if not await self._create(path, key):
+        if not await self._create_once(path, key):
             with _erased(workflow_id):
                 key = await self._read(path)
         if len(self._keys) > MAX_KEYS:
@@ -166,9 +290,18 @@ class ContentStore:
             else:
                 await self._size(f"{workflow_id}/key")
 
+    async def _create_once(self, path: str, content: bytes) -> bool:
+        """Like `_create`, by a store that was seen to refuse what is there already."""
+        created = await self._create(path, content)
+        if created and self._is_remote and not self._knows_conditions:
+            if await self._create(path, content):
+                raise Refused(f"The content store cannot be used. {NO_CONDITIONS}", code="content_store_unavailable")
+            self._knows_conditions = True
+        return created
+
     async def _create(self, path: str, content: bytes) -> bool:
         """Store what is not there yet; whether it was not."""
-        with _translated(path), suppress(AlreadyExistsError, FileExistsError):
+        with _translated(path), suppress(AlreadyExistsError, PreconditionError, FileExistsError):
             await self._call("put", path, content, mode="create")
             return True
         return False
@@ -199,33 +332,8 @@ def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:
     """What `LocalStore` does too, at a tenth of its CPU time: an iteration of the loop stores half a dozen contents."""
     names = [commitment(key, content) for content in contents]
     for name, content in zip(names, contents, strict=True):
-        _write(f"{folder}/{name}", content)
+        write(f"{folder}/{name}", content)
     return names
-
-
-def _write_below(path: Path, content: bytes) -> None:
-    """Write into a folder of the workflow's, which is made where there is none; the workflow's own is there."""
-    with suppress(FileExistsError):
-        path.parent.mkdir()
-    _write(str(path), content)
-
-
-def _write(path: str, content: bytes) -> None:
-    """All of it or nothing, whoever else writes it; by descriptors, which takes half the time of file objects."""
-    beside = f"{path}.{_PROCESS}-{next(_NUMBERS)}"
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            written = os.write(descriptor, content)
-            while written < len(content):  # the system may take a part at a time
-                written += os.write(descriptor, content[written:])
-        finally:
-            os.close(descriptor)
-        os.replace(beside, path)
-    except OSError:  # a full disk must not become fuller with every try
-        with suppress(FileNotFoundError):
-            os.unlink(beside)
-        raise
 
 
 @contextmanager
@@ -234,11 +342,24 @@ def _translated(missing: str) -> Generator[None, None, None]:
     try:
         yield
     except (NotFoundError, FileNotFoundError) as error:
+        if is_missing_bucket(error):
+            raise _unavailable(error) from error
         raise MissingContent(missing) from error
     except (BaseError, OSError) as error:
-        raise Unavailable(
-            f"The content store did not answer: {redacted(str(error))}", code="content_store_unavailable"
-        ) from error
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    return Unavailable(f"The content store did not answer: {what_happened(error)}", code="content_store_unavailable")
+
+
+def _check_size(content: bytes) -> None:
+    """Refuse what is too large to be kept."""
+    if len(content) > MAX_CONTENT:
+        raise Refused(
+            f"{len(content):,} bytes are too many; at most {MAX_CONTENT:,} can be kept as one document.",
+            code="document_too_large",
+        )
 
 
 def _erased(workflow_id: str) -> AbstractContextManager[None]:

@@ -12,6 +12,8 @@ _COUNT_OPEN: Final = """
 SELECT count(*) AS open FROM (SELECT FROM workflows WHERE is_open AND phase <> 'approve' LIMIT $1) AS counted
 """
 
+_OPEN: Final = "SELECT workflow_id FROM workflows WHERE is_open"
+
 _ANSWER: Final = """
 SELECT answer, workflow_id, seq, round, reason, code, detail
   FROM requests
@@ -64,6 +66,16 @@ async def count_open(pool: Pool, most: int) -> int:
     async with acquire(pool) as connection:
         (found,) = await connection.fetch(_COUNT_OPEN, most)
     return int(found["open"])
+
+
+async def open_workflows(pool: Pool) -> frozenset[str]:
+    """The workflows that have an open round.
+
+    Raises:
+        Unavailable: Postgres cannot be reached, or nothing was ever projected into it.
+    """
+    async with acquire(pool) as connection:
+        return frozenset(str(found["workflow_id"]) for found in await connection.fetch(_OPEN))
 
 
 async def answer(pool: Pool, source: str, request_id: str) -> RequestAnswer | None:

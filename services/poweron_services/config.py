@@ -110,6 +110,8 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     """0 where a connection pooler such as PgBouncer stands before Postgres."""
     content: str | None = None
     """Folder or URL of the content store; unset: a folder in `home`."""
+    connections: Path | None = None
+    """A file of TOML with the connections that actions may work on, the same for all processes."""
     model: str = "builtin"
     """`builtin`, `PROVIDER:MODEL`, or `scripted:FILE` to answer from a script."""
     model_plan: str | None = None

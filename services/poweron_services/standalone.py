@@ -85,6 +85,7 @@ async def run_request(
     progress: Callable[[str], None],
 ) -> Outcome:
     """The same over connections that are open already."""
+    await connections.content.check()
     asking = partial(ask, connections, request, files, identity=identity, callbacks=callbacks)
     return await (_served(connections, asking, progress) if serving else asking())
 

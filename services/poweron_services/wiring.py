@@ -6,37 +6,30 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import Any, Final, cast, get_args
 
 import structlog
 
-from poweron_events.catalog import CATALOG, ActionSpec, meaningless
+from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore
-from poweron_events.errors import LogLost, PowerOnError, Refused
+from poweron_events.errors import LogLost, PowerOnError
 from poweron_events.event import Role
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections import projector
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services import telemetry
-from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
-from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
-from poweron_services.connectors.page_reader import PageReader
-from poweron_services.connectors.report_renderer import ReportRenderer
-from poweron_services.connectors.text_recognition import TextRecognition
-from poweron_services.connectors.web_port import Web
-from poweron_services.decider.action_lists import ActionLists
-from poweron_services.decider.approval import Approval
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import PromptStage
 from poweron_services.models.staged import StagedModel
+from poweron_services.opened_actions import OpenedActions, opened_actions
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
 from poweron_services.roles.named_addresses import Settled
@@ -49,10 +42,6 @@ from poweron_services.roles.reviewer import Reviewer
 from poweron_services.roles.selector import Selector
 from poweron_services.runtime.stages import StageFunction
 from poweron_services.runtime.worker import Worker
-
-if TYPE_CHECKING:
-    from poweron_services.connectors.mcp.opened_tools import OpenedTools
-    from poweron_services.connectors.search.search_engine import SearchEngine
 
 log = structlog.get_logger()
 
@@ -137,7 +126,7 @@ async def serve(
     resource = {"service.instance.id": instance, "poweron.roles": ",".join(sorted(roles))}
     async with (
         telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,
-        _opened(open_actions, connections, roles) as work,
+        opened_actions(open_actions, connections, roles) as work,
     ):
         process = _Process(connections, instance, spans)
         await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
@@ -206,92 +195,6 @@ async def _loss(guarded: GuardedLog) -> LogLost:
         await asyncio.sleep(CHECK_PERIOD)
 
 
-@asynccontextmanager
-async def _opened(
-    open_actions: OpenActions, connections: Connections, roles: Collection[str]
-) -> AsyncGenerator["_Work", None]:
-    """The actions, with what they need handed in, and the web; a process that only projects has none."""
-    settings = connections.settings
-    if {*roles} <= {"projector"}:
-        yield _Work({}, None)
-        return
-    recognition = TextRecognition(settings.ocr_command) if settings.ocr_command else None
-    read_document = DocumentReader(settings.document_readers or affordable_readers(), recognition)
-    async with AsyncExitStack() as opened:
-        engine = await opened.enter_async_context(_search_engine(settings))
-        tools = await opened.enter_async_context(_tools(settings))
-        resources = Resources(
-            read_document=read_document,
-            render_report=ReportRenderer(),
-            window=_window(settings),
-            open_pages=PageReader(read_document),
-            searches=engine is not None,
-            enrich=settings.web_enrich,
-            tools=tools.approved if tools else (),
-        )
-        known = await opened.enter_async_context(open_actions(resources))
-        methods = tools.methods if tools else ()
-        _check_patterns(settings, _names(known), methods)
-        web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
-        yield _Work(known, web, methods, tools.settled if tools else {})
-
-
-@asynccontextmanager
-async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", None]:
-    """The tools of servers that the settings name."""
-    if settings.mcp is None:
-        yield None
-        return
-    from poweron_services.connectors.mcp.opened_tools import open_tools  # noqa: PLC0415 - only where it is asked for
-
-    async with open_tools(settings.mcp, settings, os.environ) as tools:
-        yield tools
-
-
-def _window(settings: Settings) -> int:
-    from poweron_services.models.context_window import window_characters  # noqa: PLC0415 - its list takes time to import
-
-    return window_characters(settings)
-
-
-def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
-    from poweron_services.connectors.search.search_engine import open_search  # noqa: PLC0415 - takes time to import
-    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415
-
-    return open_search(settings, SearchKeys())
-
-
-def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsyncContextManager[Web]:
-    from poweron_services.connectors.kept_web import no_search, open_web  # noqa: PLC0415
-    from poweron_services.connectors.web.kept_pages import no_local_pages  # noqa: PLC0415 - likewise
-    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
-
-    return open_web(
-        WebSettings.of(connections.settings),
-        connections.content,
-        search=engine.search if engine else no_search,
-        local_pages=(engine.folder_page if engine else None) or no_local_pages,
-    )
-
-
-def _check_patterns(settings: Settings, names: Collection[str], methods: Collection[str]) -> None:
-    """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run.
-
-    `methods` are those of servers that are named: which tools they have, may be unknown.
-    """
-    lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
-    allowed = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
-    for setting, patterns in {**lists, **allowed}.items():
-        unclear = [each for each in patterns if each.partition(".")[0] not in methods]
-        for wrong in filter(None, (meaningless(each, names) for each in unclear)):
-            raise Refused(f"{setting}: {wrong}.")
-
-
-def _names(known: Iterable[str]) -> frozenset[str]:
-    """The actions that a pattern can mean: those that there are, and those of ours that do not run here."""
-    return frozenset({*CATALOG, *known})
-
-
 @dataclass(frozen=True, slots=True)
 class _Process:
     """What every role of a process has."""
@@ -301,19 +204,8 @@ class _Process:
     spans: telemetry.Sink | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """What steps can do, and the web as they reach it."""
-
-    actions: Mapping[str, Action]
-    web: Web | None
-    methods: tuple[str, ...] = ()
-    """Those of the servers of tools that are named."""
-    settled: Settled = field(default_factory=dict)
-
-
 def _services(
-    process: _Process, roles: frozenset[str], model: ChatModel, work: _Work
+    process: _Process, roles: frozenset[str], model: ChatModel, work: OpenedActions
 ) -> list[Coroutine[Any, Any, None]]:
     services: list[Coroutine[Any, Any, None]] = []
     connections = process.connections
@@ -327,7 +219,7 @@ def _services(
     return services
 
 
-def _intake(process: _Process, work: _Work) -> Intake:
+def _intake(process: _Process, work: OpenedActions) -> Intake:
     connections = process.connections
     return Intake(
         event_log=connections.log,
@@ -335,24 +227,15 @@ def _intake(process: _Process, work: _Work) -> Intake:
         content=connections.content,
         instance=process.instance,
         now_ms=now_ms,
-        actions=_names(work.actions),
+        actions=work.names,
         default_language=connections.settings.language,
         max_open=connections.settings.max_open,
         approve=connections.settings.approve_patterns,
         unpriced=unpriced_models(connections.settings),
-        lists=_lists(connections.settings, work),
+        lists=work.lists,
+        connections=work.connections.labels(),
         spans=process.spans,
     )
-
-
-def _lists(settings: Settings, work: _Work) -> ActionLists:
-    return ActionLists(settings.allowed_with(work.methods), settings.denied_patterns)
-
-
-def _approval(settings: Settings, specs: Mapping[str, ActionSpec]) -> Approval:
-    """What the settings mark, and what may change something of which nobody here knows what it is."""
-    unasked = {name for name, spec in specs.items() if spec.needs_approval}
-    return Approval(settings.approve_patterns | unasked, settings.approval_expires_ms)
 
 
 def group_of(roles: frozenset[str]) -> str:
@@ -375,11 +258,10 @@ def stage_functions(
 
 
 def _worker(
-    process: _Process, roles: frozenset[str], model: ChatModel, work: _Work, progress: ProgressSender
+    process: _Process, roles: frozenset[str], model: ChatModel, work: OpenedActions, progress: ProgressSender
 ) -> Worker:
     connections = process.connections
     caller = Caller(model, connections.content, unpriced_models(connections.settings))
-    specs = {name: action.spec for name, action in work.actions.items()}
     executor = Executor(
         actions=work.actions,
         caller=caller,
@@ -388,13 +270,14 @@ def _worker(
         observes="observer" in roles,
         concurrency=connections.settings.concurrency,
         now_ms=now_ms,
-        approval=_approval(connections.settings, specs),
+        approval=work.approval,
         web=work.web,
-        lists=_lists(connections.settings, work),
+        lists=work.lists,
         settled=work.settled,
         progress=progress.step,
+        secrets=work.secrets,
     )
-    functions = stage_functions(caller, connections.content, specs, work.settled)
+    functions = stage_functions(caller, connections.content, work.specs, work.settled)
     return Worker(
         event_log=connections.log,
         snapshots=PostgresPorts(connections.pool),

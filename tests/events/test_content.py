@@ -3,22 +3,41 @@
 import asyncio
 import os
 import shutil
+import uuid
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from obstore.store import MemoryStore
+from s3 import BUCKET
 
+from poweron_events import content
 from poweron_events.content import AT_ONCE, ContentStore, MissingContent, commitment
 from poweron_events.errors import Refused, Unavailable
+from poweron_events.object_store import PART
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 OTHER = "7d444840-9dc0-11d1-b245-5ffdce74fad3"
 
 
-@pytest.fixture(params=["folder", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ContentStore:
-    return ContentStore.at(str(tmp_path / "content") if request.param == "folder" else "memory:///")
+@pytest.fixture(params=["folder", "memory", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store is: each promise holds for every one of them."""
+    if request.param == "folder":
+        return str(tmp_path / "content")
+    if request.param == "bucket":
+        request.getfixturevalue("s3")
+        return f"s3://{BUCKET}/{uuid.uuid4()}"
+    return "memory:///"
+
+
+@pytest.fixture
+def store(place: str) -> ContentStore:
+    return ContentStore.at(place)
+
+
+async def paths(store: ContentStore) -> set[str]:
+    return {each.path async for page in store.stored() for each in page}
 
 
 @pytest.mark.req("E-10")
@@ -41,12 +60,28 @@ async def test_nothing_at_all_can_be_stored(store: ContentStore) -> None:
 
 
 @pytest.mark.req("E-10")
-async def test_storing_the_same_bytes_again_changes_nothing(tmp_path: Path) -> None:
-    store = ContentStore.at(str(tmp_path))
+async def test_storing_the_same_bytes_again_changes_nothing(store: ContentStore) -> None:
     name = await store.put(WORKFLOW, b"the estimate")
     assert await store.put(WORKFLOW, b"the estimate") == name
     assert await store.get(WORKFLOW, name) == b"the estimate"
-    assert {path.name for path in (tmp_path / WORKFLOW).iterdir()} == {name, "key"}
+    assert await paths(store) == {f"{WORKFLOW}/{name}", f"{WORKFLOW}/key"}
+
+
+@pytest.mark.req("R-02")
+async def test_what_is_large_is_stored_in_parts_and_comes_back_whole(store: ContentStore) -> None:
+    large = bytes(range(256)) * (3 * PART // 256) + b"and the rest"
+    name = await store.put(WORKFLOW, large)
+    assert await store.put(WORKFLOW, large) == name
+    assert await store.size(WORKFLOW, name) == len(large)
+    assert await store.get(WORKFLOW, name) == large
+
+
+async def test_what_is_too_large_is_refused_in_a_sentence(store: ContentStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "MAX_CONTENT", 10)
+    for storing in (store.put(WORKFLOW, b"x" * 11), store.remember(WORKFLOW, "pages", b"q", b"x" * 11)):
+        with pytest.raises(Refused, match="11 bytes are too many; at most 10 can be kept as one document"):
+            await storing
+    assert await paths(store) == set()
 
 
 async def test_a_system_that_takes_a_part_at_a_time_gets_all_of_it(
@@ -78,11 +113,12 @@ async def test_two_workflows_name_the_same_bytes_differently(store: ContentStore
 
 
 @pytest.mark.req("E-10")
-async def test_a_race_makes_one_key(tmp_path: Path) -> None:
-    stores = [ContentStore.at(str(tmp_path)) for _ in range(20)]
+@pytest.mark.parametrize("place", ["folder", "bucket"], indirect=True)
+async def test_a_race_makes_one_key(place: str) -> None:
+    stores = [ContentStore.at(place) for _ in range(20)]
     names = await asyncio.gather(*(store.put(WORKFLOW, b"the estimate") for store in stores))
     assert len(set(names)) == 1
-    assert len((tmp_path / WORKFLOW / "key").read_bytes()) == 32
+    assert len(await stores[0].read_path(f"{WORKFLOW}/key")) == 32
 
 
 @pytest.mark.req("E-10")
@@ -93,8 +129,7 @@ async def test_nothing_comes_back_to_a_workflow_whose_key_was_erased(store: Cont
     for _ in range(2):  # whoever tries again gets no new key
         with pytest.raises(MissingContent, match=f"The content of workflow {WORKFLOW} was erased"):
             await store.put(WORKFLOW, b"x" * size)
-    stored = [entry["path"] async for entries in store._store.list() for entry in entries]
-    assert stored == [f"{WORKFLOW}/{name}"]
+    assert await paths(store) == {f"{WORKFLOW}/{name}"}
 
 
 @pytest.mark.req("E-10")

@@ -106,6 +106,7 @@ async def running(
     *,
     unpriced: Collection[str] = (),
     lists: ActionLists = EVERYTHING,
+    connections: Collection[str] = (),
 ) -> AsyncGenerator[list[Any], None]:
     """Intake at work, and what it logs."""
     intake = Intake(
@@ -120,6 +121,7 @@ async def running(
         approve=approve,
         unpriced=unpriced,
         lists=lists,
+        connections=connections,
     )
     task = asyncio.create_task(intake.run())
     with capture_logs() as lines:

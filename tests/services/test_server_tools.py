@@ -17,7 +17,7 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.parameters import ParametersRejected
 from poweron_events.request import workflow_id
-from poweron_services import wiring
+from poweron_services.opened_actions import opened_actions
 from poweron_services.actions.registry import actions
 from poweron_services.decider.approval import Approval
 
@@ -36,11 +36,11 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 async def test_a_process_that_runs_nothing_makes_the_same_specs_and_starts_no_server_once_they_are_known(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:
-    async with wiring._opened(actions, connections(SilentPool(), **settings), {"executor"}) as work:
+    async with opened_actions(actions, connections(SilentPool(), **settings), {"executor"}) as work:
         first = {name: action.spec for name, action in work.actions.items()}
     assert "lying.count" in first
     assert (tmp_path / "started").read_text().count("\n") == 1
-    async with wiring._opened(actions, connections(SilentPool(), **settings), {"selector"}) as work:
+    async with opened_actions(actions, connections(SilentPool(), **settings), {"selector"}) as work:
         assert {name: action.spec for name, action in work.actions.items()} == first
     assert (tmp_path / "started").read_text().count("\n") == 1
 
@@ -48,9 +48,8 @@ async def test_a_process_that_runs_nothing_makes_the_same_specs_and_starts_no_se
 @pytest.mark.req("E-08")
 async def test_what_does_not_say_that_it_only_reads_waits_for_a_person(settings: dict[str, Any]) -> None:
     given = connections(SilentPool(), **settings, approve="ai.*")
-    async with wiring._opened(actions, given, {"executor"}) as work:
-        specs = {name: action.spec for name, action in work.actions.items()}
-    marked = wiring._approval(given.settings, specs).patterns
+    async with opened_actions(actions, given, {"executor"}) as work:
+        marked = work.approval.patterns
     assert marked == {"ai.*", "lying.again", "lying.count", "lying.count_and_die", "lying.count_and_wait"}
 
 
@@ -85,8 +84,8 @@ async def test_who_names_a_server_may_use_it_unless_a_list_that_is_set_says_othe
     settings: dict[str, Any], lists: dict[str, str], may: bool
 ) -> None:
     given = connections(SilentPool(), **settings, **lists)
-    async with wiring._opened(actions, given, {"intake"}) as work:
-        found = wiring._lists(given.settings, work)
+    async with opened_actions(actions, given, {"intake"}) as work:
+        found = work.lists
     assert ("lying.*" in found.allowed["lookup"] and "lying.*" not in found.denied) == may
 
 
@@ -96,7 +95,7 @@ async def test_a_server_that_cannot_be_started_is_told_of_and_the_rest_works(
     entries = {"gone": {"command": "/nowhere/at-all"}, "lying": lying(tmp_path)}
     given = connections(SilentPool(), home=tmp_path / "home", mcp=named(tmp_path, entries), approve="gone.*")
     with capture_logs() as logged:
-        async with wiring._opened(actions, given, {"executor"}) as work:
+        async with opened_actions(actions, given, {"executor"}) as work:
             assert "lying.count" in work.actions
             assert "ai.process" in work.actions
     (told,) = [line for line in logged if line["event"] == "tool_server_unavailable"]

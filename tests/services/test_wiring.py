@@ -23,6 +23,7 @@ from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.search.search_provider import SearchQuery
 from poweron_services.connectors.web.kept_answers import Reader
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.opened_actions import opened_actions
 from poweron_services.wiring import ROLES, serve
 
 
@@ -160,7 +161,7 @@ WEB = {"web.search", "web.scrape", "web.crawl"}
 async def test_the_web_is_there_as_far_as_the_settings_say(search: str | None, there: set[str], tmp_path: Path) -> None:
     (tmp_path / "museum.md").write_text("# Museum\n\nThe museum opens on Mondays.\n")
     given = connections(SilentPool(), search=search and search.format(tmp_path))
-    async with wiring._opened(actions, given, {"executor"}) as work:
+    async with opened_actions(actions, given, {"executor"}) as work:
         assert work.actions.keys() & WEB == there
         assert work.web is not None
         query, reader = SearchQuery("When does the museum open?"), Reader("workflow", "step")
@@ -176,7 +177,7 @@ async def test_the_web_is_there_as_far_as_the_settings_say(search: str | None, t
 
 async def test_who_runs_no_actions_knows_those_of_the_web_and_does_not_reach_it(tmp_path: Path) -> None:
     given = connections(SilentPool(), search=f"folder:{tmp_path}")
-    async with wiring._opened(actions, given, {"selector"}) as work:
+    async with opened_actions(actions, given, {"selector"}) as work:
         assert (work.actions.keys() & WEB, work.web) == (WEB, None)
 
 

@@ -12,6 +12,7 @@ from poweron_events.errors import Refused
 from poweron_events.event import CitedSource, UnreadDocument, WebPage
 from poweron_events.execution import ActionDocument, ActionResult, DocumentCoverage, PageFindings
 from poweron_events.progress import ProgressUnit
+from poweron_services.action_connections import Connection
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.page_text import OpenPages
@@ -131,6 +132,8 @@ class Order:
     """The name of whoever asked; "" where nobody said it."""
     asked_ms: int = 0
     """When the round began, by the broker; no clock is asked for it."""
+    connection: Connection | None = None
+    """What `connectionReference` names, with its secrets as they are now."""
 
 
 @dataclass(frozen=True, slots=True)

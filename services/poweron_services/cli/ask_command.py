@@ -28,6 +28,7 @@ from poweron_services.config import Settings, wrong_language
 from poweron_services.standalone import local_identity, open_connections, run_request
 
 EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
+MAX_CONNECTIONS, MAX_LABEL = 100, 100  # of a request; characters
 OUTPUT = Path("poweron-output")
 SEARCH_TROUBLE = frozenset(code for code in CODES if code.startswith("search_"))
 Shown = list[dict[str, Any]]
@@ -101,6 +102,7 @@ class AskProgress:
 def run(
     prompt: str,
     paths: list[Path],
+    connections: list[str],
     *,
     max_steps: int,
     language: str | None,
@@ -115,11 +117,13 @@ def run(
     asked = AskProgress()
     with sentences():
         _check(prompt, language, workflow, output)
+        _check_connections(connections)
         settings = load_settings(telemetry.StageWaitReporter(asked.waits))
         request = RequestWorkflow(
             prompt=prompt,
             max_steps=max_steps,
             workflow_mode=mode,
+            connections=tuple(dict.fromkeys(connections)),
             budgets=budgets,
             user_language=language,
             requester=Requester(language=settings.language),
@@ -177,6 +181,12 @@ def _check(prompt: str, language: str | None, workflow: str | None, output: Path
         check_id(workflow)
     if output is not None:
         files.check_writable(output)
+
+
+def _check_connections(labels: list[str]) -> None:
+    """Which of them are configured says whoever serves."""
+    if len(labels) > MAX_CONNECTIONS or any(len(label) > MAX_LABEL for label in labels):
+        stop(f"At most {MAX_CONNECTIONS} connections can be named, by labels of up to {MAX_LABEL} characters.", USAGE)
 
 
 async def _ask(

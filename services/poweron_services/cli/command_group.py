@@ -33,6 +33,15 @@ class CommandGroup(TyperGroup):
             raise _stopped() from None
 
 
+class DocumentsGroup(CommandGroup):
+    """Takes what is no command for the workflow whose documents are listed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in {*self.commands, "--help"}:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
 def remember_json(as_json: bool) -> bool:
     """The value of `--json`, which whatever goes wrong from now on is told by."""
     AS_JSON.set(as_json)

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from poweron_events.content import MissingContent
 from poweron_events.errors import Unavailable
@@ -42,6 +42,8 @@ def _name(path: Path) -> str:
 def _bytes(path: Path) -> bytes:
     try:
         _expect_a_file(path)
+        if path.stat().st_size > MAX_FILE:
+            _stop_at(path)
         with path.open("rb") as file:
             data = file.read(MAX_FILE + 1)
     except FileNotFoundError:
@@ -50,9 +52,13 @@ def _bytes(path: Path) -> bytes:
         stop(f"{str(path)!r} is a folder. Give its files one by one, each with --document.", USAGE)
     except OSError as error:
         stop(f"The file {str(path)!r} cannot be read: {error.strerror}.", USAGE)
-    if len(data) > MAX_FILE:
-        stop(f"The file {str(path)!r} is larger than {MAX_FILE // 1_000_000} MB, the most that can be read.", USAGE)
+    if len(data) > MAX_FILE:  # it has grown, or does not say how large it is
+        _stop_at(path)
     return data
+
+
+def _stop_at(path: Path) -> NoReturn:
+    stop(f"The file {str(path)!r} is larger than {MAX_FILE // 1_000_000} MB, the most that can be read.", USAGE)
 
 
 def _expect_a_file(path: Path) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from poweron_services.cli.arguments import AsJson, InMode, Limit, Output, WorkflowId, dollars, tokens
 from poweron_services.cli.choices import Measured, Mode, PlayedRole
-from poweron_services.cli.command_group import CommandGroup
+from poweron_services.cli.command_group import CommandGroup, DocumentsGroup
 from poweron_services.cli.mcp_group import mcp
 
 app = typer.Typer(
@@ -29,6 +29,13 @@ search = typer.Typer(
 )
 app.add_typer(search, name="search")
 app.add_typer(mcp, name="mcp")
+documents = typer.Typer(
+    cls=DocumentsGroup,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    help="List the documents of a workflow, or clear up.",
+)
+app.add_typer(documents, name="documents")
 
 
 @app.command()
@@ -40,6 +47,10 @@ def ask(
     workflow: Annotated[
         Optional[str],
         typer.Option(metavar="ID", help="Follow up on this workflow: its history and its documents are at hand."),
+    ] = None,
+    connection: Annotated[
+        Optional[list[str]],
+        typer.Option(metavar="LABEL", help="A connection that actions may work on; repeatable."),
     ] = None,
     max_steps: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")] = 5,
     language: Annotated[
@@ -74,6 +85,7 @@ def ask(
     ask_command.run(
         prompt,
         document or [],
+        connection or [],
         max_steps=max_steps,
         language=language,
         mode=mode.value,
@@ -200,8 +212,8 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
     query_commands.watch(workflow, as_json=as_json)
 
 
-@app.command()
-def documents(workflow: WorkflowId, output: Output = None, as_json: AsJson = False) -> None:
+@documents.command("list")
+def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson = False) -> None:
     """List a workflow's documents, or write them.
 
     With --output they are written to that folder.
@@ -209,6 +221,25 @@ def documents(workflow: WorkflowId, output: Output = None, as_json: AsJson = Fal
     from poweron_services.cli import query_commands
 
     query_commands.documents(workflow, output, as_json=as_json)
+
+
+@documents.command("gc")
+def documents_gc(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Also where the log knows none of the workflows that are stored.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what the content store holds and no event names.
+
+    Only what is older than a day goes: uploads whose request was never sent, what processes left behind that died,
+    and what ended rounds had remembered of the web. Nothing of an open round goes, and nothing that a request names
+    which waits.
+    """
+    from poweron_services.cli import documents_command
+
+    documents_command.gc(dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()

@@ -19,6 +19,8 @@ from poweron_services.decider.coercion import choices, cleaned, coerced, entry_c
 
 FORBIDDEN_FIELDS = frozenset({"documentList", "connectionReference", "history", "documents", "connections"})
 CONNECTION: Final = "connectionReference"
+CONNECTION_KIND: Final = "connectionKind"
+"""The keyword by which the schema of that parameter says which kind of connection it takes."""
 NEED_SEARCH: Final = frozenset({"web.search", "web.scrape"})
 """The actions that are not in the catalog where there is no search engine."""
 MAX_ANSWER = 60_000  # bytes of the event that a model's answer becomes; the envelope needs some, too
@@ -39,7 +41,9 @@ def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> di
     return {
         name: spec
         for name, spec in catalog.items()
-        if (allowed is None or matches(name, allowed)) and not matches(name, opening.denied_methods)
+        if (allowed is None or matches(name, allowed))
+        and not matches(name, opening.denied_methods)
+        and _is_connected(workflow, spec)
     }
 
 
@@ -51,8 +55,20 @@ def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> 
         name: spec
         for name, spec in catalog.items()
         if not matches(name, opening.denied_methods)
+        and _is_connected(workflow, spec)
         and any(allowed is None or matches(name, allowed) for allowed in lists)
     }
+
+
+def _is_connected(workflow: Workflow, spec: ActionSpec) -> bool:
+    """Whether the workflow has a connection that the action can work on, if it works on any."""
+    return CONNECTION not in spec.required or bool(usable_connections(workflow, spec))
+
+
+def usable_connections(workflow: Workflow, spec: ActionSpec) -> tuple[str, ...]:
+    """The connections of the round that the action takes."""
+    named = choices(spec.properties.get(CONNECTION))
+    return tuple(label for label in workflow.current.opening.connections if not named or label in named)
 
 
 def matches(action: str, patterns: Collection[str]) -> bool:
@@ -91,6 +107,8 @@ def _why_not(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec])
         return "The catalog has no such action."
     if matches(action, opening.denied_methods):
         return f"It is denied; denied are {', '.join(opening.denied_methods)}."
+    if not _is_connected(workflow, catalog[action]):
+        return f"It works on a connection; the request names {', '.join(opening.connections) or 'none'}."
     return f"A task of type {task_type} may use {', '.join(opening.allowed_methods[task_type]) or 'nothing'}."
 
 
@@ -126,12 +144,13 @@ def check_documents(references: Collection[str], spec: ActionSpec) -> None:
 
 
 def check_connection(connection: str | None, workflow: Workflow, spec: ActionSpec) -> None:
-    """Refuse a connection that did not come with the request, and an action that is given none but needs one.
+    """Refuse a connection that did not come with the request or that the action does not take, or none if it needs one.
 
     Raises:
         NotAllowed: says which there are.
     """
-    known = workflow.current.opening.connections
+    takes = CONNECTION in spec.parameter_names
+    known = usable_connections(workflow, spec) if takes else workflow.current.opening.connections
     if connection is None and CONNECTION in spec.required:
         raise NotAllowed(
             f"{spec.name} needs a connection, known are {', '.join(known) or 'none'}; name it in requiredConnection.",

@@ -69,19 +69,32 @@ def target_of_invalid(invalid: InvalidRequest) -> str:
     return workflow_id(invalid.identity.source, invalid.identity.id)
 
 
-def check(request: Request, actions: Collection[str]) -> None:
-    """Refuse what no state of any workflow could make acceptable; `actions` are those that a mark can mean."""
+def check(request: Request, actions: Collection[str], connections: Collection[str]) -> None:
+    """Refuse what no state of any workflow could make acceptable.
+
+    `actions` are those that a mark can mean, `connections` the labels that there are.
+    """
     if not isinstance(request, RequestWorkflow) and not is_uuid(request.workflow_id):
         detail = f"There is no workflow {request.workflow_id!r}; an id is a UUID in lower case."
         raise Refusal("unknown_workflow", detail)
     if isinstance(request, Terms):
         _check_marks(request, actions)
+        _check_connections(request, connections)
 
 
 def _check_marks(request: Terms, actions: Collection[str]) -> None:
     """Refuse a mark that means no action: with a slip in it, what it was to hold back would run unasked."""
     for wrong in filter(None, (meaningless(pattern, actions) for pattern in request.approve)):
         raise Refusal("pattern_meaningless", f"The request cannot be used: approve: {wrong}")
+
+
+def _check_connections(request: Terms, connections: Collection[str]) -> None:
+    """Refuse a label that means no connection: what the request needs it for would be left out without a word."""
+    for label in request.connections:
+        if label not in connections:
+            known = ", ".join(sorted(connections)) or "none"
+            detail = f"The request cannot be used: connections: {label!r} is not configured; configured are {known}"
+            raise Refusal("unknown_connection", detail)
 
 
 def check_prices(budgets: Budgets, unpriced: Collection[str]) -> None:

@@ -53,6 +53,7 @@ class Intake:
         approve: Collection[str] = (),
         unpriced: Collection[str] = (),
         lists: ActionLists = EVERYTHING,
+        connections: Collection[str] = (),
         spans: telemetry.Sink | None = None,
     ) -> None:
         self._log = event_log
@@ -68,6 +69,7 @@ class Intake:
             marks=approve,
             unpriced=unpriced,
             lists=lists,
+            connections=connections,
         )
         self._settlement = Settlement(event_log, queries, reads, instance=instance, now_ms=now_ms, spans=spans)
 

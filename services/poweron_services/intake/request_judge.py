@@ -51,6 +51,7 @@ class RequestJudge:
     marks: Collection[str]
     unpriced: Collection[str] = ()
     lists: ActionLists = EVERYTHING
+    connections: Collection[str] = ()
 
     async def judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
         """What the request comes to; a refusal is an event, too."""
@@ -61,7 +62,7 @@ class RequestJudge:
 
     async def _judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
         request, identity = received.request, received.identity
-        judgement.check(request, self.actions)
+        judgement.check(request, self.actions, self.connections)
         if isinstance(request, RequestWorkflow):
             return await self._open(workflow, identity, request)
         if isinstance(request, RequestRound):

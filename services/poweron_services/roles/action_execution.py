@@ -31,12 +31,13 @@ from poweron_services.decider.references import documents_at_hand
 from poweron_services.decider.rules import allowance
 from poweron_services.decider.schema_check import check_values
 from poweron_services.decider.unread_documents import known_unreadable
-from poweron_services.decider.validation import NotAllowed, check_action
+from poweron_services.decider.validation import CONNECTION, NotAllowed, check_action, check_connection
 from poweron_services.decider.web_addresses import WEB, check_addresses, selected_texts
 from poweron_services.models.call import Called, Caller
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.action_results import Stored, completed, failed, store_result
+from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.kept_calls import KeptCalls
 from poweron_services.roles.named_addresses import PlaceCheck, Settled, addresses_known
@@ -73,6 +74,7 @@ class Execution:
     lists: ActionLists = EVERYTHING
     settled: Settled = field(default_factory=dict)
     progress: StepTeller = tell_nobody
+    secrets: ActionSecrets = NO_ACTION_SECRETS
 
     async def run(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         """The action's result as events."""
@@ -81,7 +83,9 @@ class Execution:
         selection = workflow.step.selection
         assert selection is not None
         with telemetry.action_span(selection.action) as told:
-            outcome, done = await self._outcome(workflow, calls)
+            held = await self.secrets.read()
+            outcome, done = await self._outcome(workflow, calls, held)
+            outcome, done = await _without_secrets(workflow, held, outcome, done)
             told.ended(outcome)
         try:
             stored = await store_result(self.content, workflow, done, calls.answered)
@@ -110,7 +114,7 @@ class Execution:
         texts = [text_of(document.mime_type, document.document_data) for document in documents]
         return observe_build(change_step(workflow, completed=result), result, texts, self.specs)
 
-    async def _outcome(self, workflow: Workflow, calls: "_Calls") -> tuple[Outcome, Done]:
+    async def _outcome(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> tuple[Outcome, Done]:
         """What the action came to; a refusal is an outcome, too."""
         selection = workflow.step.selection
         assert selection is not None
@@ -119,11 +123,12 @@ class Execution:
             self.lists.check(spec.name, workflow)
             if (why_not := self.approval.why_not(workflow)) is not None:
                 return "denied", failed(str(why_not), why_not.code)
-            order = await self._order(workflow, calls)
+            check_connection(_connection(workflow), workflow, spec)
+            order = await self._order(workflow, calls, held)
         except NotAllowed as error:
             return "denied", failed(str(error), error.code, detail=error.detail)
         except PowerOnError as error:
-            return "failed", failed(str(error), error.code)
+            return "failed", failed(str(error), error.code, detail=error.detail)
         with self.progress(workflow) as tell:
             return await self._performed(workflow, self.actions[spec.name], replace(order, tell_progress=tell), calls)
 
@@ -155,7 +160,7 @@ class Execution:
             calls.failed = limit.failed_calls
         return ("done" if done.result.success else "failed"), done
 
-    async def _order(self, workflow: Workflow, calls: "_Calls") -> Order:
+    async def _order(self, workflow: Workflow, calls: "_Calls", held: HeldSecrets) -> Order:
         selection, parameters = workflow.step.selection, workflow.step.parameters
         assert selection is not None
         assert parameters is not None
@@ -165,6 +170,7 @@ class Execution:
         kept = KeptCalls(self.content, workflow.id, key)
 
         async def ask(prompt: Prompt) -> Called:
+            prompt = await held.hidden_in_prompt(prompt)
             if len(workflow.step.starts) > 1 and (before := await kept.recall(prompt)) is not None:
                 calls.answered.append(before.call)
                 return before
@@ -185,6 +191,7 @@ class Execution:
             objective=selection.action_objective,
             requester=workflow.current.opening.requester.name,
             asked_ms=workflow.current.opened_ms,
+            connection=held.connection(_connection(workflow)),
         )
         return await self._with_web(workflow, order) if selection.action in WEB else order
 
@@ -229,7 +236,7 @@ class Execution:
                     mime_type=found.mime_type,
                     size=await self._size(workflow.id, found),
                     content=found.content,
-                    load=partial(self._load, workflow.id, found.content),
+                    load=partial(self._load, workflow.id, found.content, found.size),
                     unread=unreadable.get((found.document_name, found.content)),
                     page=found.page,
                     sources=found.sources,
@@ -245,6 +252,23 @@ class Execution:
             missing = f"{document.document_name!r} is not in the content store any more."
             raise Refused(missing, code=error.code) from error
 
-    async def _load(self, workflow_id: str, content: str) -> bytes:
-        async with content_time_limit():
+    async def _load(self, workflow_id: str, content: str, size: int) -> bytes:
+        async with content_time_limit(size):
             return await retry_content(workflow_id, partial(self.content.get, workflow_id, content))
+
+
+async def _without_secrets(workflow: Workflow, held: HeldSecrets, outcome: Outcome, done: Done) -> tuple[Outcome, Done]:
+    """What the action came to, before anything of it is stored or told."""
+    try:
+        return outcome, await held.hidden_in(done)
+    except ValueError:
+        log.error("result_held_secret", workflow_id=workflow.id)  # noqa: TRY400 - the error may repeat it
+        why = "The action ended, but its result held a secret where nothing else can stand; it was not kept."
+        return "unknown" if outcome == "unknown" else "failed", failed(why, "result_not_stored")
+
+
+def _connection(workflow: Workflow) -> str | None:
+    """The label of the connection that the action is to work on."""
+    parameters = workflow.step.parameters
+    label = parameters.parameters.get(CONNECTION) if parameters else None
+    return label if isinstance(label, str) else None

@@ -125,7 +125,7 @@ async def store_result(
         Unavailable: the content store does not answer.
     """
     origins = chain(done.origins, repeat(NOWHERE))
-    async with content_time_limit():
+    async with content_time_limit(sum(len(document.document_data) for document in done.result.documents)):
         documents = [
             await _store(content, workflow, number, document, origin)
             for number, (document, origin) in enumerate(zip(done.result.documents, origins, strict=False), start=1)

@@ -12,6 +12,7 @@ from poweron_events.retry import Failure, retry
 
 log = structlog.get_logger()
 
+SLOWEST = 1_000_000  # bytes a second
 STORE_TIMEOUT = 20.0  # seconds that a content store which does not answer is waited for
 
 Answer = TypeVar("Answer")
@@ -27,13 +28,13 @@ async def retry_content(workflow_id: str, ask: Callable[[], Awaitable[Answer]]) 
 
 
 @asynccontextmanager
-async def content_time_limit() -> AsyncGenerator[None, None]:
-    """Limits how long the content store is asked.
+async def content_time_limit(size: int = 0) -> AsyncGenerator[None, None]:
+    """Limits how long the content store is asked, and longer where so many bytes go to it or come from it.
 
     Raises:
         Unavailable: the time is over.
     """
-    seconds = STORE_TIMEOUT
+    seconds = STORE_TIMEOUT + size / SLOWEST
     try:
         async with asyncio.timeout(seconds):
             yield

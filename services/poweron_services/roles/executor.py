@@ -14,6 +14,7 @@ from poweron_services.decider.approval import NEVER, Approval, expired
 from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
+from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
 from poweron_services.roles.claims import Assignment, Claim, Claims
 from poweron_services.roles.named_addresses import Settled
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
@@ -37,13 +38,25 @@ class Executor:
         lists: ActionLists = EVERYTHING,
         settled: Settled | None = None,
         progress: StepTeller = tell_nobody,
+        secrets: ActionSecrets = NO_ACTION_SECRETS,
     ) -> None:
         self._approval = approval
         self._now_ms = now_ms
         self._claims = Claims(actions, worker, concurrency)
         specs = {name: action.spec for name, action in actions.items()}
         self._execution = Execution(
-            actions, specs, caller, content, observes, now_ms, approval, web, lists, settled or {}, progress
+            actions,
+            specs,
+            caller,
+            content,
+            observes,
+            now_ms,
+            approval,
+            web=web,
+            lists=lists,
+            settled=settled or {},
+            progress=progress,
+            secrets=secrets,
         )
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:

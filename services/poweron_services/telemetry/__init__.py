@@ -11,7 +11,13 @@ from poweron_services.telemetry.instrumentation import (
     tell_ended,
 )
 from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
-from poweron_services.telemetry.logs import LogFile, StageWaitReporter, configure, configure_for_library
+from poweron_services.telemetry.logs import (
+    LogFile,
+    StageWaitReporter,
+    configure,
+    configure_for_library,
+    hide_secrets,
+)
 from poweron_services.telemetry.otlp import exporting
 from poweron_services.telemetry.spans import Sink, traceparent
 
@@ -29,6 +35,7 @@ __all__ = [
     "configure",
     "configure_for_library",
     "exporting",
+    "hide_secrets",
     "model_call",
     "model_request",
     "tell_ended",

@@ -107,6 +107,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "error", "A request met an unexpected error; it is tried a few times, then kept as a dead letter.", _REPORT
     ),
     "request_waits": LogEvent("warning", "A request could not be answered yet.", _MENDED),
+    "result_held_secret": LogEvent(
+        "error",
+        "The result of an action held a secret where nothing else can stand, such as an address; it was not kept.",
+        "See why the action tells it.",
+    ),
     "result_not_stored": LogEvent(
         "error", "An action ended, but its result could not be stored.", "See that the content store can be reached."
     ),

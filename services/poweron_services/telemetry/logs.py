@@ -13,9 +13,11 @@ import structlog
 from structlog.typing import Processor
 
 from poweron_events.redaction import redacted
+from poweron_services.secret_redaction import NO_SECRETS, SecretRedaction
 from poweron_services.telemetry.instrumentation import add_place
 from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
 
+_hidden: SecretRedaction = NO_SECRETS
 MAX_FIELD = 2_000  # characters
 A_SECOND = 10  # lines of the same warning
 FACTS_A_SECOND = 100  # lines of the same event at a lower level
@@ -125,12 +127,18 @@ class StageWaitReporter:
 
 
 def _cap(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Keep every field on one line, of bounded length, and without the secrets of an address."""
+    """Keep every field on one line, of bounded length, and without the secrets of an address and of connections."""
     return {name: _short(value) for name, value in line.items()}
 
 
 def _short(value: object) -> object:
-    return value if isinstance(value, int | float | bool | None) else redacted(str(value))[:MAX_FIELD]
+    return value if isinstance(value, int | float | bool | None) else redacted(_hidden.redacted(str(value)))[:MAX_FIELD]
+
+
+def hide_secrets(secrets: SecretRedaction) -> None:
+    """Take these secrets out of every line from now on, whoever writes it."""
+    global _hidden  # noqa: PLW0603 - so are the lines: of the whole process
+    _hidden = secrets
 
 
 def configure(level: str = "info", file: LogFile | None = None, *watching: Processor) -> None:

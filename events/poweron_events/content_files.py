@@ -1,0 +1,50 @@
+"""Files of the content store on this machine: written whole or not at all, and removed with their folders."""
+
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+_PROCESS, _NUMBERS = secrets.token_hex(8), count()  # together no two files that are being written share a name
+LEFTOVER: Final = re.compile(r".+\.[0-9a-f]{16}-[0-9]+")
+"""The name of a file that was being written when its process died."""
+
+
+def remove_files(folder: Path, paths: Sequence[str]) -> None:
+    """Remove files below a folder, and the folders that are empty then."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            (folder / path).unlink()
+    emptied = {folder / above for path in paths for above in Path(path).parents} - {folder}
+    for each in sorted(emptied, reverse=True):
+        with suppress(OSError):  # not empty, or gone
+            each.rmdir()
+
+
+def write_below(path: Path, content: bytes) -> None:
+    """Write into a folder of the workflow's, which is made where there is none; the workflow's own is there."""
+    with suppress(FileExistsError):
+        path.parent.mkdir()
+    write(str(path), content)
+
+
+def write(path: str, content: bytes) -> None:
+    """All of it or nothing, whoever else writes it; by descriptors, which takes half the time of file objects."""
+    beside = f"{path}.{_PROCESS}-{next(_NUMBERS)}"
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            written = os.write(descriptor, content)
+            while written < len(content):  # the system may take a part at a time
+                written += os.write(descriptor, content[written:])
+        finally:
+            os.close(descriptor)
+        os.replace(beside, path)
+    except OSError:  # a full disk must not become fuller with every try
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
+        raise

@@ -1,0 +1,89 @@
+"""Where content is kept: a folder, memory, or an S3-compatible bucket; and what their errors mean.
+
+A bucket is reached as other S3 clients reach it, by the variables `AWS_…`. Every wait is bounded: whoever asks tries
+again, and says so.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
+
+from poweron_events.redaction import redacted
+
+if TYPE_CHECKING:  # of the stubs only
+    from obstore.store import ClientConfig, RetryConfig
+
+PART: Final = 8_000_000  # bytes; what is larger is uploaded in parts of this size
+PARTS_AT_ONCE: Final = 4
+ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+METADATA: Final = "169.254.169.254"  # where a machine at Amazon is asked for credentials, if nothing else has any
+MAX_SHOWN: Final = 300  # characters of what a store says
+_CODE: Final = re.compile(r"<Code>(\w{1,100})</Code>")
+
+RETRIES: "Final[RetryConfig]" = {
+    "max_retries": 3,
+    "retry_timeout": timedelta(seconds=10),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
+}
+_TIMEOUTS: Final = {"connect_timeout": "3s", "timeout": "60s"}
+
+NO_CREDENTIALS: Final = (
+    "No credentials were found for it: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give this machine a role."
+)
+NOT_LET_IN: Final = (
+    "It does not let us in: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, and that they may list the "
+    "bucket and read, write and delete in it."
+)
+NO_BUCKET: Final = "There is no such bucket: make it, or name another one in POWERON_CONTENT."
+NO_CONDITIONS: Final = (
+    "It does not know conditional writes (`If-None-Match`), without which two processes could make two keys for one "
+    "workflow: use a server that does."
+)
+
+
+def open_store(place: str, environment: Mapping[str, str] = os.environ) -> tuple[ObjectStore, Path | None]:
+    """The store at a folder's path or a URL, with the folder where it is one."""
+    if place == "memory:///":
+        return MemoryStore(), None
+    if "://" in place:
+        return from_url(place, retry_config=RETRIES, client_options=_client_options(environment)), None
+    folder = Path(place)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return LocalStore(folder), folder
+
+
+def _client_options(environment: Mapping[str, str]) -> "ClientConfig":
+    """How long is waited; and that an endpoint that is named by `http://` is meant to be reached without TLS."""
+    options: ClientConfig = {}
+    if "AWS_CONNECT_TIMEOUT" not in environment:
+        options["connect_timeout"] = _TIMEOUTS["connect_timeout"]
+    if "AWS_TIMEOUT" not in environment:
+        options["timeout"] = _TIMEOUTS["timeout"]
+    if any(environment.get(name, "").startswith("http://") for name in ENDPOINTS):
+        options["allow_http"] = True
+    return options
+
+
+def what_happened(error: Exception) -> str:
+    """What an error of a store means and what can be done, in sentences without a full stop at the end."""
+    said = str(error)
+    code = next(iter(_CODE.findall(said)), "")
+    if code == "NoSuchBucket":
+        return NO_BUCKET.removesuffix(".")
+    if METADATA in said:
+        return NO_CREDENTIALS.removesuffix(".")
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return f"{NOT_LET_IN} {f'It says {code}' if code else ''}".rstrip(". ")
+    shown = redacted(said.partition("\n")[0])[:MAX_SHOWN].rstrip(". ")
+    return f"{shown} ({code})" if code else shown
+
+
+def is_missing_bucket(error: Exception) -> bool:
+    """Whether nothing at all can be found, since the bucket is not there."""
+    return "NoSuchBucket" in str(error)

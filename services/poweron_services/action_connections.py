@@ -1,0 +1,194 @@
+"""Connections that actions work on: labels and what stands beside them in a file, secrets where the file says.
+
+The file is TOML and holds no secret itself:
+
+    [crm]
+    kind = "crm"
+    description = "The customers"
+    url = "https://crm.example.org"
+    token = { env = "CRM_TOKEN" }
+    certificate = { file = "/run/secrets/crm.pem" }
+
+A label can be named by a request. Secrets are read by the process that runs an action, at the moment of its call.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from poweron_events.errors import Refused
+from poweron_services.secret_redaction import MIN_SECRET
+
+MAX_SECRET: Final = 100_000  # bytes of a file that holds a secret
+MAX_CONNECTIONS: Final = 1_000
+SETTING: Final = "POWERON_CONNECTIONS"
+_LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
+_SECRET_NAME: Final = re.compile(
+    r"pass(word|wd|phrase)?$|secret|token$|credential|(api|access|private|^)[-_]?key$", re.IGNORECASE
+)
+_PLACES: Final = ({"env"}, {"file"})
+_EXAMPLE: Final = '{ env = "CRM_TOKEN" } or { file = "/run/secrets/crm" }'
+
+Plain = str | int | float | bool
+
+
+class UnusableConnection(Refused):
+    """A connection cannot be used; the sentence says why, and where to look."""
+
+    code = "connection_unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection at the moment of a call. Its secrets show themselves to nobody but who asks for their value."""
+
+    label: str
+    kind: str = ""
+    description: str = ""
+    settings: Mapping[str, Plain] = field(default_factory=dict)
+    secrets: Mapping[str, SecretStr] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPlace:
+    """Where a secret is: in a variable of the environment, or in a file."""
+
+    env: str | None = None
+    file: str | None = None
+
+    def read(self, environment: Mapping[str, str]) -> str:
+        """The secret that stands there now.
+
+        Raises:
+            ValueError: there is none that can be used.
+        """
+        if self.env is not None:
+            value, place = environment.get(self.env, ""), f"the variable {self.env}"
+        else:
+            value, place = _file(str(self.file)), f"the file {self.file}"
+        if len(value) < MIN_SECRET:
+            found = "has no value" if not value else f"holds fewer than {MIN_SECRET} characters"
+            raise ValueError(f"{place} {found}: nothing so short can be kept out of texts")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredConnection:
+    """A connection as the file has it."""
+
+    label: str
+    kind: str
+    description: str
+    settings: Mapping[str, Plain]
+    places: Mapping[str, SecretPlace]
+
+
+@dataclass(frozen=True, slots=True)
+class ActionConnections:
+    """The connections of one process, with the environment in which their secrets are looked for."""
+
+    configured: Mapping[str, ConfiguredConnection] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, path: Path | None, environment: Mapping[str, str]) -> "ActionConnections":
+        """Those of a file; none where there is no file.
+
+        Raises:
+            UnusableConnection: the file cannot be used; no secret is looked for yet.
+        """
+        if path is None:
+            return cls({}, environment)
+        try:
+            return cls(dict(_all_configured(path.read_text(encoding="utf-8"))), environment)
+        except OSError as error:
+            raise UnusableConnection(f"{SETTING}: {str(path)!r} cannot be read: {error.strerror}.") from error
+        except ValueError as error:
+            raise UnusableConnection(f"{SETTING}: {str(path)!r} cannot be used: {error}.") from error
+
+    def labels(self, kind: str | None = None) -> tuple[str, ...]:
+        """The labels of all connections, or of those of a kind."""
+        return tuple(label for label, each in self.configured.items() if kind in (None, each.kind))
+
+    def check(self) -> None:
+        """Refuse a connection whose secrets cannot be read here.
+
+        Raises:
+            UnusableConnection: says what is missing.
+        """
+        for found in self.resolve_all().values():
+            if isinstance(found, UnusableConnection):
+                raise UnusableConnection(found.detail)
+
+    def resolve_all(self) -> Mapping[str, "Connection | UnusableConnection"]:
+        """Every connection with its secrets as they stand now, or why it cannot be used."""
+        return {label: self._resolved(label, each) for label, each in self.configured.items()}
+
+    def _resolved(self, label: str, found: ConfiguredConnection) -> "Connection | UnusableConnection":
+        try:
+            secrets = {name: SecretStr(self._secret(label, name, place)) for name, place in found.places.items()}
+        except UnusableConnection as error:
+            return error
+        return Connection(label, found.kind, found.description, found.settings, secrets)
+
+    def _secret(self, label: str, name: str, place: SecretPlace) -> str:
+        try:
+            return place.read(self.environment)
+        except (OSError, ValueError) as error:
+            why = f"{getattr(error, 'strerror', None) or error}"
+            where = f"{SETTING}: {name} of {label!r} cannot be read: {why}."
+            raise UnusableConnection(f"The connection {label!r} cannot be used now.", detail=where) from error
+
+
+NO_CONNECTIONS: Final = ActionConnections()
+
+
+def _file(path: str) -> str:
+    with Path(path).open("rb") as file:
+        data = file.read(MAX_SECRET + 1)
+    if len(data) > MAX_SECRET:
+        raise ValueError(f"the file {path} has more than {MAX_SECRET} bytes")
+    return data.decode().rstrip("\r\n")
+
+
+def _all_configured(text: str) -> Iterator[tuple[str, ConfiguredConnection]]:
+    tables = tomllib.loads(text)
+    if len(tables) > MAX_CONNECTIONS:
+        raise ValueError(f"it names {len(tables)} connections; there may be {MAX_CONNECTIONS}")
+    for label, table in tables.items():
+        yield label, _configured(label, table)
+
+
+def _configured(label: str, table: Any) -> ConfiguredConnection:
+    _expect(_LABEL.fullmatch(label), f"{label[:100]!r} is no label: it has up to 100 letters, digits or ` ._@-`")
+    _expect(isinstance(table, dict), f"{label!r} is no table; write `[{label}]` above what belongs to it")
+    kind, description = table.pop("kind", ""), table.pop("description", "")
+    texts = isinstance(kind, str) and isinstance(description, str)
+    _expect(texts, f"kind and description of {label!r} must be texts")
+    places = {name: _place(label, name, said) for name, said in table.items() if isinstance(said, dict)}
+    settings = {name: _plain(label, name, said) for name, said in table.items() if name not in places}
+    return ConfiguredConnection(label, kind, description, settings, places)
+
+
+def _place(label: str, name: str, said: dict[str, Any]) -> SecretPlace:
+    named = set(said) in _PLACES and all(isinstance(each, str) and each for each in said.values())
+    _expect(named, f"{name} of {label!r} does not say where the secret is; write {_EXAMPLE}")
+    return SecretPlace(**said)
+
+
+def _plain(label: str, name: str, said: Any) -> Plain:
+    open_ = not _SECRET_NAME.search(name)
+    _expect(open_, f"{name} of {label!r} looks like a secret, which must not stand there; write {_EXAMPLE}")
+    _expect(isinstance(said, Plain), f"{name} of {label!r} is no text, number or truth value")
+    plain: Plain = said
+    return plain
+
+
+def _expect(holds: object, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)

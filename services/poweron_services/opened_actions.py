@@ -1,0 +1,187 @@
+"""What steps can do in one process: the actions that are there, what they work with, and what holds them back."""
+
+import os
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from pydantic import SecretStr
+
+from poweron_events.catalog import CATALOG, ActionSpec, meaningless
+from poweron_events.errors import Refused
+from poweron_services.action_connections import ActionConnections
+from poweron_services.actions.action import Action, Resources
+from poweron_services.actions.connected_actions import offered
+from poweron_services.actions.registry import OpenActions
+from poweron_services.client.connect import Connections
+from poweron_services.config import ProviderSettings, Settings
+from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
+from poweron_services.connectors.mcp.known_servers import ApprovedTool
+from poweron_services.connectors.page_reader import PageReader
+from poweron_services.connectors.report_renderer import ReportRenderer
+from poweron_services.connectors.text_recognition import TextRecognition
+from poweron_services.connectors.web_port import Web
+from poweron_services.decider.action_lists import ActionLists
+from poweron_services.decider.approval import Approval
+from poweron_services.roles.action_secrets import ActionSecrets
+from poweron_services.roles.named_addresses import Settled
+
+if TYPE_CHECKING:
+    from poweron_services.connectors.mcp.opened_tools import OpenedTools
+    from poweron_services.connectors.search.search_engine import SearchEngine
+
+AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedActions:
+    """The actions of a process, and the web as they reach it."""
+
+    settings: Settings
+    actions: Mapping[str, Action]
+    web: Web | None
+    connections: ActionConnections
+    tools: "OpenedTools | None"
+
+    @property
+    def specs(self) -> Mapping[str, ActionSpec]:
+        return {name: action.spec for name, action in self.actions.items()}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The actions that a pattern can mean: those that there are, and those of ours that do not run here."""
+        return frozenset({*CATALOG, *self.actions})
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those of the servers of tools that are named: which tools they have, may be unknown."""
+        return self.tools.methods if self.tools else ()
+
+    @property
+    def settled(self) -> Settled:
+        """The places that the settings of servers of tools name."""
+        return self.tools.settled if self.tools else {}
+
+    @property
+    def lists(self) -> ActionLists:
+        """Which actions tasks may use."""
+        return ActionLists(self.settings.allowed_with(self.methods), self.settings.denied_patterns)
+
+    @property
+    def approval(self) -> Approval:
+        """What the settings mark, and what may change something of which nobody here knows what it is."""
+        unasked = {name for name, spec in self.specs.items() if spec.needs_approval}
+        return Approval(self.settings.approve_patterns | unasked, self.settings.approval_expires_ms)
+
+    @property
+    def secrets(self) -> ActionSecrets:
+        """What is hidden in whatever an action says."""
+        return ActionSecrets(self.connections, partial(own_secrets, self.settings, self.tools))
+
+    def check_patterns(self) -> None:
+        """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run.
+
+        Raises:
+            Refused: names the setting and the pattern.
+        """
+        settings = self.settings
+        lists = {"POWERON_APPROVE": sorted(settings.approve_patterns), "POWERON_DENY": settings.denied_patterns}
+        allowed = {f"POWERON_ALLOW_{kind.upper()}": patterns for kind, patterns in settings.allowed_patterns.items()}
+        for setting, patterns in {**lists, **allowed}.items():
+            unclear = [each for each in patterns if each.partition(".")[0] not in self.methods]
+            for wrong in filter(None, (meaningless(each, self.names) for each in unclear)):
+                raise Refused(f"{setting}: {wrong}.")
+
+
+@asynccontextmanager
+async def opened_actions(
+    open_actions: OpenActions, connections: Connections, roles: Collection[str]
+) -> AsyncGenerator[OpenedActions, None]:
+    """The actions, with what they need handed in, for as long as the context lasts; who only projects has none.
+
+    Raises:
+        Refused: the settings or the actions must be mended first; the message says what.
+    """
+    settings = connections.settings
+    linked = ActionConnections.read(settings.connections, os.environ)
+    if {*roles} <= {"projector"}:
+        yield OpenedActions(settings, {}, None, linked, None)
+        return
+    if "executor" in roles:  # the secrets are there where actions run, or it is said at once
+        linked.check()
+    async with AsyncExitStack() as opened:
+        engine = await opened.enter_async_context(_search_engine(settings))
+        tools = await opened.enter_async_context(_tools(settings))
+        known = await opened.enter_async_context(open_actions(_resources(settings, engine, tools)))
+        web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
+        actions = OpenedActions(settings, offered(known, linked), web, linked, tools)
+        actions.check_patterns()
+        yield actions
+
+
+def _resources(settings: Settings, engine: "SearchEngine | None", tools: "OpenedTools | None") -> Resources:
+    recognition = TextRecognition(settings.ocr_command) if settings.ocr_command else None
+    read_document = DocumentReader(settings.document_readers or affordable_readers(), recognition)
+    approved: tuple[ApprovedTool, ...] = tuple(tools.approved) if tools else ()
+    return Resources(
+        read_document=read_document,
+        render_report=ReportRenderer(),
+        window=_window(settings),
+        open_pages=PageReader(read_document),
+        searches=engine is not None,
+        enrich=settings.web_enrich,
+        tools=approved,
+    )
+
+
+def _window(settings: Settings) -> int:
+    from poweron_services.models.context_window import window_characters  # noqa: PLC0415 - its list takes time to import
+
+    return window_characters(settings)
+
+
+@asynccontextmanager
+async def _tools(settings: Settings) -> AsyncGenerator["OpenedTools | None", None]:
+    """The tools of servers that the settings name."""
+    if settings.mcp is None:
+        yield None
+        return
+    from poweron_services.connectors.mcp.opened_tools import open_tools  # noqa: PLC0415 - only where it is asked for
+
+    async with open_tools(settings.mcp, settings, os.environ) as tools:
+        yield tools
+
+
+def _search_engine(settings: Settings) -> AbstractAsyncContextManager["SearchEngine | None"]:
+    from poweron_services.connectors.search.search_engine import open_search  # noqa: PLC0415 - takes time to import
+    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415
+
+    return open_search(settings, SearchKeys())
+
+
+def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsyncContextManager[Web]:
+    from poweron_services.connectors.kept_web import no_search, open_web  # noqa: PLC0415
+    from poweron_services.connectors.web.kept_pages import no_local_pages  # noqa: PLC0415 - likewise
+    from poweron_services.connectors.web.web_settings import WebSettings  # noqa: PLC0415
+
+    return open_web(
+        WebSettings.of(connections.settings),
+        connections.content,
+        search=engine.search if engine else no_search,
+        local_pages=(engine.folder_page if engine else None) or no_local_pages,
+    )
+
+
+def own_secrets(settings: Settings, tools: "OpenedTools | None" = None) -> Iterator[str]:
+    """What this process itself knows that nobody may be told: an action may repeat all of its environment."""
+    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415 - likewise
+
+    login = (settings.kafka_sasl_password, settings.postgres)
+    for held in (settings, ProviderSettings(), SearchKeys()):
+        named = {name: getattr(held, name) for name in type(held).model_fields if name.endswith("api_key")}
+        yield from (key.get_secret_value() for key in named.values() if isinstance(key, SecretStr))
+    yield from (each.get_secret_value() for each in login if each is not None)
+    yield from (value for name in AWS_SECRETS if (value := os.environ.get(name)))
+    yield from tools.secrets if tools else ()

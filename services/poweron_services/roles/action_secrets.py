@@ -1,0 +1,76 @@
+"""The secrets of actions: handed to the one that needs them, and hidden in whatever any action says."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from poweron_services import telemetry
+from poweron_services.action_connections import NO_CONNECTIONS, ActionConnections, Connection, UnusableConnection
+from poweron_services.models.prompts import Prompt
+from poweron_services.secret_redaction import NO_SECRETS, SecretRedaction
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSecrets:
+    """The secrets as they were when an action was called: what it was handed is what is hidden in its result."""
+
+    connections: Mapping[str, Connection | UnusableConnection] = field(default_factory=dict, repr=False)
+    redaction: SecretRedaction = NO_SECRETS
+
+    def connection(self, label: str | None) -> Connection | None:
+        """The connection that an action works on.
+
+        Raises:
+            UnusableConnection: it is not configured here, or its secrets cannot be read.
+        """
+        if label is None:
+            return None
+        found = self.connections.get(label) or UnusableConnection(f"There is no connection {label!r}.")
+        if isinstance(found, UnusableConnection):
+            raise found
+        return found
+
+    async def hidden_in(self, value: Value) -> Value:
+        """The value without any secret.
+
+        Raises:
+            ValueError: what is left does not fit where the secret stood.
+        """
+        return await asyncio.to_thread(self.redaction.redacted_in, value) if self.redaction else value
+
+    async def hidden_in_prompt(self, prompt: Prompt) -> Prompt:
+        """The prompt without any secret; its template is of PowerOn and stays."""
+        shown = await self.hidden_in(prompt)
+        return prompt if shown is prompt else replace(shown, template=prompt.template)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionSecrets:
+    """Where the secrets are: those of connections, and what else this process knows that nobody may be told."""
+
+    connections: ActionConnections = NO_CONNECTIONS
+    others: Callable[[], Iterable[str]] = field(default=tuple, repr=False)
+
+    async def read(self) -> HeldSecrets:
+        """The secrets as they are now; log lines hide them from here on."""
+        if not self.connections.configured and self.others is tuple:
+            return HeldSecrets()
+        held = await asyncio.to_thread(self._read)
+        telemetry.hide_secrets(held.redaction)
+        return held
+
+    def _read(self) -> HeldSecrets:
+        found = self.connections.resolve_all()
+        return HeldSecrets(found, SecretRedaction([*_values(found.values()), *self.others()]))
+
+
+NO_ACTION_SECRETS: Final = ActionSecrets()
+
+
+def _values(found: Iterable[Connection | UnusableConnection]) -> Iterator[str]:
+    for each in found:
+        if isinstance(each, Connection):
+            yield from (secret.get_secret_value() for secret in each.secrets.values())

@@ -49,6 +49,9 @@ Before = Annotated[
     int | None,
     typer.Option("--before", metavar="SEQ", min=0, max=2**31 - 1, help="Only entries before this seq."),
 ]
+AlsoForeign = Annotated[
+    bool, typer.Option("--yes", help="Also where the log knows none of the workflows that are stored.")
+]
 InMode = Annotated[
     Mode,
     typer.Option(

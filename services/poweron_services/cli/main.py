@@ -5,6 +5,7 @@ from typing import Annotated, Optional
 import typer
 
 from poweron_services.cli.arguments import (
+    AlsoForeign,
     AsJson,
     Before,
     ConnectionLabels,
@@ -204,10 +205,7 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
 
 @documents.command("list")
 def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson = False) -> None:
-    """List a workflow's documents, or write them.
-
-    With --output they are written to that folder.
-    """
+    """List a workflow's documents, or write them with --output."""
     from poweron_services.cli import query_commands
 
     query_commands.documents(workflow, output, as_json=as_json)
@@ -216,9 +214,7 @@ def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson 
 @documents.command("gc")
 def documents_gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Also where the log knows none of the workflows that are stored.")
-    ] = False,
+    yes: AlsoForeign = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove what the content store holds and no event names.

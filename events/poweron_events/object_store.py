@@ -73,7 +73,7 @@ def _client_options(environment: Mapping[str, str]) -> "ClientConfig":
 def what_happened(error: Exception) -> str:
     """What an error of a store means and what can be done, in sentences without a full stop at the end."""
     said = str(error)
-    code = next(iter(_CODE.findall(said)), "")
+    code = _code(error)
     if code == "NoSuchBucket":
         return NO_BUCKET.removesuffix(".")
     if METADATA in said:
@@ -86,4 +86,9 @@ def what_happened(error: Exception) -> str:
 
 def is_missing_bucket(error: Exception) -> bool:
     """Whether nothing at all can be found, since the bucket is not there."""
-    return "NoSuchBucket" in str(error)
+    return _code(error) == "NoSuchBucket"
+
+
+def _code(error: Exception) -> str:
+    """The code that an S3 server gives; empty where there is none."""
+    return next(iter(_CODE.findall(f"{error}")), "")

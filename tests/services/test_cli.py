@@ -40,9 +40,9 @@ COMMANDS = [
         "history",
         "events",
         "watch",
-        "documents",
         "sources",
         "deadletters",
+        "documents",
     ),
     *("serve", "rebuild", "verify", "recover", "up", "down", "status", "bench", "chaos", "models", "search", "mcp"),
 ]

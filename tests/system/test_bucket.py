@@ -37,8 +37,12 @@ async def test_a_question_is_answered_from_a_document_in_a_bucket_and_every_comm
     for command in (("--dry-run",), ()):
         (found,) = (await shell("documents", "gc", *command, "--json")).lines
         assert found == {
-            **{"dryRun": bool(command), "objects": 0, "bytes": 0, "oldest": None},
-            **{"workflows": [], "skipped": []},
+            "dryRun": bool(command),
+            "objects": 0,
+            "bytes": 0,
+            "oldest": None,
+            "workflows": [],
+            "skipped": [],
         }
     assert {each.path async for page in ContentStore.at(place).stored() for each in page} == before
 

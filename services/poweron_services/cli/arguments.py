@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poweron_services.cli.choices import Mode
+from poweron_services.cli.choices import Measured, Mode
 from poweron_services.cli.command_group import remember_json
 
 AsJson = Annotated[
@@ -14,6 +14,44 @@ AsJson = Annotated[
 """Eager, so that it is known where another argument is wrong."""
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
 Output = Annotated[Path | None, typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
+HandedOver = Annotated[
+    list[Path] | None,
+    typer.Option("--document", metavar="PATH", help="A document to hand over; repeatable, up to 100."),
+]
+FollowedUp = Annotated[
+    str | None,
+    typer.Option("--workflow", metavar="ID", help="Follow up on this workflow: its history and documents are at hand."),
+]
+ConnectionLabels = Annotated[
+    list[str] | None,
+    typer.Option("--connection", metavar="LABEL", help="A connection that actions may work on; repeatable."),
+]
+NoServe = Annotated[
+    bool,
+    typer.Option(
+        "--no-serve",
+        help="Only request and follow; a `poweron serve` elsewhere does the work. "
+        "If none takes the request within a minute, the command ends with exit 1 and the request stands.",
+    ),
+]
+Parts = Annotated[
+    list[Measured] | None,
+    typer.Option(
+        "--only",
+        metavar="PART",
+        help="Measure only this part, repeatable: ask, latency, throughput, growth, history or rebuild.",
+    ),
+]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, metavar="N", help="The same seed: the same faults and requests.")
+]
+Before = Annotated[
+    int | None,
+    typer.Option("--before", metavar="SEQ", min=0, max=2**31 - 1, help="Only entries before this seq."),
+]
+AlsoForeign = Annotated[
+    bool, typer.Option("--yes", help="Also where the log knows none of the workflows that are stored.")
+]
 InMode = Annotated[
     Mode,
     typer.Option(

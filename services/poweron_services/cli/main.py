@@ -1,13 +1,29 @@
 """The command line: data on stdout, progress on stderr, whole sentences when something is wrong."""
 
-from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from poweron_services.cli.arguments import AsJson, InMode, Limit, Output, WorkflowId, dollars, tokens
-from poweron_services.cli.choices import Measured, Mode, PlayedRole
-from poweron_services.cli.command_group import CommandGroup, DocumentsGroup
+from poweron_services.cli.arguments import (
+    AlsoForeign,
+    AsJson,
+    Before,
+    ConnectionLabels,
+    FollowedUp,
+    HandedOver,
+    InMode,
+    Limit,
+    NoServe,
+    Output,
+    Parts,
+    Seed,
+    WorkflowId,
+    dollars,
+    tokens,
+)
+from poweron_services.cli.choices import Mode, PlayedRole
+from poweron_services.cli.command_group import CommandGroup
+from poweron_services.cli.documents_group import documents
 from poweron_services.cli.mcp_group import mcp
 
 app = typer.Typer(
@@ -20,38 +36,25 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-models = typer.Typer(
-    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the language models."
-)
-app.add_typer(models, name="models")
-search = typer.Typer(
-    cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help="Look after the search engine."
-)
-app.add_typer(search, name="search")
+
+def _group(name: str, meaning: str) -> typer.Typer:
+    group = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help=meaning)
+    app.add_typer(group, name=name)
+    return group
+
+
+models = _group("models", "Look after the language models.")
+search = _group("search", "Look after the search engine.")
 app.add_typer(mcp, name="mcp")
-documents = typer.Typer(
-    cls=DocumentsGroup,
-    no_args_is_help=False,
-    rich_markup_mode=None,
-    help="List the documents of a workflow, or clear up.",
-)
 app.add_typer(documents, name="documents")
 
 
 @app.command()
 def ask(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What you ask for, in a sentence.")],
-    document: Annotated[
-        Optional[list[Path]], typer.Option(metavar="PATH", help="A document to hand over; repeatable, up to 100.")
-    ] = None,
-    workflow: Annotated[
-        Optional[str],
-        typer.Option(metavar="ID", help="Follow up on this workflow: its history and its documents are at hand."),
-    ] = None,
-    connection: Annotated[
-        Optional[list[str]],
-        typer.Option(metavar="LABEL", help="A connection that actions may work on; repeatable."),
-    ] = None,
+    document: HandedOver = None,
+    workflow: FollowedUp = None,
+    connection: ConnectionLabels = None,
     max_steps: Annotated[int, typer.Option(min=1, max=100, metavar="N", help="At most N steps per task.")] = 5,
     language: Annotated[
         Optional[str], typer.Option(metavar="xx", help="The language of the answer: en, de, pt-BR, …")
@@ -62,14 +65,7 @@ def ask(
     max_workflow_tokens: Annotated[Optional[int], tokens("At most N for the workflow, follow-ups too.")] = None,
     max_workflow_cost: Annotated[Optional[float], dollars("At most this much for it, follow-ups too.")] = None,
     output: Output = None,
-    no_serve: Annotated[
-        bool,
-        typer.Option(
-            "--no-serve",
-            help="Only request and follow; a `poweron serve` elsewhere does the work. "
-            "If none takes the request within a minute, the command ends with exit 1 and the request stands.",
-        ),
-    ] = False,
+    no_serve: NoServe = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask for work, follow it, print the answer.
@@ -179,9 +175,7 @@ def workflows(limit: Limit = 20, as_json: AsJson = False) -> None:
 def history(
     workflow: WorkflowId,
     limit: Limit = 50,
-    before: Annotated[
-        Optional[int], typer.Option(metavar="SEQ", min=0, max=2**31 - 1, help="Only entries before this seq.")
-    ] = None,
+    before: Before = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a workflow's history, newest first."""
@@ -210,36 +204,6 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
     from poweron_services.cli import query_commands
 
     query_commands.watch(workflow, as_json=as_json)
-
-
-@documents.command("list")
-def documents_list(workflow: WorkflowId, output: Output = None, as_json: AsJson = False) -> None:
-    """List a workflow's documents, or write them.
-
-    With --output they are written to that folder.
-    """
-    from poweron_services.cli import query_commands
-
-    query_commands.documents(workflow, output, as_json=as_json)
-
-
-@documents.command("gc")
-def documents_gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Also where the log knows none of the workflows that are stored.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Remove what the content store holds and no event names.
-
-    Only what is older than a day goes: uploads whose request was never sent, what processes left behind that died,
-    and what ended rounds had remembered of the web. Nothing of an open round goes, and nothing that a request names
-    which waits.
-    """
-    from poweron_services.cli import documents_command
-
-    documents_command.gc(dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @app.command()
@@ -350,13 +314,7 @@ def status(as_json: AsJson = False) -> None:
 
 @app.command()
 def bench(
-    only: Annotated[
-        Optional[list[Measured]],
-        typer.Option(
-            metavar="PART",
-            help="Measure only this part, repeatable: ask, latency, throughput, growth, history or rebuild.",
-        ),
-    ] = None,
+    only: Parts = None,
     fsync: Annotated[bool, typer.Option("--fsync", help="Let Kafka force every record to the disk.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -376,9 +334,7 @@ def bench(
 @app.command()
 def chaos(
     minutes: Annotated[float, typer.Option(min=0.05, max=1_440, metavar="N", help="How long faults strike.")] = 1.0,
-    seed: Annotated[
-        Optional[int], typer.Option(min=0, metavar="N", help="The same seed: the same faults and requests.")
-    ] = None,
+    seed: Seed = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data directory, also after a clean run.")] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from poweron_services.cli.arguments import AsJson, Output, WorkflowId
+from poweron_services.cli.arguments import AlsoForeign, AsJson, Output, WorkflowId
 from poweron_services.cli.command_group import DocumentsGroup
 
 documents = typer.Typer(

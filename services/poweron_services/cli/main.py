@@ -5,7 +5,6 @@ from typing import Annotated, Optional
 import typer
 
 from poweron_services.cli.arguments import (
-    AlsoForeign,
     AsJson,
     Before,
     ConnectionLabels,

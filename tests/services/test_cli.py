@@ -42,9 +42,22 @@ COMMANDS = [
         "watch",
         "sources",
         "deadletters",
+    ),
+    *(
+        "serve",
+        "rebuild",
+        "verify",
+        "recover",
+        "up",
+        "down",
+        "status",
+        "bench",
+        "chaos",
+        "models",
+        "search",
+        "mcp",
         "documents",
     ),
-    *("serve", "rebuild", "verify", "recover", "up", "down", "status", "bench", "chaos", "models", "search", "mcp"),
 ]
 HEAVY = {
     "pydantic_ai",

@@ -10,9 +10,9 @@ NUMERIC: Final = 0.8  # of a column's filled cells, for it to be one of numbers
 MOST_DIGITS: Final = 15  # that a spreadsheet keeps
 
 _NUMBER: Final = re.compile(
-    r"(?P<sign>[-+\u2212\u2013]?)\s*(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*(?P<inner>[-+\u2212]?)"
+    r"(?P<sign>[-+\u2212\u2013]?)\s*+(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*+(?P<inner>[-+\u2212]?)"
     r"(?P<digits>\d{1,3}(?:(?P<group>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=group)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
-    r"\s*(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł)?"
+    r"\s*+(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł)?"
 )
 _EMPTY: Final = frozenset({"", "-", "\u2013", "\u2014", "n/a"})
 _GROUPED: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*")

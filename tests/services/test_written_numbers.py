@@ -30,7 +30,11 @@ def test_what_may_mean_two_things_is_worth_nothing(cell: str) -> None:
 
 
 def test_the_decimals_of_a_column_tell_what_groups_its_thousands() -> None:
-    assert [one and one.value for one in column_numbers(["1.234", "12,50", "-"])] == [Decimal(1234), Decimal("12.5"), None]
+    assert [one and one.value for one in column_numbers(["1.234", "12,50", "-"])] == [
+        Decimal(1234),
+        Decimal("12.5"),
+        None,
+    ]
 
 
 @pytest.mark.parametrize("cell", ["-" + " " * 20_000 + "x", "$" + " " * 20_000 + "x", "1" + ",234" * 20_000 + "x"])

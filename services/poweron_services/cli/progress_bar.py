@@ -12,7 +12,7 @@ from poweron_events.progress import StepProgress
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import stderr
 from poweron_services.client.follow import step_words
-from poweron_services.client.step_progress import UNIT_WORDS, amount, follow_progress, tells_of_step
+from poweron_services.client.step_progress import amount, amount_of, follow_progress, tells_of_step
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -71,8 +71,7 @@ class StepBar:
             self._bars.start()
         assert self._shown is not None
         total = None if progress.total is None else max(progress.total, progress.done)
-        count = amount(progress.done, total, UNIT_WORDS[progress.unit])
-        self._bars.update(self._shown, completed=progress.done, total=total, count=count)
+        self._bars.update(self._shown, completed=progress.done, total=total, count=amount_of(progress))
         return True
 
     def hide(self) -> None:

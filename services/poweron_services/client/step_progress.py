@@ -37,13 +37,14 @@ async def follow_amounts(
     async with aclosing(follow_progress(topic, workflow_id)) as following:
         async for progress in following:
             workflow = current()
-            told = f"{step_words(progress.task, progress.step)}: {_amount_of(progress)}"
+            told = f"{step_words(progress.task, progress.step)}: {amount_of(progress)}"
             if told != said and workflow is not None and tells_of_step(progress, workflow):
                 said = told
                 yield told
 
 
-def _amount_of(progress: StepProgress) -> str:
+def amount_of(progress: StepProgress) -> str:
+    """How far a step is, in words; however many are done, no less are there in all."""
     total = None if progress.total is None else max(progress.total, progress.done)
     return amount(progress.done, total, UNIT_WORDS[progress.unit])
 

@@ -115,6 +115,7 @@ async def told(asked: asyncio.subprocess.Process, word: bytes) -> bytes:
     return said
 
 
+@pytest.mark.soak
 async def test_a_bucket_that_is_away_in_the_middle_of_the_work_is_waited_for_and_told_of(shell: Shell, s3: S3) -> None:
     async with way(s3.endpoint) as through:
         shell.environment |= {"POWERON_CONTENT": f"s3://{BUCKET}/{uuid.uuid4()}", **s3.environment}

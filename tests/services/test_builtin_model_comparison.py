@@ -76,13 +76,50 @@ async def test_amounts_of_one_name_stand_side_by_side_with_their_difference_and_
 
 async def test_amounts_of_different_money_have_no_difference_and_three_documents_have_none_at_all() -> None:
     euros = MILL.replace("$", "€").replace("mill.docx", "euros.docx")
-    assert "| Grand total | $1,805.30 | €910.25 | \u2013 |" in await compared(HARBOR, euros)
+    told = await compared(HARBOR, euros)
+    assert "| Grand total | $1,805.30 | €910.25 |\n" in told
+    assert "Difference" not in told
     told = await compared(
         HARBOR, MILL, euros, request="Schreib einen Bericht, der die Angebote vergleicht", language="de"
     )
     assert told.startswith("# Vergleich von harbor.pdf, mill.docx und euros.docx\n")
     assert "| Posten | harbor.pdf [1] | mill.docx [2] | euros.docx [3] |\n" in told
     assert "Differenz" not in told
+
+
+@pytest.mark.req("C-06")
+async def test_no_amount_is_lost_where_a_name_stands_more_than_once() -> None:
+    twice = HARBOR.replace("| Clip", "| Tail lamp |  | $99.00 |\n| Clip \\| kit |  | $24.80 |\n| Clip")
+    told = await compared(twice, MILL)
+    assert "| Tail lamp | $1,318.50 | $301.25 | -$1,017.25 |\n" in told
+    assert "| Tail lamp (2) | $99.00 |\n| Clip \\| kit | $24.80 |\n| Clip \\| kit (2) | $24.80 |" in told
+
+
+@pytest.mark.req("C-06")
+async def test_what_finds_no_room_in_a_comparison_is_told() -> None:
+    rows = "".join(f"| Part {number} | ${number}.00 |\n" for number in range(1, 71))
+    long = f"# {{}}.csv\n\n<!-- text/csv -->\n\n| Item | Cost |\n| --- | --- |\n{rows}"
+    told = await compared(long.format("a"), long.format("b"), LETTER)
+    assert "Not compared here: letter.txt." in told
+    assert "10 more rows are not shown." in told
+    assert "Only in" not in told
+    many = await compared(*(MILL.replace("mill", f"offer-{number}") for number in range(8)))
+    assert "Not compared here: offer-6.docx and offer-7.docx." in many
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "difference"),
+    [
+        ("14'000.00", "45'000.00", "+31'000.00"),
+        ("1.500,00 €", "14.000,50 €", "+12.500,50 €"),
+        ("$500", "$350.50", "-$149.50"),
+        ("700000", "350000", "-350000"),
+    ],
+)
+async def test_a_difference_is_written_like_the_amounts_that_it_is_of(first: str, second: str, difference: str) -> None:
+    text = "# {}.csv\n\n<!-- text/csv -->\n\n| Item | Cost |\n| --- | --- |\n| Desk | {} |\n| Chair | {} |\n"
+    told = await compared(text.format("a", first, first), text.format("b", second, first))
+    assert f"| Desk | {first} | {second} | {difference} |" in told
 
 
 async def test_where_nothing_can_be_compared_the_documents_are_summed_up() -> None:

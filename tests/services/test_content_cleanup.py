@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from s3 import BUCKET
 
-from builders import Told, completed, document, follow_up, planned, refused, requested, reviewed, step
+from builders import At, Told, completed, document, follow_up, planned, refused, requested, reviewed, step
 from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
-from poweron_events.content import CLEARING, ContentStore
+from poweron_events.content import CLEARING, ContentStore, StoredObject
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.errors import Conflict, LogLost
 from poweron_events.log import Message, Record
@@ -24,6 +24,7 @@ from poweron_services.client import content_cleanup
 from poweron_services.client.connect import Connections
 from poweron_services.client.content_cleanup import DAY, Cleanup, ContentCleanup, NotItsLog
 from poweron_services.config import Settings
+from poweron_services.roles.kept_calls import KIND
 
 pytestmark = [pytest.mark.system, pytest.mark.req("R-02")]
 EVENTS = topics.EVENTS.name
@@ -279,6 +280,69 @@ async def test_what_was_named_or_opened_again_since_it_was_found_stays(connectio
     more = told.tell(follow_up(documents=(document(content=named),))).messages[-1:]
     await connections.log.append(EVENTS, more)
     assert gone(await cleaning.remove(found)) == {}
+
+
+async def test_what_a_list_of_calls_names_stays_and_so_do_the_answers_of_a_step_that_may_be_tried_again(
+    connections: Connections, place: str
+) -> None:
+    """An event has room for so many calls; the others stand in a list that is kept as content."""
+    content = connections.content
+    kept: dict[str, set[str]] = {}
+    for id_ in (ENDED, OPEN):
+        prompt, answer = [await content.put(id_, said) for said in (b"the prompt of part 17", b"its answer")]
+        calls = f'[{{"promptRef":"{prompt}","answerRef":"{answer}"}}]'.encode()
+        kept[id_] = {prompt, answer, await content.put(id_, calls)}
+        await content.remember(id_, KIND, b"a step and its prompt", b"what a model answered")
+    (index,) = kept[ENDED] - {
+        await content.put(ENDED, b"the prompt of part 17"),
+        await content.put(ENDED, b"its answer"),
+    }
+    at = At(1, 1, 1, 1)
+    done = [at.selected(), at.parameters(), at.started(), at.done(all_calls=index), at.observed(), at.refined()]
+    told = Told("1").tell(requested(), planned(), *done, reviewed(), completed())
+    await connections.log.append(EVENTS, told.messages)
+    trying = Told("2").tell(requested("2"), planned(), at.selected(), at.parameters(), at.started())
+    await connections.log.append(EVENTS, trying.messages)
+    aged(place)
+
+    removed = gone(await cleaned_up(connections))
+
+    assert {*removed} == {ENDED}
+    assert all(path.startswith(f"{KIND}/") for path in removed[ENDED])
+    assert [await content.get(ENDED, name) for name in kept[ENDED]]
+    assert await content.recall(OPEN, KIND, b"a step and its prompt") == b"what a model answered"
+
+
+async def test_a_round_that_is_opened_while_the_log_is_read_is_seen(connections: Connections, place: str) -> None:
+    other = await connections.content.put(ENDED, b"not named, but of an open round by now")
+    await ended(connections)
+    aged(place)
+    told = Told("1").tell(requested(), planned(), *step(1), reviewed(), completed())
+    more = told.tell(follow_up()).messages[-1:]
+
+    class OpenedMeanwhile(ContentStore):
+        async def stored(self, workflow_id: str | None = None) -> AsyncGenerator[Sequence[StoredObject], None]:
+            async for page in super().stored(workflow_id):
+                yield page
+            if workflow_id is None:
+                await connections.log.append(EVENTS, more)
+
+    store = OpenedMeanwhile.at(place)
+    removed = await cleaned_up(Connections(connections.settings, connections.log, connections.pool, store))
+    assert gone(removed) == {}
+    assert await connections.content.get(ENDED, other)
+
+
+async def test_who_looked_too_long_removes_nothing_since_writers_wait_no_longer(
+    connections: Connections, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await connections.content.put(ENDED, b"of a process that died")
+    await ended(connections)
+    aged(place)
+    monkeypatch.setattr(content_cleanup, "CLEARED_WITHIN", -1.0)
+    removed = await cleaned_up(connections)
+    assert (gone(removed), removed.skipped) == ({}, [ENDED])
+    assert await connections.content.get(ENDED, name)
 
 
 async def test_a_key_under_which_somebody_stores_while_it_is_removed_comes_back(

@@ -213,6 +213,8 @@ def test_files_below_the_folder_are_read(allowed: AllowedFolders, path: str, sai
         ".",
         "~/.ssh/id_rsa",
         "in/../../secret",
+        "a\0.txt",
+        "\ud800.txt",
     ],
 )
 def test_no_way_leads_to_another_file(allowed: AllowedFolders, path: str) -> None:

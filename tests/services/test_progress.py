@@ -20,7 +20,7 @@ from poweron_events.progress import StepProgress
 from poweron_services.cli import bar_columns, progress_bar
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.progress_bar import ProgressWatch, StepBar
-from poweron_services.client.step_progress import follow_progress
+from poweron_services.client.step_progress import follow_amounts, follow_progress
 from poweron_services.roles import progress_sender
 from poweron_services.roles.progress_sender import ProgressSender
 
@@ -171,6 +171,23 @@ async def test_a_record_that_tells_no_progress_is_passed_by(broken: Callable[[by
 
 
 # --- the bar ------------------------------------------------------------------------------------------
+
+
+async def test_who_reads_sentences_is_told_each_amount_of_the_step_at_work_once() -> None:
+    workflow, topic = at_work().workflow, MemoryProgress()
+    amounts = follow_amounts(topic, workflow.id, lambda: workflow)
+    told = []
+    for progress in (
+        said(workflow, done=3),
+        said(workflow, done=3),
+        said(workflow, done=4, step=2),
+        said(workflow, done=5, total=None),
+    ):
+        await topic.send([progress.message()])
+        if progress.step == 1 and (progress.done != 3 or not told):
+            told.append(await anext(amounts))
+    await amounts.aclose()
+    assert told == ["task 1 step 1: 3 of 12 pages read", "task 1 step 1: 5 pages read"]
 
 
 @pytest.fixture

@@ -53,6 +53,13 @@ def test_csv_with_formulas_is_written_anew_in_its_own_way_and_all_other_csv_byte
     assert csv_as_text(quoted) == quoted
 
 
+@pytest.mark.req("S21")
+def test_neither_a_long_cell_nor_a_mark_of_the_byte_order_hides_a_formula() -> None:
+    long = "x" * 200_000
+    assert csv_as_text(f"a,b\n=1+1,{long}\n") == f"a,b\n'=1+1,{long}\n"
+    assert csv_as_text('\ufeff"=1+1",b\n') == "\ufeff'=1+1,b\n"
+
+
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1))
 def test_no_cell_of_any_csv_is_a_formula_afterwards_and_doing_it_twice_changes_nothing(rows: list[list[str]]) -> None:
     written = io.StringIO()

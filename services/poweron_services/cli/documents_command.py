@@ -61,7 +61,7 @@ def _print(cleanup: Cleanup, *, dry_run: bool) -> None:
     if len(largest) > SHOWN:
         stdout.print(f"… and {counted(len(largest) - SHOWN, 'other workflow')}; `--json` names all.")
     for workflow in cleanup.skipped:
-        tell(f"Workflow {one_line(workflow)} was left alone: somebody else clears it up, or has just erased it.")
+        tell(f"Workflow {one_line(workflow)} was left alone: looking took too long, or somebody else is at it.")
     total, verb = _sum(cleanup.all), "would be removed" if dry_run else "removed"
     if total["objects"]:
         stdout.print(f"{counted(total['objects'], 'object')} of {size(total['bytes'])} {verb}.")

@@ -3,27 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from poweron_events.client import Heard
 from poweron_events.fold.state import Workflow
 from poweron_events.log import ProgressTopic
-from poweron_events.progress import ProgressUnit, StepProgress
+from poweron_events.progress import StepProgress
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import stderr
 from poweron_services.client.follow import step_words
-from poweron_services.client.step_progress import follow_progress, tells_of_step
+from poweron_services.client.step_progress import amount, amount_of, follow_progress, tells_of_step
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-
-WORDS: Final[dict[ProgressUnit, str]] = {
-    "documents_read": "documents read",
-    "pages_read": "pages read",
-    "parts_answered": "parts answered",
-    "pages_fetched": "pages fetched",
-    "tool_steps": "steps of the tool",
-}
 
 OnProgress = Callable[[int, int], None]
 """Told how many are done, and of how many."""
@@ -32,11 +24,6 @@ OnProgress = Callable[[int, int], None]
 def watched() -> bool:
     """Whether a person looks at stderr, and not a program at what is printed as JSON."""
     return not AS_JSON.get() and stderr.is_terminal and not stderr.is_dumb_terminal
-
-
-def _count(done: int, total: int | None, unit: str) -> str:
-    of = "" if total is None else f" of {total:,}"
-    return f"{done:,}{of} {unit}"
 
 
 @contextmanager
@@ -51,7 +38,7 @@ def bar(what: str, unit: str) -> Generator[OnProgress, None, None]:
         shown = bars.add_task(what, total=None, count="")
 
         def told(done: int, total: int) -> None:
-            bars.update(shown, completed=done, total=total, count=_count(done, total, unit))
+            bars.update(shown, completed=done, total=total, count=amount(done, total, unit))
 
         yield told
 
@@ -84,8 +71,7 @@ class StepBar:
             self._bars.start()
         assert self._shown is not None
         total = None if progress.total is None else max(progress.total, progress.done)
-        count = _count(progress.done, total, WORDS[progress.unit])
-        self._bars.update(self._shown, completed=progress.done, total=total, count=count)
+        self._bars.update(self._shown, completed=progress.done, total=total, count=amount_of(progress))
         return True
 
     def hide(self) -> None:

@@ -6,6 +6,7 @@ stays.
 """
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from poweron_events import topics
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request
-from poweron_events.content import CLEARING, ContentStore, MissingContent, StoredObject
+from poweron_events.content import CLEARED_WITHIN, CLEARING, ContentStore, MissingContent, StoredObject
 from poweron_events.content_files import LEFTOVER
 from poweron_events.dead_letter import read_dead_letter
 from poweron_events.errors import Conflict, Refused
@@ -151,6 +152,7 @@ class ContentCleanup:
         self._seen = _Seen({each.name for each in stored if each.sort == "content" and self._is_old(each, self.now)})
         await self._seen.read_on(log)
         self._seen.moved.clear()
+        await catch_up(log, self.connections.pool)  # reading the log takes its time, and rounds are opened meanwhile
         self._open = await request_answers.open_workflows(self.connections.pool)
         _expect_its_log(stored, self._seen.known, foreign=foreign)
         return Cleanup({workflow: going async for workflow, going in self._going(stored)})
@@ -168,11 +170,13 @@ class ContentCleanup:
 
     async def _remove(self, workflow: str, found: Collection[str]) -> list[Stored]:
         """Look again behind a sign that keeps writers away, by the store's own clock."""
-        content = self.connections.content
+        content, until = self.connections.content, time.monotonic() + CLEARED_WITHIN / 2
         async with content.clearing(workflow) as clock:
             await self._seen.read_on(self.connections.log)
             stored = [each async for page in content.stored(workflow) for each in map(Stored.of, page) if each]
             going = [each for each in await self._of_workflow(workflow, stored, clock) if each.path in found]
+            if time.monotonic() > until:  # writers soon take the sign for that of somebody who died
+                raise Conflict(f"Clearing up workflow {workflow} took too long")
             await content.remove([each.path for each in going if each.sort != "key"])
             for key in (each for each in going if each.sort == "key"):
                 await _remove_key(content, key)

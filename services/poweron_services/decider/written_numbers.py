@@ -10,9 +10,9 @@ NUMERIC: Final = 0.8  # of a column's filled cells, for it to be one of numbers
 MOST_DIGITS: Final = 15  # that a spreadsheet keeps
 
 _NUMBER: Final = re.compile(
-    r"(?P<sign>[-+\u2212\u2013]?)\s*(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*(?P<inner>[-+\u2212]?)"
+    r"(?P<sign>[-+\u2212\u2013]?)\s*+(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*+(?P<inner>[-+\u2212]?)"
     r"(?P<digits>\d{1,3}(?:(?P<group>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=group)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
-    r"\s*(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł)?"
+    r"\s*+(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł)?"
 )
 _EMPTY: Final = frozenset({"", "-", "\u2013", "\u2014", "n/a"})
 _GROUPED: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*")
@@ -27,7 +27,8 @@ class Number:
     """A sign or name of money, or `%`."""
     unit_first: bool = False
     decimals: int = 0
-    grouped: bool = False
+    group: str = ""
+    """What stands between its thousands; empty where nothing does."""
 
 
 def is_empty(cell: str) -> bool:
@@ -63,7 +64,7 @@ def number(cell: str, mark: str | None) -> Number | None:
     if mark is None and re.search(r"[.,]", digits):
         return None
     whole, _, decimals = digits.partition(mark) if mark else (digits, "", "")
-    grouped = _GROUPED.fullmatch(whole) is not None
+    grouped = _GROUPED.fullmatch(whole)
     bare = re.sub(r"\D", "", whole)
     if not (grouped or whole.isdigit()) or not (decimals.isdigit() or not decimals):
         return None
@@ -71,7 +72,7 @@ def number(cell: str, mark: str | None) -> Number | None:
         return None  # a name in digits, such as that of an account
     negative = any(sign in "-\u2212\u2013" for sign in (found["sign"], found["inner"]) if sign)
     value = Decimal(f"{'-' if negative else ''}{bare}{'.' if decimals else ''}{decimals}")
-    return Number(value, unit, bool(found["before"]), len(decimals), grouped)
+    return Number(value, unit, bool(found["before"]), len(decimals), grouped["mark"] if grouped else "")
 
 
 def column_numbers(cells: Sequence[str], hint: str | None = None) -> list[Number | None]:

@@ -53,6 +53,8 @@ class AllowedFolders:
             raise NotHandedOver(f"There is no file {path!r}.", code="file_missing") from None
         except OSError as error:
             raise NotHandedOver(f"The file {path!r} is not handed over: {error.strerror}, or it is a link.") from error
+        except ValueError as error:  # signs that no name of a file has
+            raise NotHandedOver(f"{path[:300]!r} is no name of a file.") from error
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise NotHandedOver(f"{path!r} is no file; name files one by one.")

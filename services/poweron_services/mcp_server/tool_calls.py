@@ -4,13 +4,16 @@ import asyncio
 import base64
 import binascii
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 from poweron_events.client import Heard
 from poweron_events.codec import is_uuid
 from poweron_events.errors import Refused
 from poweron_events.event import NANO
+from poweron_events.fold.state import Workflow
+from poweron_events.log import ProgressTopic
 from poweron_events.request import Budgets, Requester, RequestIdentity, RequestWorkflow
 from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
@@ -20,6 +23,7 @@ from poweron_services.client.ask import File, OpeningRequest, ask, follow_up
 from poweron_services.client.client_errors import AskedFor, NotAWorkflowId, UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
+from poweron_services.client.step_progress import follow_amounts
 from poweron_services.mcp_server.allowed_folders import AllowedFolders
 from poweron_services.mcp_server.tool_shapes import (
     ApprovalState,
@@ -66,7 +70,8 @@ class ToolCalls:
         asked = asyncio.create_task(
             ask(connections, request, files, identity=_identity(), callbacks=watching.callbacks)
         )
-        outcome = await watching.until_enough(asked, given.wait_seconds)
+        async with watching.telling_amounts(connections.progress):
+            outcome = await watching.until_enough(asked, given.wait_seconds)
         if outcome is not None:
             return ended_state(outcome)
         if watching.waits_for_approval:
@@ -111,12 +116,16 @@ class _Watching:
         self._narrated = narrated
         self._waits = waits
         self._enough = asyncio.Event()
+        self._stands = asyncio.Event()
+        self._workflow: Workflow | None = None
 
     def _requested(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
+        self._stands.set()
         self._told(f"Workflow {workflow_id} stands; `poweron cancel {workflow_id}` cancels it.")
 
     def _heard(self, heard: Heard) -> None:
+        self._workflow = heard.workflow
         for sentence in self._narrated(heard):
             self._told(sentence)
         self.waits_for_approval = heard.workflow.phase == "approve"
@@ -127,6 +136,22 @@ class _Watching:
         self._told(not_taken_yet(asked))
         if not self._waits:
             self._enough.set()
+
+    @asynccontextmanager
+    async def telling_amounts(self, topic: ProgressTopic) -> AsyncGenerator[None, None]:
+        """Meanwhile it is told how far the step at work is, as far as anybody knows."""
+        telling = asyncio.create_task(self._tell_amounts(topic))
+        try:
+            yield
+        finally:
+            telling.cancel()
+            await asyncio.wait({telling})
+
+    async def _tell_amounts(self, topic: ProgressTopic) -> None:
+        await self._stands.wait()
+        async with aclosing(follow_amounts(topic, self.workflow_id, lambda: self._workflow)) as amounts:
+            async for told in amounts:
+                self._told(told)
 
     async def until_enough(self, asked: "asyncio.Task[Outcome]", seconds: float) -> Outcome | None:
         """What came of it; None where it goes on: the time is over, or a person has to decide."""

@@ -93,7 +93,7 @@ def _text_format(cell: str, formats: _Formats) -> Format:
 
 
 def _shape(value: Number) -> str:
-    digits = ("#,##0" if value.grouped else "0") + ("." + "0" * value.decimals if value.decimals else "")
+    digits = ("#,##0" if value.group else "0") + ("." + "0" * value.decimals if value.decimals else "")
     if value.unit == "%":
         return f"{digits}%"
     unit = f'"{value.unit}"' if value.unit else ""

@@ -87,7 +87,8 @@ class WordWriter:
         for level, size in enumerate((15, 12.5, 11, 10.5, 10.5), start=1):
             _font(styles[f"Heading {level}"], size, ACCENT if level < 3 else INK)
             styles[f"Heading {level}"].font.bold = styles[f"Heading {level}"].font.cs_bold = True
-            styles[f"Heading {level}"].paragraph_format.keep_with_next = True
+            spacing = styles[f"Heading {level}"].paragraph_format
+            spacing.keep_with_next, spacing.space_after = True, Pt(4)
         _font(styles["Caption"], 9, SOFT)
         code = styles.add_style("Code", WD_STYLE_TYPE.PARAGRAPH)
         code.font.name, code.font.size = "Consolas", Pt(9)
@@ -125,6 +126,7 @@ class WordWriter:
             line.paragraph_format.space_after = Pt(2)
             line.paragraph_format.left_indent = Cm(0.6 * (entry.level - 1))
             self._linked(line, (Run(text_of(entry.runs)),), anchor=entry.anchor)
+        line.paragraph_format.space_after = Pt(12)
 
     def _blocks(self, found: Iterable[Block], style: str = "Normal", depth: int = 0) -> None:
         for block in found:

@@ -1,9 +1,11 @@
 """Documents side by side: the amounts that they name in one table, and what only one of them names below.
 
 Every number stands as its document writes it; only differences are worked out, where two amounts have one unit.
+What is left out is told.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -30,7 +32,7 @@ _OF_MONEY: Final = re.compile(
     r"(?:cost|price|amount|total|sum|value|betrag|preis|kosten|summe|gesamt|wert)s?\b", re.IGNORECASE
 )
 _MONEY: Final = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|CHF|GBP)\b")
-_BESIDE: Final = re.compile(r"\([^)]*\)|[^\w%]+")
+_BESIDE: Final = re.compile(r"[^\w%]+")
 _MARKUP: Final = re.compile(r"([\\`*_<>|\[\]])")
 
 
@@ -44,32 +46,59 @@ class _Document:
     places: dict[str, None] = field(default_factory=dict)
     counts: bool = False
     """Whether it names no money, so that its other numbers are compared."""
+    _told: Counter[str | tuple[str, str]] = field(default_factory=Counter)
+    """How many amounts are told of a name, and of a name with a value."""
 
-    def add(self, into: dict[str, tuple[str, str]], label: str, value: str, place: Place) -> None:
-        if (key := _key(label)) and key not in into:
-            into[key] = (label, value)
+    def add_amount(self, label: str, value: str, place: Place, times: int = 1) -> None:
+        """An amount that its table names for so many times; another one of the same name is a row of its own."""
+        key = _key(label)
+        if key and self._told[key, value] < times:
+            self._told[key, value] += 1
+            self._told[key] += 1
+            number = f" ({self._told[key]})" if self._told[key] > 1 else ""
+            self.amounts[f"{key}{number}"] = (f"{label}{number}", value)
+            self.places[place.locator] = None
+
+    def add_fact(self, label: str, value: str, place: Place) -> None:
+        """The first that is said under a name."""
+        if (key := _key(label)) and key not in self.facts:
+            self.facts[key] = (label, value)
             self.places[place.locator] = None
 
 
 def comparison(held: Library, language: str) -> str:
     """The comparison as markdown; "" where fewer than two documents name an amount."""
     found = _documents(held)
-    compared = [one for one in found if one.amounts][:MOST_DOCUMENTS]
-    if len(compared) < 2:
+    named = [one for one in found if one.amounts]
+    if len(named) < 2:
         return ""
+    compared = named[:MOST_DOCUMENTS]
     title = say("comparison_of", language, names=listed([one.name for one in compared], language))
-    written = [f"# {_escaped(title)}", say("side_by_side", language)]
     shared = _shared([one.amounts for one in compared])
-    written += [f"## {say('amounts', language)}", _amounts(compared, shared, language)] if shared else []
+    written = [f"# {_escaped(title)}", say("side_by_side" if shared else "nothing_shared", language)]
+    left = [_escaped(one.name) for one in found if one not in compared]
+    written += [say("not_compared", language, names=listed(left, language))] if left else []
+    if shared:
+        written.append(f"## {say('amounts', language)}")
+        written += _bounded(_amounts(compared, shared, language), language)
     for place, one in enumerate(compared, start=1):
-        own = [one.amounts[key] for key in one.amounts if key not in shared][:MOST_ROWS]
+        own = [one.amounts[key] for key in one.amounts if key not in shared]
         if own:
             head = [say("item", language), say("amount", language)]
-            written += [f"## {say('only_in', language, name=_escaped(one.name))} [{place}]", _table(head, own)]
-    facts = _shared([one.facts for one in compared])
-    written += [f"## {say('facts', language)}", _facts(compared, facts, language)] if facts else []
+            written.append(f"## {say('only_in', language, name=_escaped(one.name))} [{place}]")
+            written += _bounded([head, *own], language)
+    if facts := _shared([one.facts for one in compared]):
+        written.append(f"## {say('facts', language)}")
+        written += _bounded(_facts(compared, facts, language), language)
     lines = [", ".join(filter(None, (one.name, *one.places))) for one in compared]
     return "\n\n".join([*written, document_sources(lines, language)])
+
+
+def _bounded(rows: Sequence[Sequence[str]], language: str) -> list[str]:
+    """The table of these rows, the first of which is its head; what there is no room for is counted."""
+    head, *below = rows
+    left = len(below) - MOST_ROWS
+    return [_table(head, below[:MOST_ROWS]), *([say("more_rows", language, count=left)] if left > 0 else [])]
 
 
 def _documents(held: Library) -> list[_Document]:
@@ -83,9 +112,9 @@ def _documents(held: Library) -> list[_Document]:
             one = found[passage.place.document]
             amount = number(passage.value, ".") or number(passage.value, ",")
             if amount is not None and (amount.unit or _OF_MONEY.search(passage.label)):
-                one.add(one.amounts, passage.label, passage.value, passage.place)
+                one.add_amount(passage.label, passage.value, passage.place)
             elif len(passage.value) <= MOST_FACT:
-                one.add(one.facts, passage.label, passage.value, passage.place)
+                one.add_fact(passage.label, passage.value, passage.place)
     for table in held.tables:
         one = found[table.place.document]
         if not one.amounts or one.counts:
@@ -108,7 +137,7 @@ def _add_rows(one: _Document, table: Table) -> None:
     column = _last_of_numbers(table)
     if column is None:
         return
-    header = table.headers[column]
+    header, times = table.headers[column], Counter[tuple[str, str]]()
     for record in table.records:
         value = record.cells[column]
         name = next(
@@ -116,7 +145,8 @@ def _add_rows(one: _Document, table: Table) -> None:
         )
         if name and value:
             label = name if _OF_MONEY.match(header) else f"{name}, {header}".strip(", ")
-            one.add(one.amounts, label, value, table.place)
+            times[label, value] += 1
+            one.add_amount(label, value, table.place, times[label, value])
 
 
 def _last_of_numbers(table: Table) -> int | None:
@@ -131,37 +161,36 @@ def _is_number(cell: str) -> bool:
     return number(cell, ".") is not None or number(cell, ",") is not None
 
 
-def _shared(each: Sequence[Mapping[str, object]]) -> list[str]:
-    """What at least two of them have, in the order in which they have it, at most so many."""
-    keys = dict.fromkeys(key for one in each for key in one)
-    return [key for key in keys if sum(key in one for one in each) > 1][:MOST_ROWS]
+def _shared(each: Sequence[Mapping[str, object]]) -> dict[str, None]:
+    """What at least two of them have, in the order in which they have it."""
+    times = Counter(key for one in each for key in one)
+    return {key: None for key, count in times.items() if count > 1}
 
 
-def _amounts(compared: Sequence[_Document], keys: Sequence[str], language: str) -> str:
-    rows = []
-    for key in keys:
-        values = [one.amounts[key][1] if key in one.amounts else NOTHING for one in compared]
-        more = [_difference(compared, key)] if len(compared) == 2 else []
-        rows.append((_label(compared, key, "amounts"), *values, *more))
-    more_names = [say("difference", language)] if len(compared) == 2 else []
-    return _table([say("item", language), *_headed(compared), *more_names], rows)
+def _amounts(compared: Sequence[_Document], keys: Iterable[str], language: str) -> list[list[str]]:
+    """Head and rows; two documents have a column of differences, where there is any."""
+    rows = [_row(key, [one.amounts for one in compared]) for key in keys]
+    head = [say("item", language), *_headed(compared)]
+    differences = [_difference(compared, key) for key in keys] if len(compared) == 2 else []
+    if all(one == NOTHING for one in differences):
+        return [head, *rows]
+    return [[*head, say("difference", language)], *([*row, one] for row, one in zip(rows, differences, strict=True))]
 
 
-def _facts(compared: Sequence[_Document], keys: Sequence[str], language: str) -> str:
-    rows = [
-        (_label(compared, key, "facts"), *(one.facts[key][1] if key in one.facts else NOTHING for one in compared))
-        for key in keys
-    ]
-    return _table([say("fact", language), *_headed(compared)], rows)
+def _facts(compared: Sequence[_Document], keys: Iterable[str], language: str) -> list[list[str]]:
+    rows = [_row(key, [one.facts for one in compared]) for key in keys]
+    return [[say("fact", language), *_headed(compared)], *rows]
+
+
+def _row(key: str, told: Sequence[Mapping[str, tuple[str, str]]]) -> list[str]:
+    """What each document says under a name, behind that name."""
+    label = next(one[key][0] for one in told if key in one)
+    shown = label.capitalize() if label.isupper() and len(label) > MOST_CAPITALS else label
+    return [shown, *(one[key][1] if key in one else NOTHING for one in told)]
 
 
 def _headed(compared: Sequence[_Document]) -> list[str]:
     return [f"{_escaped(one.name)} [{place}]" for place, one in enumerate(compared, start=1)]
-
-
-def _label(compared: Sequence[_Document], key: str, kind: str) -> str:
-    found: str = next(getattr(one, kind)[key][0] for one in compared if key in getattr(one, kind))
-    return found.capitalize() if found.isupper() and len(found) > MOST_CAPITALS else found
 
 
 def _difference(compared: Sequence[_Document], key: str) -> str:
@@ -170,7 +199,8 @@ def _difference(compared: Sequence[_Document], key: str) -> str:
     if any(one is None for one in read) or len({one.unit for one in read if one}) > 1:
         return NOTHING
     first, second = (one for one in read if one)
-    return _written(second.value - first.value, first, max(first.decimals, second.decimals), _mark(compared[0]))
+    marks = [mark for mark in map(_mark, compared) if mark]
+    return _written(second.value - first.value, first, max(first.decimals, second.decimals), marks[0] if marks else ".")
 
 
 def _read(one: _Document, key: str) -> Number | None:
@@ -181,10 +211,9 @@ def _mark(one: _Document) -> str | None:
     return decimal_mark([value for _, value in one.amounts.values()])
 
 
-def _written(value: Decimal, like: Number, decimals: int, mark: str | None) -> str:
-    digits = f"{abs(value):,.{decimals}f}" if like.grouped or abs(value) < 1000 else f"{abs(value):.{decimals}f}"
-    if mark == ",":
-        digits = digits.translate(str.maketrans(",.", ".,"))
+def _written(value: Decimal, like: Number, decimals: int, mark: str) -> str:
+    """A value with the unit and the marks of another number."""
+    digits = f"{abs(value):,.{decimals}f}".translate({ord(","): like.group, ord("."): mark})
     sign = "-" if value < 0 else "+" if value > 0 else ""
     space = " " if len(like.unit) > 1 else ""
     if like.unit_first:

@@ -59,6 +59,14 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": "The amounts that the documents name, side by side; a dash stands where a document names none.",
         "de": "Die Beträge aus den Dokumenten nebeneinander; ein Strich steht, wo ein Dokument keinen nennt.",
     },
+    "nothing_shared": {
+        "en": "The documents name no amount under the same name, so that none stand side by side.",
+        "de": "Die Dokumente nennen keinen Betrag unter demselben Namen, darum steht keiner neben dem anderen.",
+    },
+    "not_compared": {
+        "en": "Not compared here: {names}.",
+        "de": "Hier nicht verglichen: {names}.",
+    },
     "amounts": {"en": "Amounts side by side", "de": "Beträge im Vergleich"},
     "only_in": {"en": "Only in {name}", "de": "Nur in {name}"},
     "facts": {"en": "Further facts side by side", "de": "Weitere Angaben im Vergleich"},

@@ -61,14 +61,23 @@ def _page(document: Any, number: int) -> Iterator[Part]:
     except pypdfium2.PdfiumError:
         yield Note(f"Page {number} is damaged; its text could not be read.", truncated=True)
         return
+    yield from _links(document, page)
+    page = _filled_in(document, page, number)
     found = drawn(page)
     text = _page_text(words(page), found.edges)
-    yield from _links(document, page)
     page.close()
     if text:
         yield Section(f"page {number}", text)
     elif found.images:
         yield Picture(f"page {number}")
+
+
+def _filled_in(document: Any, page: Any, number: int) -> Any:
+    """The page with what was filled into its forms, or was written upon it, as a part of it."""
+    if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
+        return page
+    page.close()
+    return document[number - 1]
 
 
 def _links(document: Any, page: Any) -> Iterator[Link]:

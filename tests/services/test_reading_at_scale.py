@@ -169,6 +169,16 @@ async def test_a_pdf_with_too_much_text_is_cut_with_a_note() -> None:
     assert (document.truncated, document.notes[-1]) == (True, "The text was cut off after 9 characters.")
 
 
+@pytest.mark.req("X-04", "X-06")
+async def test_a_page_with_more_letters_than_anybody_reads_is_cut_with_a_note() -> None:
+    lines = "".join(f"({'word ' * 20}) Tj 0 -14 Td " for _ in range(2_100))
+
+    document = await extract(bare_pdf([stream(commands=f"BT /F 1 Tf 72 700 Td {lines} ET")]), "a.pdf")
+
+    assert document.truncated
+    assert "Of page 1 only the first 200,000 characters were read." in document.notes
+
+
 @pytest.mark.req("E-06")
 def test_nobody_listens_to_a_child_that_says_too_much() -> None:
     flood = Heard(Limits(characters=1000))
@@ -187,7 +197,7 @@ def test_nobody_listens_to_a_child_that_says_too_much() -> None:
 @pytest.mark.req("X-04")
 async def test_a_pdf_of_empty_pages_is_refused_soon() -> None:
     with pytest.raises(UnreadableDocument, match="holds no text"):
-        await extract(bare_pdf([b""] * 500), "empty.pdf")
+        await extract(bare_pdf([b""] * 250), "empty.pdf")
 
 
 # -- words ------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from poweron_services.connectors.documents_child.document import Section, Unread
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
 from poweron_services.connectors.documents_child.page_rules import Edge, drawn
-from poweron_services.connectors.documents_child.page_words import words
+from poweron_services.connectors.documents_child.page_words import MOST_LETTERS, words
 from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, Note, PageCount, PageRead, Part, Picture
@@ -64,8 +64,11 @@ def _page(document: Any, number: int) -> Iterator[Part]:
     yield from _links(document, page)
     page = _filled_in(document, page, number)
     found = drawn(page)
-    text = _page_text(words(page), found.edges)
+    pieces, are_all = words(page)
+    text = _page_text(pieces, found.edges)
     page.close()
+    if not are_all:
+        yield Note(f"Of page {number} only the first {MOST_LETTERS:,} characters were read.", truncated=True)
     if text:
         yield Section(f"page {number}", text)
     elif found.images:

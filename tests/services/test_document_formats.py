@@ -13,6 +13,9 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from outlook_files import message_of
 from papers import ONE_PIXEL, example, pdf_of
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.util import Inches
 
 from poweron_services.connectors.document_reader import ExtractedDocument, Section, UnreadableDocument, extract
 from poweron_services.connectors.documents_child.cell_values import cell_text
@@ -20,6 +23,16 @@ from poweron_services.connectors.documents_child.media_types import sniff
 from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 
 pytestmark = pytest.mark.req("C-05")
+
+
+AT = (0, 0, Inches(3), Inches(3))
+OPEN_SPACES = " ".join(
+    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+    for prefix, name in [
+        ("draw", "drawing"),
+        *((name, name) for name in ("office", "presentation", "style", "table", "text")),
+    ]
+)
 
 
 def text_at(document: ExtractedDocument, locator: str) -> str:
@@ -32,6 +45,19 @@ def zip_of(**files: bytes) -> bytes:
         for name, content in files.items():
             archive.writestr(name.replace("__", "."), content)
     return packed.getvalue()
+
+
+def with_part(data: bytes, part: str, old: bytes, new: bytes) -> bytes:
+    """The archive with another text in one of its parts."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    assert old in parts[part]
+    return zip_of(
+        **{
+            name.replace(".", "__"): content.replace(old, new) if name == part else content
+            for name, content in parts.items()
+        }
+    )
 
 
 def mail_of(text: str, **attachments: bytes) -> EmailMessage:
@@ -99,7 +125,11 @@ def test_a_merged_cell_stands_in_each_row_and_column_that_it_covers() -> None:
         (0.195, "", "0.195"),
         (0.195, "0%", "20%"),
         (0.195, "0.0%", "19.5%"),
+        (0.185, "0%", "19%"),
         (1234.5, "#,##0.00", "1234.50"),
+        (2.675, "#,##0.00", "2.68"),
+        (-1.005, "0.00", "-1.01"),
+        (1, "0." + "0" * 400, "1"),
         (1234.5, '#,##0.00 "EUR"', "1234.50 EUR"),
         (1234.5, "[$€-407]#,##0.00", "€1234.50"),
         (-3, "$#,##0.00_);[Red]($#,##0.00)", "-$3.00"),
@@ -113,7 +143,7 @@ def test_numbers_are_shown_as_their_format_says(value: float, code: str, shown: 
     assert cell_text(value, code) == shown
 
 
-async def test_formulas_without_values_and_errors_of_a_workbook_are_told() -> None:
+async def test_errors_of_a_workbook_stand_in_their_cells_and_formulas_without_values_are_told() -> None:
     packed = io.BytesIO()
     with xlsxwriter.Workbook(packed) as book:
         sheet = book.add_worksheet("Sums")
@@ -122,12 +152,28 @@ async def test_formulas_without_values_and_errors_of_a_workbook_are_told() -> No
         sheet.write("A3", "B")
         sheet.write_formula("B3", "=1/0", None, "#DIV/0!")
         sheet.write("A4", "C")
-        sheet.write_formula("B4", "=SUM(B2:B3)", None, "")
-    uncalculated = packed.getvalue()
+        sheet.write_formula("B4", "=SUM(B2:B3)", None, 4711)
+    uncalculated = with_part(packed.getvalue(), "xl/worksheets/sheet1.xml", b"<v>4711</v>", b"")
 
     document = await extract(uncalculated, "sums.xlsx")
 
-    assert "| B | #DIV/0! |" in text_at(document, "sheet Sums")
+    assert text_at(document, "sheet Sums").endswith("| A | 1 |\n| B | #DIV/0! |\n| C |  |")
+    assert document.notes[0].startswith("Sheet 'Sums' holds 1 formulas without values")
+    assert document.truncated
+
+
+async def test_a_merged_cell_beside_the_table_takes_no_value_of_it() -> None:
+    packed = io.BytesIO()
+    with xlsxwriter.Workbook(packed) as book:
+        sheet = book.add_worksheet("Prices")
+        sheet.merge_range("A1:B1", "")
+        sheet.write("D1", "Price")
+        sheet.write_row("B2", ["Desk", "oak", 84])
+    data = packed.getvalue()
+
+    document = await extract(data, "prices.xlsx")
+
+    assert text_at(document, "sheet Prices") == "Price\n\n|  |  |  |\n| --- | --- | --- |\n| Desk | oak | 84 |"
 
 
 # -- Word -------------------------------------------------------------------------------------------------------------
@@ -167,6 +213,24 @@ async def test_what_was_moved_or_deleted_stands_only_among_the_changes() -> None
         "- Ada inserted “120” in “We pay 120”",
         "- Ada moved away “soon” in “We pay 120”",
     ]
+
+
+async def test_a_box_of_text_is_read_once_where_it_stands_in_a_cell_too() -> None:
+    box = "<w:txbxContent><w:p><w:r><w:t>In the box</w:t></w:r></w:p></w:txbxContent>"
+    spaces = nsdecls("w") + ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    versions = f"<mc:Choice>{box}</mc:Choice><mc:Fallback><w:pict>{box}</w:pict></mc:Fallback>"
+    run = f"<w:r {spaces}><mc:AlternateContent>{versions}</mc:AlternateContent></w:r>"
+    packed = io.BytesIO()
+    written = docx.Document()
+    table = written.add_table(1, 2)
+    table.cell(0, 0).text = "Beside"
+    for paragraph in (table.cell(0, 1).paragraphs[0], written.add_paragraph("After")):
+        paragraph._p.append(parse_xml(run))
+    written.save(packed)
+
+    document = await extract(packed.getvalue(), "a.docx")
+
+    assert text_at(document, "") == "|  |  |\n| --- | --- |\n| Beside | In the box |\n\nAfter\n\nIn the box"
 
 
 # -- mails and archives -----------------------------------------------------------------------------------------------
@@ -216,6 +280,25 @@ async def test_a_mail_of_html_alone_is_read_without_the_logo_of_its_sender() -> 
 
     assert "98 euros until Friday." in document.markdown()
     assert document.notes == ()
+
+
+@pytest.mark.parametrize(("kind", "plain"), [("mixed", "You get this as a member."), ("alternative", " ")])
+async def test_a_text_in_html_is_read_also_beside_a_plain_one_that_is_another(kind: str, plain: str) -> None:
+    parts = [("html", "<p>The rent is 1,150 euros.</p>"), ("plain", plain)]
+    mail = "From: a@b.example\nMessage-ID: <1>\nMIME-Version: 1.0\n" + f"Content-Type: multipart/{kind}; boundary=b\n\n"
+    mail += "".join(f"--b\nContent-Type: text/{one}\n\n{text}\n" for one, text in parts) + "--b--\n"
+
+    document = await extract(mail.encode(), "a.eml")
+
+    assert "The rent is 1,150 euros." in document.markdown()
+    assert plain.strip() in document.markdown()
+
+
+async def test_of_a_text_that_comes_as_html_too_the_plain_one_is_read() -> None:
+    mail = mail_of("The rent is 1,150 euros.")
+    mail.add_alternative("<p>The rent is 1,150 euros.</p>", subtype="html")
+
+    assert (await extract(bytes(mail), "a.eml")).markdown().count("1,150") == 1
 
 
 async def test_archives_deeper_than_any_person_packs_them_are_told_and_not_opened() -> None:
@@ -310,3 +393,63 @@ async def test_a_slide_that_is_hidden_is_named_so() -> None:
 
     assert [section.locator for section in document.sections] == ["slide 1", "slide 2 (hidden)"]
     assert dict(document.metadata)["hidden slides"] == "2"
+
+
+async def test_slides_have_boxes_of_text_merged_cells_and_the_numbers_of_any_chart() -> None:
+    packed = io.BytesIO()
+    show = pptx.Presentation()
+    shapes = [show.slides.add_slide(show.slide_layouts[6]).shapes for _ in range(3)]
+    table = shapes[0].add_table(3, 3, *AT).table
+    for row, column in ((0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)):
+        table.cell(row, column).text = f"{row}{column}"
+    table.cell(0, 0).text = "wide"
+    table.cell(0, 0).merge(table.cell(0, 1))
+    table.cell(1, 2).merge(table.cell(2, 2))
+    numbers = CategoryChartData()
+    numbers.categories = ["Rent", "Heating"]
+    numbers.add_series("Euros", (1150, 98.5))
+    shapes[1].add_chart(XL_CHART_TYPE.PIE, *AT, numbers)
+    shapes[2].add_textbox(*AT).text_frame.text = "In a box"
+    show.save(packed)
+    flat = packed.getvalue()
+    (chart,) = [name for name in zipfile.ZipFile(io.BytesIO(flat)).namelist() if name.startswith("ppt/charts/chart")]
+    deep = with_part(flat, chart, b"c:pieChart", b"c:pie3DChart")
+
+    for data in (flat, deep):
+        document = await extract(data, "a.pptx")
+
+        assert text_at(document, "slide 1").splitlines() == [
+            "| wide | wide | 02 |",
+            "| --- | --- | --- |",
+            "| 10 | 11 | 12 |",
+            "| 20 | 21 | 12 |",
+        ]
+        assert text_at(document, "slide 2") == "|  | Euros |\n| --- | --- |\n| Rent | 1150 |\n| Heating | 98.5 |"
+        assert text_at(document, "slide 3") == "In a box"
+        assert not document.truncated
+
+
+async def test_an_open_presentation_has_slides_boxes_tables_and_notes() -> None:
+    cells = '<table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
+    cells += "<table:table-cell><text:p>7</text:p></table:table-cell>"
+    table = f"<draw:frame><table:table><table:table-row>{cells}</table:table-row></table:table></draw:frame>"
+    box = "<draw:frame><draw:text-box><text:p>In a box</text:p></draw:text-box></draw:frame>"
+    notes = f"<presentation:notes>{box.replace('In a box', 'Speak slowly.')}</presentation:notes>"
+    pages = f'<draw:page>{box}{table}{notes}</draw:page><draw:page draw:style-name="unseen">{box}</draw:page>'
+    unseen = '<style:style style:name="unseen"><style:drawing-page-properties presentation:visibility="hidden"/></style:style>'
+    content = (
+        f"<office:document-content {OPEN_SPACES}><office:automatic-styles>{unseen}</office:automatic-styles>"
+        f"<office:body><office:presentation>{pages}</office:presentation></office:body></office:document-content>"
+    )
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.presentation")
+        archive.writestr("META-INF/manifest.xml", "<manifest/>")
+        archive.writestr("content.xml", content)
+
+    document = await extract(packed.getvalue(), "a.odp")
+
+    assert document.sections == (
+        Section("slide 1", "In a box\n\n|  |  |  |\n| --- | --- | --- |\n| 5 | 5 | 7 |\n\nNotes: Speak slowly."),
+        Section("slide 2 (hidden)", "In a box"),
+    )

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import time
 from types import SimpleNamespace
 
 import docx
@@ -18,6 +19,7 @@ from reportlab.lib import pdfencrypt
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfbase.pdfmetrics import registerFont
+from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Paragraph, SimpleDocTemplate, Table
 
 from poweron_services.connectors.document_reader import (
@@ -94,6 +96,15 @@ def test_markdown_of_somebody_else_is_one_section() -> None:
 )
 def test_content_tells_the_kind_and_the_name_only_helps(data: bytes, name: str, kind: str) -> None:
     assert sniff(data, name) == kind
+
+
+@pytest.mark.req("X-04")
+def test_no_page_takes_long_to_be_told_apart() -> None:
+    began = time.monotonic()
+
+    assert sniff(b"<!-- -->" * 500 + b"Text", "page") == "text/plain"
+    assert sniff(b"<!-- -->" * 100 + b"<html>", "page") == "text/html"
+    assert time.monotonic() - began < 1
 
 
 async def test_a_wrong_extension_is_noted_and_does_not_matter() -> None:
@@ -241,6 +252,33 @@ async def test_letters_of_a_font_that_a_pdf_does_not_bring_along_are_read(font: 
     assert document.sections == (Section("page 1", text),)
 
 
+async def test_what_was_filled_into_a_form_stands_where_it_was_filled_in() -> None:
+    packed = io.BytesIO()
+    canvas = Canvas(packed, invariant=1)
+    canvas.drawString(72, 700, "Name:")
+    canvas.acroForm.textfield(value="Ada Lovelace", x=110, y=694, width=200, height=20)
+    canvas.linkURL("https://poweron.example/terms", (72, 600, 200, 620))
+    canvas.save()
+
+    document = await extract(packed.getvalue(), "form.pdf")
+
+    assert document.sections == (Section("page 1", "Name: Ada Lovelace"),)
+    assert document.links == ("https://poweron.example/terms",)
+
+
+@pytest.mark.parametrize(
+    ("seen", "read"),
+    [
+        ("לחודש 1,150 בסך חוזה", "חוזה בסך 1,150 לחודש"),
+        ("Berlin Mitte في العقد رقم", "رقم العقد في Berlin Mitte"),
+        ("The word שלום לכולם means hello", "The word לכולם שלום means hello"),
+        ("Total 17 pieces", "Total 17 pieces"),
+    ],
+)
+def test_words_that_are_written_from_the_right_are_read_from_the_right(seen: str, read: str) -> None:
+    assert list(blocks(line(100, (50, seen)))) == [read]
+
+
 class Encrypter:
     """As reportlab expects it of a package that we do not need otherwise."""
 
@@ -340,6 +378,7 @@ async def test_a_table_in_an_old_japanese_encoding_is_read() -> None:
         ("a.json", b'{"a": {"b": [1, 2]}, "c": true}', "a.b: 1, 2\nc: true"),
         ("a.json", b'[{"x": 1, "y": {"z": 2}}, {"x": 3}]', "| x | y.z |\n| --- | --- |\n| 1 | 2 |\n| 3 |  |"),
         ("a.json", b'{"a": 1}\n{"a": 2}\n', "| a |\n| --- |\n| 1 |\n| 2 |"),
+        ("a.json", b'{"a": 12.50, "b": 12345678901234567.89}', "a: 12.50\nb: 12345678901234567.89"),
         (
             "a.txt",
             "Stra\xdfe nach K\xf6ln, gr\xfc\xdf Gott".encode("latin-1"),

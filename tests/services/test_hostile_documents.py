@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import io
+import os
 import resource
 import sys
 import time
@@ -114,7 +115,7 @@ async def test_an_archive_that_unpacks_to_too_much_is_not_opened() -> None:
 @pytest.mark.req("X-04")
 async def test_a_pdf_that_unpacks_to_more_than_the_memory_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="could not be read within 400 MB of memory"):
-        await extract(pdf_bomb(), "bomb.pdf", limits=Limits(memory_bytes=400 << 20))
+        await extract(pdf_bomb(), "bomb.pdf", limits=Limits(memory_bytes=400 * limits.MEGABYTE))
 
 
 @pytest.mark.req("X-06", "S19")
@@ -138,6 +139,7 @@ async def test_far_too_much_text_is_cut_with_a_note(name: str) -> None:
     assert document.notes
 
 
+MOST_MEMORY = 600_000_000  # bytes, of any process that reads
 MEANWHILE = 2.0  # seconds that nothing else may wait, on a machine on which all else runs, too
 KEPT = 200 << 20  # bytes by which this process may grow, while the children read
 
@@ -150,7 +152,7 @@ QUARTERS = [
 ]
 
 
-@pytest.mark.parametrize("which", [pytest.param(range(0, COUNT, 25), id="some"), *QUARTERS])
+@pytest.mark.parametrize("which", [pytest.param(range(0, COUNT, 45), id="some"), *QUARTERS])
 @pytest.mark.req("X-04", "X-06", "S18", "S19")
 async def test_two_hundred_hostile_files_are_read_or_refused_with_a_sentence_while_other_work_goes_on(
     which: range,
@@ -175,14 +177,16 @@ async def test_two_hundred_hostile_files_are_read_or_refused_with_a_sentence_whi
             print(f"{file}: {len(file.data):,} bytes, {took[str(file)]:.1f} s")  # noqa: T201 - where it fails
         return "" if document.sections else "nothing"
 
-    outcomes, longest = await _meanwhile([outcome(file) for file in given])
+    with papers.peak_memory() as most:
+        outcomes, longest = await _meanwhile([outcome(file) for file in given])
 
     sentences = [said for said in outcomes if said]
     assert all(said.startswith(("'", '"')) and said.endswith(".") for said in sentences)
     assert len(sentences) < len(given), "what can be read of some of them is read"
     assert max(took.values()) < DEFAULT_LIMITS.document_seconds + 10
     assert longest < MEANWHILE
-    assert psutil.Process().memory_info().rss - before < KEPT
+    assert most.pop(os.getpid()) - before < KEPT
+    assert max(most.values()) <= MOST_MEMORY
     assert papers.reading() == []
 
 
@@ -261,7 +265,7 @@ async def test_the_child_is_confined_before_it_sees_the_document() -> None:
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
     said, _ = await child.communicate()
 
-    assert said.decode().strip() == "[(1073741824, 1073741824), (55, 55), (64, 64), (0, 0), (0, 0), (0, 0)]"
+    assert said.decode().strip() == "[(600000000, 600000000), (55, 55), (64, 64), (0, 0), (0, 0), (0, 0)]"
 
 
 async def test_the_child_starts_without_the_rest_of_poweron() -> None:

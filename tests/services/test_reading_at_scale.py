@@ -1,5 +1,6 @@
 """Long documents are read whole, on the way and within limits: what cannot be read of them is named."""
 
+import json
 import os
 import sys
 import time
@@ -20,6 +21,8 @@ from poweron_services.connectors.document_reader import (
     UnreadableDocument,
     extract,
 )
+from poweron_services.connectors.documents_child.limits import MEGABYTE
+from poweron_services.connectors.text_recognition import TextRecognition
 
 MOST_MEMORY = 600_000_000  # bytes, of any process
 
@@ -64,7 +67,7 @@ async def test_a_page_on_which_a_child_dies_is_left_out_and_named() -> None:
     bomb = b"<</Filter[/FlateDecode/FlateDecode]/Length %d>>stream\n%s\nendstream" % (len(packed), packed)
 
     document = await extract(
-        bare_pdf([stream("Before"), bomb, stream("After")]), "a.pdf", limits=Limits(memory_bytes=400 << 20)
+        bare_pdf([stream("Before"), bomb, stream("After")]), "a.pdf", limits=Limits(memory_bytes=400 * MEGABYTE)
     )
 
     assert document.sections == (Section("page 1", "Before"), Section("page 3", "After"))
@@ -141,6 +144,42 @@ async def test_a_child_that_answers_with_anything_else_has_read_nothing(
 
 
 @pytest.mark.req("E-06")
+@pytest.mark.parametrize("place", ["page x", "page ", "page -1", "page " + "9" * 5_000, "a page"])
+async def test_a_child_that_names_its_pictures_as_no_reader_does_harms_nothing(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"name": "", "mime_type": "", "sections": [], "truncated": False, "notes": [], "pictures": [place, "page 2"]}
+
+    async def hear(_data: bytes, _name: str, heard: Heard, _tell: Callable[[], None]) -> None:
+        heard.take(b'{"section": {"locator": "page one", "text": "Text"}}\n')
+        heard.take(json.dumps({"document": said}).encode() + b"\n")
+
+    monkeypatch.setattr(document_pages, "hear", hear)
+
+    document = await extract(b"%PDF-", "a.pdf", recognition=TextRecognition((sys.executable, "-c", "")))
+
+    assert [section.text for section in document.sections] == ["Text"]
+
+
+@pytest.mark.req("X-04")
+async def test_a_pdf_with_too_much_text_is_cut_with_a_note() -> None:
+    document = await extract(pdf_of("The first page", "The second page"), "a.pdf", limits=Limits(characters=9))
+
+    assert document.sections == (Section("page 1", "The first"),)
+    assert (document.truncated, document.notes[-1]) == (True, "The text was cut off after 9 characters.")
+
+
+@pytest.mark.req("X-04", "X-06")
+async def test_a_page_with_more_letters_than_anybody_reads_is_cut_with_a_note() -> None:
+    lines = "".join(f"({'word ' * 20}) Tj 0 -14 Td " for _ in range(2_100))
+
+    document = await extract(bare_pdf([stream(commands=f"BT /F 1 Tf 72 700 Td {lines} ET")]), "a.pdf")
+
+    assert document.truncated
+    assert "Of page 1 only the first 200,000 characters were read." in document.notes
+
+
+@pytest.mark.req("E-06")
 def test_nobody_listens_to_a_child_that_says_too_much() -> None:
     flood = Heard(Limits(characters=1000))
     section = b'{"section": {"locator": "", "text": "' + "\N{GRINNING FACE}".encode() + b"x" * 100_000 + b'"}}\n'
@@ -158,7 +197,7 @@ def test_nobody_listens_to_a_child_that_says_too_much() -> None:
 @pytest.mark.req("X-04")
 async def test_a_pdf_of_empty_pages_is_refused_soon() -> None:
     with pytest.raises(UnreadableDocument, match="holds no text"):
-        await extract(bare_pdf([b""] * 5_000), "empty.pdf")
+        await extract(bare_pdf([b""] * 250), "empty.pdf")
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -305,6 +344,6 @@ async def test_a_hundred_thousand_pages_of_nothing_are_bounded() -> None:
 
 def tell(what: str, seconds: float, most: dict[int, int]) -> None:
     own = most.pop(os.getpid())
-    told = f"{what}: {seconds:.1f} s, {own >> 20} MB here, {max(most.values()) >> 20} MB in a child"
+    told = f"{what}: {seconds:.1f} s, {own // MEGABYTE} MB here, {max(most.values()) // MEGABYTE} MB in a child"
     sys.stderr.write(told + "\n")
     assert max(own, *most.values()) < MOST_MEMORY

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from typing import get_args
 
 import structlog
 from pydantic import BaseModel, Field, ValidationError
@@ -34,7 +35,7 @@ log = structlog.get_logger()
 class _Line(BaseModel):
     """What a child may say in one line; it has read a stranger's file, so it may say anything else, too."""
 
-    rights_kept: tuple[Right, ...] = ()
+    rights_kept: tuple[Right, ...] = Field(default=(), max_length=len(get_args(Right)))
     mime_type: str = Field(default="", max_length=255)
     pages: int | None = Field(default=None, ge=0, le=MOST_PAGES)
     page_read: int | None = Field(default=None, ge=1, le=MOST_PAGES)

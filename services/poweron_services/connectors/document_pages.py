@@ -16,7 +16,7 @@ from poweron_events.codes import UnreadCode
 from poweron_events.errors import Unavailable
 from poweron_services.connectors.document_child import Heard, hear
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
-from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 from poweron_services.connectors.documents_child.readers import clean
 
 MOST_LOST = 5  # pages on which a child failed, of one document; then it is read no further
@@ -147,7 +147,7 @@ class PagesReading:
         """What is to be read next, after what was heard of these pages."""
         if pages.first == 1:
             self.waiting += _parts(self.limits.pages + 1, in_all, self.limits.pages)
-        if heard.cut or self._characters > self.limits.characters:
+        if heard.cut or self._characters >= self.limits.characters:
             self.missing.append(_cut_off(self.limits))
             self.waiting.clear()
             return
@@ -211,6 +211,6 @@ def _too_slow(limits: Limits) -> str:
 
 def _silent(limits: Limits) -> str:
     return (
-        f"could not be read within {limits.memory_bytes >> 20} MB of memory "
+        f"could not be read within {limits.memory_bytes // MEGABYTE} MB of memory "
         f"and {limits.cpu_seconds} s of work; it is damaged or far too large: check it and hand it over again."
     )

@@ -25,7 +25,7 @@ from poweron_services.connectors.reports_child.report import Draft, Part, PartKi
 __all__ = ["LIMITS", "Draft", "Part", "PartKind", "Rendered", "ReportFormat", "ReportRenderer"]
 
 CHILD: Final = "poweron_services.connectors.reports_child"
-LIMITS: Final = replace(DEFAULT_LIMITS, wall_seconds=35.0, cpu_seconds=30)
+LIMITS: Final = replace(DEFAULT_LIMITS, memory_bytes=1 << 30, wall_seconds=35.0, cpu_seconds=30)
 ENVIRONMENT: Final = {"RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 """However many processors there are: each thread would take of the memory that the process may have."""
 LENGTH: Final = 4  # bytes of the number before each part

@@ -23,6 +23,7 @@ from poweron_services.connectors.documents_child.readers import clean
 DRAWING_CHILD = "poweron_services.connectors.documents_child.page_pictures"
 COMMAND_CHILD = "poweron_services.connectors.ocr_child"
 PAGE = "page "  # how the locator of a page begins
+LONGEST_NUMBER = 9  # digits of it
 LENGTH = 4  # bytes of the number before each picture
 SECONDS_PER_PICTURE = 60.0
 SECONDS_IN_ALL = 150.0  # for all pages of a document; later than this nothing new is begun
@@ -45,7 +46,7 @@ class TextRecognition:
 
     async def completed(self, document: ExtractedDocument, data: bytes) -> ExtractedDocument:
         """The document with the text of its pictures; of each that has none, a note tells."""
-        pages = [int(place.removeprefix(PAGE)) for place in document.pictures if place.startswith(PAGE)]
+        pages = [page for place in document.pictures if (page := _page_of(place))]
         pictures = self._of_pages(data, pages) if pages else self._itself(data)
         texts: dict[str, str] = {}
         failed: dict[str, str] = {}
@@ -160,7 +161,7 @@ def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict
     found = {place: text for place, text in texts.items() if text}
     sections = sorted(
         (*document.sections, *(Section(place, text) for place, text in found.items())),
-        key=lambda section: int(section.locator.removeprefix(PAGE)) if section.locator.startswith(PAGE) else 0,
+        key=lambda section: _page_of(section.locator),
     )
     notes = []
     if found:
@@ -178,7 +179,7 @@ def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict
 
 def shown_places(places: Sequence[str]) -> str:
     """Pages as people name them; a picture that is the whole document has no name of its own."""
-    numbers = [int(place.removeprefix(PAGE)) for place in places if place.startswith(PAGE)]
+    numbers = [page for place in places if (page := _page_of(place))]
     if not numbers:
         return "the document"
     runs: list[list[int]] = []
@@ -189,6 +190,12 @@ def shown_places(places: Sequence[str]) -> str:
             runs.append([number])
     shown = [" to ".join(map(str, run)) for run in runs]
     return f"page {shown[0]}" if len(numbers) == 1 else f"pages {', '.join(shown[:MOST_RUNS])}{_more(shown)}"
+
+
+def _page_of(place: str) -> int:
+    """0 for what is no page; the process that said so may have been taken over."""
+    number = place.removeprefix(PAGE)
+    return int(number) if place != number and number.isdecimal() and len(number) <= LONGEST_NUMBER else 0
 
 
 def _more(shown: Sequence[str]) -> str:

@@ -6,9 +6,13 @@ Dates are written as ISO 8601 has them, for the same reason.
 
 import datetime as dt
 import re
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 Value = str | float | bool | dt.date | dt.time | dt.timedelta
+
+MOST_DECIMALS = 30  # that a format may ask for
+EXACT = Context(prec=60, rounding=ROUND_HALF_UP)  # what spreadsheet programs round by; 15 digits, and those decimals
 
 _DIGITS = re.compile(r"[#0?][#0?,]*(?:\.([#0?]*))?")
 _UNSHOWN = re.compile(r"_.|\*.|\[(?!\$)[^\]]*\]")  # gaps, filling, colors and conditions
@@ -41,8 +45,8 @@ def _number(value: float, code: str) -> str:
     if shape is None or abs(value) >= 1e15:
         return plain
     before, after, least, most = shape
-    shown = value * 100 if "%" in after or "%" in before else value
-    digits = f"{shown:.{most}f}"
+    shown = Decimal(plain) * 100 if "%" in after or "%" in before else Decimal(plain)
+    digits = f"{shown.quantize(Decimal(1).scaleb(-most), context=EXACT):f}"
     if most > least:
         whole, _, decimals = digits.partition(".")
         decimals = decimals[:least] + decimals[least:].rstrip("0")
@@ -61,6 +65,8 @@ def _shape(code: str) -> tuple[str, str, int, int] | None:
     if len(places) != 1 or _OTHER_SHAPE.search(bare):
         return None
     decimals = places[0][1] or ""
+    if len(decimals) > MOST_DECIMALS:
+        return None
     before, after = _around(marked)
     return before, after, decimals.count("0"), len(decimals)
 

@@ -30,9 +30,14 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return _loaded(text)
     except json.JSONDecodeError:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]  # one value per line
+        return [_loaded(line) for line in text.splitlines() if line.strip()]  # one value per line
+
+
+def _loaded(text: str) -> Any:
+    """With decimals as they are written: a float would lose the last cents of a large sum, and the zero of 12.50."""
+    return json.loads(text, parse_float=str)
 
 
 def lines(value: Any, path: str = "") -> Iterator[str]:

@@ -20,7 +20,7 @@ class Limits:
     cpu_seconds: int = 55  # likewise; and less for what is small
     first_page: int = 1  # that one process reads
     pages: int = 100  # likewise: so much is lost at most, and so little memory is held
-    memory_bytes: int = 1 << 30  # address space, with the interpreter and its libraries in it
+    memory_bytes: int = 600 * MEGABYTE  # address space, with the interpreter and its libraries in it
     open_files: int = 64
     archive_entries: int = 10_000
     archive_bytes: int = 300 * MEGABYTE  # unpacked

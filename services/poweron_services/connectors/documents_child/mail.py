@@ -30,8 +30,7 @@ def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
     yield from (Fact(FACTS[name], value) for name, value in headers if name in FACTS)
     yield Fact("attachments", str(len(attached)) if attached else "")
     yield from text_of_mail(headers, [_text(leaf, limits) for leaf in plain])
-    if not plain:
-        yield from (part for leaf in texts for part in webpage.read(_bytes(leaf), limits))
+    yield from (part for leaf in texts if leaf not in plain for part in webpage.read(_bytes(leaf), limits))
     for number, leaf in enumerate(attached, start=1):
         if leaf.get_content_type() in SEALED:
             yield Note("The mail is encrypted; save it decrypted and hand it over again.", truncated=True)
@@ -46,12 +45,19 @@ def text_of_mail(headers: list[tuple[str, str]], texts: list[str]) -> Iterator[S
 
 
 def _leaves(part: Any) -> Iterator[Any]:
-    """The parts that hold no parts; a forwarded mail is one of them."""
-    if part.is_multipart() and part.get_content_type() != "message/rfc822":
-        for inner in part.iter_parts():
-            yield from _leaves(inner)
-    else:
+    """The parts that hold no parts; a forwarded mail is one of them. Of a text that comes twice, one is taken."""
+    if not part.is_multipart() or part.get_content_type() == "message/rfc822":
         yield part
+        return
+    leaves = [leaf for inner in part.iter_parts() for leaf in _leaves(inner)]
+    yield from _without_repeated(leaves) if part.get_content_type() == "multipart/alternative" else leaves
+
+
+def _without_repeated(leaves: list[Any]) -> list[Any]:
+    """The plain text, unless it says nothing: programs that write HTML alone leave it empty."""
+    texts = [leaf for leaf in leaves if _is_text(leaf)]
+    plain = [leaf for leaf in texts if leaf.get_content_type() == "text/plain" and _bytes(leaf).strip()]
+    return [leaf for leaf in leaves if leaf not in texts or leaf in (plain or texts)]
 
 
 def _is_text(leaf: Any) -> bool:

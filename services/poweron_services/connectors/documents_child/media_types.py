@@ -92,7 +92,7 @@ _OLE_STREAMS = {
 }
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b"))
 _HTML_START = re.compile(
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
 _XML_START = re.compile(rb"\s*<\?xml\b|\s*<!DOCTYPE\s+\w|\s*<[A-Za-z_][\w.:-]*[\s>/]")
 _MAIL_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:[ \t]*[^\r\n]*(?:\r?\n[ \t]+[^\r\n]*)*\r?\n")

@@ -27,14 +27,14 @@ def spread(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
             while (line, column) in places:
                 column += 1
             columns = min(cell.columns, MOST_SPAN)
-            _fill(places, cell, (line, column), 1 if columns >= width > 1 else columns)
+            covered = min(max(cell.rows, 1), MOST_SPAN, len(rows) - line)
+            _fill(places, cell.text, range(line, line + covered), column, 1 if columns >= width > 1 else columns)
             column += columns
     widest = max((column for _, column in places), default=-1) + 1
     return [[places.get((line, column), "") for column in range(widest)] for line in range(len(rows))]
 
 
-def _fill(places: dict[tuple[int, int], str], cell: Cell, at: tuple[int, int], columns: int) -> None:
-    line, column = at
-    for down in range(min(max(cell.rows, 1), MOST_SPAN)):
+def _fill(places: dict[tuple[int, int], str], text: str, lines: range, column: int, columns: int) -> None:
+    for line in lines:
         for right in range(columns):
-            places.setdefault((line + down, column + right), cell.text)
+            places.setdefault((line, column + right), text)

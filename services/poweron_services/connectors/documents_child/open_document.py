@@ -102,7 +102,7 @@ def _items(items: Any, indent: str = "") -> Iterator[str]:
 
 def _table(table: Any) -> str:
     rows = [
-        [_cell(cell) for cell in row.iterchildren(_CELL)]
+        [one for cell in row.iterchildren(_CELL) for one in _cells(cell)]
         for row in table.iter(_ROW)
         if next(row.iterancestors(_TABLE), None) is table
     ]
@@ -110,10 +110,11 @@ def _table(table: Any) -> str:
     return pipe_table(texts, header=first_row_is_header(texts))
 
 
-def _cell(cell: Any) -> Cell:
+def _cells(cell: Any) -> list[Cell]:
+    """One, or as many as it is said to repeat."""
     text = " ".join(" ".join(block.text.split()) for block in _blocks(cell))
-    columns = _count(cell, "table:number-columns-spanned") * _count(cell, "table:number-columns-repeated")
-    return Cell(text, columns, _count(cell, "table:number-rows-spanned"))
+    one = Cell(text, _count(cell, "table:number-columns-spanned"), _count(cell, "table:number-rows-spanned"))
+    return [one] * _count(cell, "table:number-columns-repeated")
 
 
 def _count(element: Any, name: str) -> int:

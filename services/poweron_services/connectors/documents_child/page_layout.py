@@ -5,11 +5,12 @@ between them are cells; lines of cells that stand below one another are a table;
 are columns, read one after the other.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
@@ -25,6 +26,7 @@ FULL = 0.85  # of the width of a paragraph: a line this long was broken by the m
 INDENT = 2.5  # heights: lines that begin further apart are centred, not broken
 PROSE_WORDS = 4  # in the middle line of a column of prose
 
+_FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")  # letters of scripts that are written so
 _ITEM = re.compile(r"(?:[-*•▪◦\u2013]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s")
 _BROKEN_WORD = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]$")
 
@@ -71,7 +73,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        return " ".join(cell.text for cell in self.cells)
+        return " ".join(in_reading_order([cell.text for cell in self.cells]))
 
 
 @dataclass(slots=True)
@@ -118,6 +120,28 @@ class _Grid:
         return cells
 
 
+def in_reading_order(texts: Sequence[str]) -> list[str]:
+    """Words or cells of one line, which come from left to right, as they are read.
+
+    Those of a script that is written from the right are turned round, and what stands among them from the left,
+    such as a name in Latin letters, is not.
+    """
+    if not _FROM_RIGHT.search(" ".join(texts)):
+        return list(texts)
+    sides = [_is_from_right(text) for text in texts]
+    whole = sides.count(True) > sides.count(False)
+    line = list(zip(texts, sides, strict=True))
+    runs = groupby(line[::-1] if whole else line, key=lambda one: one[1] is not None and one[1] != whole)
+    return [text for turned, run in runs for text, _ in (list(run)[::-1] if turned else run)]
+
+
+def _is_from_right(text: str) -> bool | None:
+    """None for numbers and signs, which stand in either."""
+    if _FROM_RIGHT.search(text):
+        return True
+    return False if any(map(str.isalpha, text)) else None
+
+
 def blocks(words: Sequence[Piece]) -> Iterator[str]:
     """Paragraphs and tables in reading order."""
     yield from _column_blocks([cell for line in lines_of(words) for cell in line.cells])
@@ -151,20 +175,26 @@ def _lines(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 
 def _joined(line: Sequence[Piece]) -> list[Piece]:
-    cells = [line[0]]
-    for word in line[1:]:
-        last = cells[-1]
-        if word.x0 - last.x1 > CELL_GAP * max(min(last.height, word.height), 1):
-            cells.append(word)
-        else:
-            cells[-1] = Piece(
-                last.x0,
-                max(last.x1, word.x1),
-                min(last.top, word.top),
-                max(last.bottom, word.bottom),
-                f"{last.text} {word.text}",
-            )
-    return cells
+    cells: list[list[Piece]] = []
+    right, height = -math.inf, 0.0
+    for word in line:
+        if word.x0 - right > CELL_GAP * max(min(height, word.height), 1):
+            cells.append([])
+            right, top, bottom = word.x1, word.top, word.bottom
+        cells[-1].append(word)
+        right, top, bottom = max(right, word.x1), min(top, word.top), max(bottom, word.bottom)
+        height = bottom - top
+    return [_cell(words) for words in cells]
+
+
+def _cell(words: Sequence[Piece]) -> Piece:
+    return Piece(
+        words[0].x0,
+        max(word.x1 for word in words),
+        min(word.top for word in words),
+        max(word.bottom for word in words),
+        " ".join(in_reading_order([word.text for word in words])),
+    )
 
 
 def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:

@@ -60,8 +60,8 @@ class _Letters:
         return shared > width / 2 and max(self.bottom, bottom) - min(self.top, top) <= WORD_GAP * width
 
 
-def words(page: Any) -> list[Piece]:
-    """In the order of the library, without those that were printed twice."""
+def words(page: Any) -> tuple[list[Piece], bool]:
+    """In the order of the library, without those that were printed twice; and whether they are all that there are."""
     text_page, turned = page.get_textpage(), page.get_rotation() // 90
     seen: set[tuple[str, int, int]] = set()
     found = []
@@ -69,8 +69,9 @@ def words(page: Any) -> list[Piece]:
         piece = Piece(*placed((word.left, word.right, word.bottom, word.top), turned), word.text)
         if not _is_again(piece, seen):
             found.append(piece)
+    are_all = bool(raw.FPDFText_CountChars(text_page.raw) <= MOST_LETTERS)
     text_page.close()
-    return found
+    return found, are_all
 
 
 def placed(box: Box, turned: int) -> Box:

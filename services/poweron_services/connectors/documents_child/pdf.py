@@ -14,7 +14,7 @@ from poweron_services.connectors.documents_child.document import Section, Unread
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
 from poweron_services.connectors.documents_child.page_rules import Edge, drawn
-from poweron_services.connectors.documents_child.page_words import words
+from poweron_services.connectors.documents_child.page_words import MOST_LETTERS, words
 from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, Note, PageCount, PageRead, Part, Picture
@@ -61,14 +61,26 @@ def _page(document: Any, number: int) -> Iterator[Part]:
     except pypdfium2.PdfiumError:
         yield Note(f"Page {number} is damaged; its text could not be read.", truncated=True)
         return
-    found = drawn(page)
-    text = _page_text(words(page), found.edges)
     yield from _links(document, page)
+    page = _filled_in(document, page, number)
+    found = drawn(page)
+    pieces, are_all = words(page)
+    text = _page_text(pieces, found.edges)
     page.close()
+    if not are_all:
+        yield Note(f"Of page {number} only the first {MOST_LETTERS:,} characters were read.", truncated=True)
     if text:
         yield Section(f"page {number}", text)
     elif found.images:
         yield Picture(f"page {number}")
+
+
+def _filled_in(document: Any, page: Any, number: int) -> Any:
+    """The page with what was filled into its forms, or was written upon it, as a part of it."""
+    if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
+        return page
+    page.close()
+    return document[number - 1]
 
 
 def _links(document: Any, page: Any) -> Iterator[Link]:

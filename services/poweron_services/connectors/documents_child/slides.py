@@ -2,9 +2,11 @@
 
 import io
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import pptx
+from pptx.oxml.ns import qn
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
@@ -56,7 +58,7 @@ def _shape(shape: Any) -> Iterator[str]:
     if getattr(shape, "has_table", False):
         yield _table(shape.table)
     elif getattr(shape, "has_chart", False):
-        yield _chart(shape.chart)
+        yield from _chart(shape.chart)
     elif shape.has_text_frame:
         yield "\n".join(_lines(shape.text_frame))
 
@@ -76,13 +78,27 @@ def _lines(frame: Any) -> Iterator[str]:
         yield f"{'  ' * level}- {text}" if len(filled) > 1 else text
 
 
-def _chart(chart: Any) -> str:
-    series = list(chart.series)
-    categories = [str(category) for category in chart.plots[0].categories]
-    values = [[_number(value) for value in one.values] for one in series]
-    rows = [[category, *column] for category, *column in zip(categories, *values, strict=False)]
-    return pipe_table([["", *(one.name for one in series)], *rows])
+def _chart(chart: Any) -> Iterator[str]:
+    """A table for the series that share their categories; the library does not know all kinds of charts."""
+    series = chart._chartSpace.iter(qn("c:ser"))  # noqa: SLF001 - no public way to it
+    for categories, some in groupby(series, key=lambda one: _points(one, "c:cat", "c:xVal")):
+        told = [(one.findtext(f"{qn('c:tx')}//{qn('c:v')}", ""), _points(one, "c:val", "c:yVal")) for one in some]
+        places = sorted(set(categories).union(*(values for _, values in told)))
+        rows = [[categories.get(place, ""), *(values.get(place, "") for _, values in told)] for place in places]
+        yield pipe_table([["", *(name for name, _ in told)], *rows])
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else format(value, ".15g")
+def _points(series: Any, *kinds: str) -> dict[int, str]:
+    """The texts or numbers by their places; of categories within categories the innermost."""
+    found: dict[int, str] = {}
+    for point in (point for kind in kinds for point in series.iterfind(f"{qn(kind)}//{qn('c:pt')}")):
+        found.setdefault(int(point.get("idx")), _number(point.findtext(qn("c:v"), "")))
+    return found
+
+
+def _number(text: str) -> str:
+    """With the digits that count, if it is one."""
+    try:
+        return format(float(text), ".15g")
+    except ValueError:
+        return text

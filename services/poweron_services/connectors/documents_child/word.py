@@ -95,7 +95,7 @@ class _Blocks:
             is_item = element.find(f"{qn('w:pPr')}/{qn('w:numPr')}") is not None
             yield Block(f"- {text}" if is_item else text)
         for box in element.iter(qn("w:txbxContent")):
-            if not any(above.tag in REMOVED for above in box.iterancestors()):
+            if not _is_removed(box):
                 yield from self.of(box)
 
     def _breaks(self, element: Any) -> Iterator[Block]:
@@ -111,6 +111,10 @@ def _table(table: Any) -> str:
     return pipe_table(rows, header=first_row_is_header(rows))
 
 
+def _is_removed(element: Any) -> bool:
+    return any(above.tag in REMOVED for above in element.iterancestors())
+
+
 def _own(parent: Any, tag: str, table: Any) -> list[Any]:
     """The rows or cells below the parent that are not those of a table within a cell."""
     return [element for element in parent.iter(tag) if next(element.iterancestors(_TABLE), None) is table]
@@ -122,7 +126,8 @@ def _cell(cell: Any) -> tuple[str, int, bool]:
     merge = cell.find(f"{qn('w:tcPr')}/{qn('w:vMerge')}")
     columns = span.get(qn("w:val"), "1") if span is not None else "1"
     goes_on = merge is not None and merge.get(qn("w:val"), "continue") == "continue"
-    text = " ".join(runs_text(paragraph) for paragraph in cell.iter(_PARAGRAPH))
+    shown = [paragraph for paragraph in cell.iter(_PARAGRAPH) if not _is_removed(paragraph)]
+    text = " ".join(runs_text(paragraph) for paragraph in shown)
     return text, int(columns) if columns.isdecimal() else 1, goes_on
 
 

@@ -88,7 +88,7 @@ class _Merged:
     def filled(self, line: int, cells: list[str]) -> list[str]:
         self._open = [merged for merged in self._open if merged[2] >= line]
         for first, last, bottom in self._beginning.get(line, []):
-            if first < len(cells):
+            if 0 <= first < len(cells):
                 self._open.append((first, last, bottom, cells[first]))
         for first, last, _, text in self._open:
             for column in range(max(first, 0), min(last + 1, len(cells))):

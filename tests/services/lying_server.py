@@ -42,6 +42,10 @@ TOOLS: dict[str, dict[str, Any]] = {
     "progress": {"annotations": READS},
     "ask_back": {"annotations": READS},
     "unusable": {"inputSchema": {"type": "object", "patternProperties": {"(a+)+$": {}}}},
+    "wordy": {"description": "x" * 200_000},
+    "n" * 300: {},
+    "": {},
+    "numbers": {"inputSchema": {"type": "object", "maxProperties": 2**70}},
 }
 
 
@@ -195,5 +199,7 @@ def answer(asked: dict[str, Any]) -> None:
 
 
 note("started", str(os.getpid()))
+if (FOLDER / "slow").exists():
+    time.sleep(1)
 for line in sys.stdin:
     answer(json.loads(line))

@@ -27,6 +27,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "die": {"annotations": READS},
     "never": {"annotations": READS},
     "flood_bytes": {"annotations": READS},
+    "flood_parts": {"annotations": READS},
     "flood_messages": {"annotations": READS},
     "flood_requests": {"annotations": READS},
     "lie": {
@@ -156,6 +157,7 @@ DOES: dict[str, Callable[[Call], dict[str, Any] | None]] = {
     **dict.fromkeys(("die", "die_once"), die),
     "never": never,
     "flood_bytes": lambda _: text("x" * 10_000_000),
+    "flood_parts": lambda _: {"content": [{"type": "text", "text": "x"}] * 150_000},
     "flood_messages": flood_messages,
     "flood_requests": flood_requests,
     "lie": lambda _: text("none", structuredContent={"n": "many"}),

@@ -14,6 +14,7 @@ from doubles import World, script, soon
 from structlog.testing import capture_logs
 from tool_servers import KEY, lying, named, tools_of
 
+from event_loop import longest_gap
 from poweron_events.errors import Unavailable
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.observation import ObservationRecorded
@@ -83,7 +84,7 @@ async def test_what_it_may_do_follows_from_what_it_says_of_itself(actions: Actio
 
 async def test_a_schema_that_cannot_be_used_leaves_out_that_tool_alone(actions: Actions) -> None:
     assert "lying.unusable" not in actions
-    assert len(actions) == 20
+    assert len(actions) == 21
 
 
 async def test_a_tool_that_cannot_be_described_is_named_once_and_left_out(tmp_path: Path) -> None:
@@ -94,12 +95,16 @@ async def test_a_tool_that_cannot_be_described_is_named_once_and_left_out(tmp_pa
     assert told == [("wordy", "lying"), ("n" * 300, "lying"), ("", "lying"), ("numbers", "lying")]
 
 
-async def test_a_flood_of_bytes_is_a_failed_result_and_the_server_is_started_again(
-    actions: Actions, tmp_path: Path
+@pytest.mark.parametrize("tool", ["flood_bytes", "flood_parts"])
+async def test_a_flood_at_once_is_a_failed_result_and_the_server_is_started_again(
+    actions: Actions, tmp_path: Path, tool: str
 ) -> None:
-    with pytest.raises(Unavailable, match="sent more at once than is read") as refused:
-        await called(actions, "flood_bytes")
-    assert refused.value.code == "tool_result_too_large"
+    async def flooded() -> None:
+        with pytest.raises(Unavailable, match="sent more at once than is read") as refused:
+            await called(actions, tool)
+        assert refused.value.code == "tool_result_too_large"
+
+    assert await longest_gap(flooded()) < 1.0
     assert texts(await called(actions, "read_text", "still there")) == {"read_text.txt": "still there"}
     assert len(lines(tmp_path, "started")) == 2
 

@@ -237,7 +237,9 @@ class Sessions:
 
 
 @pytest.fixture
-async def sessions(tmp_path: Path, httpserver: HTTPServer) -> AsyncGenerator[tuple[Sessions, Mapping[str, Action]], None]:
+async def sessions(
+    tmp_path: Path, httpserver: HTTPServer
+) -> AsyncGenerator[tuple[Sessions, Mapping[str, Action]], None]:
     server = Sessions()
     httpserver.expect_request("/mcp").respond_with_handler(server)
     web = WebSettings(private_hosts=HostPattern.listed(f"{httpserver.host}:{httpserver.port}"))

@@ -11,10 +11,10 @@ import orjson
 import psutil
 import pytest
 from doubles import World, script, soon
+from event_loop import longest_gap
 from structlog.testing import capture_logs
 from tool_servers import KEY, lying, named, tools_of
 
-from event_loop import longest_gap
 from poweron_events.errors import Unavailable
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.observation import ObservationRecorded

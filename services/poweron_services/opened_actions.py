@@ -4,7 +4,6 @@ import os
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
@@ -78,7 +77,7 @@ class OpenedActions:
     @property
     def secrets(self) -> ActionSecrets:
         """What is hidden in whatever an action says."""
-        return ActionSecrets(self.connections, partial(own_secrets, self.settings, self.tools))
+        return ActionSecrets.of(self.connections, own_secrets(self.settings, self.tools))
 
     def check_patterns(self) -> None:
         """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run.

@@ -27,6 +27,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "die": {"annotations": READS},
     "never": {"annotations": READS},
     "flood_bytes": {"annotations": READS},
+    "flood_parts": {"annotations": READS},
     "flood_messages": {"annotations": READS},
     "flood_requests": {"annotations": READS},
     "lie": {
@@ -42,6 +43,10 @@ TOOLS: dict[str, dict[str, Any]] = {
     "progress": {"annotations": READS},
     "ask_back": {"annotations": READS},
     "unusable": {"inputSchema": {"type": "object", "patternProperties": {"(a+)+$": {}}}},
+    "wordy": {"description": "x" * 200_000},
+    "n" * 300: {},
+    "": {},
+    "numbers": {"inputSchema": {"type": "object", "maxProperties": 2**70}},
 }
 
 
@@ -152,6 +157,7 @@ DOES: dict[str, Callable[[Call], dict[str, Any] | None]] = {
     **dict.fromkeys(("die", "die_once"), die),
     "never": never,
     "flood_bytes": lambda _: text("x" * 10_000_000),
+    "flood_parts": lambda _: {"content": [{"type": "text", "text": "x"}] * 150_000},
     "flood_messages": flood_messages,
     "flood_requests": flood_requests,
     "lie": lambda _: text("none", structuredContent={"n": "many"}),
@@ -195,5 +201,7 @@ def answer(asked: dict[str, Any]) -> None:
 
 
 note("started", str(os.getpid()))
+if (FOLDER / "slow").exists():
+    time.sleep(1)
 for line in sys.stdin:
     answer(json.loads(line))

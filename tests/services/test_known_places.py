@@ -204,3 +204,12 @@ def test_long_results_and_many_paths_take_no_long_time() -> None:
     for number in range(20):
         assert not known.holds(Place("path", "path", f"/srv/docs/{'x/' * 200}{number}"))
     assert time.process_time() - began < 3
+
+
+@pytest.mark.req("X-01")
+@pytest.mark.parametrize("path", ["a", "/a" * 20_000, "a/" * 2_000])
+def test_a_result_that_repeats_a_name_without_end_costs_little_time(path: str) -> None:
+    known = KnownPlaces((), frozenset(), frozenset(), results=("a" * 1_000_000,))
+    began = time.process_time()
+    assert not known.holds(Place("path", "path", path))
+    assert time.process_time() - began < 0.4

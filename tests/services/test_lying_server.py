@@ -11,6 +11,7 @@ import orjson
 import psutil
 import pytest
 from doubles import World, script, soon
+from event_loop import longest_gap
 from structlog.testing import capture_logs
 from tool_servers import KEY, lying, named, tools_of
 
@@ -83,15 +84,27 @@ async def test_what_it_may_do_follows_from_what_it_says_of_itself(actions: Actio
 
 async def test_a_schema_that_cannot_be_used_leaves_out_that_tool_alone(actions: Actions) -> None:
     assert "lying.unusable" not in actions
-    assert len(actions) == 20
+    assert len(actions) == 21
 
 
-async def test_a_flood_of_bytes_is_a_failed_result_and_the_server_is_started_again(
-    actions: Actions, tmp_path: Path
+async def test_a_tool_that_cannot_be_described_is_named_once_and_left_out(tmp_path: Path) -> None:
+    with capture_logs() as logged:
+        async with tools_of(named(tmp_path, {"lying": lying(tmp_path)}), tmp_path / "home") as actions:
+            await called(actions, "read_text")
+    told = [(line["action"], line["source"]) for line in logged if line["event"] == "action_left_out"]
+    assert told == [("wordy", "lying"), ("n" * 300, "lying"), ("", "lying"), ("numbers", "lying")]
+
+
+@pytest.mark.parametrize("tool", ["flood_bytes", "flood_parts"])
+async def test_a_flood_at_once_is_a_failed_result_and_the_server_is_started_again(
+    actions: Actions, tmp_path: Path, tool: str
 ) -> None:
-    with pytest.raises(Unavailable, match="sent more at once than is read") as refused:
-        await called(actions, "flood_bytes")
-    assert refused.value.code == "tool_result_too_large"
+    async def flooded() -> None:
+        with pytest.raises(Unavailable, match="sent more at once than is read") as refused:
+            await called(actions, tool)
+        assert refused.value.code == "tool_result_too_large"
+
+    assert await longest_gap(flooded()) < 1.0
     assert texts(await called(actions, "read_text", "still there")) == {"read_text.txt": "still there"}
     assert len(lines(tmp_path, "started")) == 2
 
@@ -121,7 +134,7 @@ async def test_a_flood_of_messages_grows_no_memory_keeps_nobody_waiting_and_is_t
 async def test_a_flood_of_requests_to_us_and_of_what_is_no_message_is_bounded_and_told(actions: Actions) -> None:
     done = await called(actions, "flood_requests")
     assert texts(done) == {"flood_requests.txt": "that was a lot"}
-    assert done.notes == ("The server sent 9900 messages that nobody asked for; they were left out.",)
+    assert done.notes[0] == "The server sent 9900 messages that nobody asked for; they were left out."
 
 
 async def test_one_that_never_answers_is_stopped_at_the_time_limit_and_told_so(tmp_path: Path) -> None:
@@ -147,6 +160,21 @@ async def test_one_that_dies_in_the_middle_has_run_once_and_nobody_knows_what_ca
 async def test_one_that_only_reads_is_called_again_where_its_server_died(actions: Actions, tmp_path: Path) -> None:
     assert texts(await called(actions, "die_once", "back")) == {"die_once.txt": "back"}
     assert len(lines(tmp_path, "started")) == 2
+
+
+async def test_one_that_starts_more_slowly_than_a_call_may_take_is_started_once(tmp_path: Path) -> None:
+    path = named(tmp_path, {"lying": lying(tmp_path)})
+    async with tools_of(path, tmp_path / "home"):
+        pass
+    (tmp_path / "started").unlink()
+    (tmp_path / "slow").touch()
+    async with tools_of(path, tmp_path / "home") as actions:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.3):
+                    await called(actions, "read_text")
+        assert texts(await called(actions, "read_text", "at last")) == {"read_text.txt": "at last"}
+    assert len(lines(tmp_path, "started")) == 1
 
 
 async def test_a_server_that_dies_again_and_again_is_left_alone(
@@ -183,7 +211,7 @@ async def test_a_tool_that_changed_is_not_called(actions: Actions, tmp_path: Pat
 
 async def test_what_does_not_fit_the_schema_it_told_is_said_so(actions: Actions) -> None:
     done = await called(actions, "lie")
-    assert done.notes == ("What it gave does not fit the schema that the server told.",)
+    assert done.notes[0] == "What it gave does not fit the schema that the server told."
     with pytest.raises(Unavailable, match="What it answered cannot be read"):
         await called(actions, "nonsense")
 

@@ -206,6 +206,71 @@ async def test_what_comes_over_http_is_bounded_and_redirects_lead_nowhere_else(
     assert {*asked} == {f"Bearer {KEY}"}
 
 
+class Sessions:
+    """A server over HTTP that knows its clients by sessions, and forgets them where it starts again."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+        self.calls = 0
+        self.answers: Response | None = None
+
+    def __call__(self, request: Request) -> Response:
+        asked = request.get_json(silent=True)
+        if request.method != "POST" or asked is None:
+            return Response(status=405)
+        if asked["method"] == "initialize":
+            self.known.add(f"s{len(self.known)}")
+            info = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            return self.result(asked, info, {"Mcp-Session-Id": f"s{len(self.known) - 1}"})
+        if request.headers.get("Mcp-Session-Id") not in self.known:
+            return Response(status=404)
+        if "id" not in asked:
+            return Response(status=202)
+        if asked["method"] == "tools/list":
+            return self.result(asked, {"tools": [{"name": "write", "inputSchema": {"type": "object"}}]})
+        self.calls += 1
+        return self.answers or self.result(asked, {"content": [{"type": "text", "text": "written"}]})
+
+    def result(self, asked: Any, result: Any, headers: Any = None) -> Response:
+        written = orjson.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        return Response(written, content_type="application/json", headers=headers)
+
+
+@pytest.fixture
+async def sessions(
+    tmp_path: Path, httpserver: HTTPServer
+) -> AsyncGenerator[tuple[Sessions, Mapping[str, Action]], None]:
+    server = Sessions()
+    httpserver.expect_request("/mcp").respond_with_handler(server)
+    web = WebSettings(private_hosts=HostPattern.listed(f"{httpserver.host}:{httpserver.port}"))
+    path = named(tmp_path, {"far": {"url": httpserver.url_for("/mcp")}})
+    async with tools_of(path, tmp_path / "home", web=web) as actions:
+        yield server, actions
+
+
+async def test_a_server_over_http_that_was_started_again_is_connected_to_again(
+    sessions: tuple[Sessions, Mapping[str, Action]],
+) -> None:
+    server, actions = sessions
+    assert texts(await called(actions, "far.write")) == "written"
+    server.known = {"of another start"}
+    assert texts(await called(actions, "far.write")) == "written"
+    assert server.calls == 2
+
+
+async def test_nobody_knows_what_came_of_a_call_that_something_between_us_answered(
+    sessions: tuple[Sessions, Mapping[str, Action]],
+) -> None:
+    server, actions = sessions
+    server.answers = Response("<p>Gateway Timeout", status=504)
+    with pytest.raises(Unavailable) as unknown:
+        await called(actions, "far.write")
+    assert unknown.value.code == "tool_server_ended"
+    assert server.calls == 1
+    server.answers = None
+    assert texts(await called(actions, "far.write")) == "written"
+
+
 async def test_one_that_never_answers_over_http_is_given_up(
     tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

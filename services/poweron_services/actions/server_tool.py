@@ -1,5 +1,6 @@
 """A tool of somebody else's server as an action: called as it was approved, and what it gives becomes documents."""
 
+import asyncio
 import math
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,18 +48,23 @@ class ServerTool:
     async def __call__(self, order: Order) -> Done:
         from mcp import MCPError  # noqa: PLC0415 - the SDK takes a second to import
 
-        from poweron_services.actions.tool_results import done, said_no  # noqa: PLC0415 - likewise
+        from poweron_services.actions.tool_results import said_no  # noqa: PLC0415 - likewise
 
-        redaction = self.tool.server.redaction
         try:
             result, unasked = await self._called(order)
         except NotCalled as error:
             raise Failed(str(error), code=error.code) from error
         except MCPError as error:
-            return redaction.redacted_in(said_no(self.spec.name, error.error.message))
-        finished = redaction.redacted_in(done(self.spec, result, self.tool.description.output_schema))
+            return self.tool.server.redaction.redacted_in(said_no(self.spec.name, error.error.message))
+        finished = await asyncio.to_thread(self._finished, result)
         flood = f"The server sent {unasked} messages that nobody asked for; they were left out."
-        return replace(finished, notes=(*finished.notes, flood)) if unasked >= MAX_UNASKED else finished
+        return replace(finished, notes=(flood, *finished.notes)) if unasked >= MAX_UNASKED else finished
+
+    def _finished(self, result: "CallToolResult") -> Done:
+        """The result as documents, without secrets; megabytes of it take their time."""
+        from poweron_services.actions.tool_results import done  # noqa: PLC0415 - the SDK takes a second to import
+
+        return self.tool.server.redaction.redacted_in(done(self.spec, result, self.tool.description.output_schema))
 
     async def _called(self, order: Order) -> "tuple[CallToolResult, int]":
         """What it gave; one that may run again is called again where its server ended."""

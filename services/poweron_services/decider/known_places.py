@@ -4,6 +4,7 @@ A path is known where it stands as a whole, or where it is a known folder with n
 server. So a model can go from a listing to the files in it, and nowhere else.
 """
 
+import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from poweron_services.decider.validation import NotAllowed
 from poweron_services.decider.web_addresses import canonical, is_known, known_addresses, unknown_address
 
 MAX_PLACES: Final = 500  # in the parameters of one step
-_AROUND: Final = frozenset(" \t\r\n\"'`()[]{}<>«»„“”|=,;")
-_AFTER: Final = frozenset(".,;:!?")  # the end of a sentence, where nothing but space follows
+MAX_DEPTH: Final = 100  # folders of a path, each of which is looked for
+_AROUND: Final = " \t\r\n\"'`()[]{}<>«»„“”|=,;"
+_AFTER: Final = ".,;:!?"  # the end of a sentence, where nothing but space follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class KnownPlaces:
         if self._whole(path) or self._whole(path.rstrip("/\\")):
             return True
         parts = path.replace("\\", "/").rstrip("/").split("/")
-        if ".." in parts or parts[0] == "~":
+        if ".." in parts or parts[0] == "~" or len(parts) > MAX_DEPTH:
             return False
         folders = ("/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1) if any(parts[:end]))
         folder = next(filter(self._whole, folders), None)
@@ -106,20 +108,11 @@ def unknown_place(place: Place) -> NotAllowed:
 
 def stands(value: str, text: str, more: str = "") -> bool:
     """Whether the value stands in the text as a whole: within spaces, quotes or brackets, or one of `more`."""
-    at = text.find(value)
-    while at >= 0:
-        end = at + len(value)
-        before, after = text[at - 1 : at], text[end : end + 1]
-        if _begins(before, more) and (
-            _begins(after, more) or (after in _AFTER and not text[end + 1 : end + 2].strip())
-        ):
-            return True
-        at = text.find(value, at + 1)
-    return False
-
-
-def _begins(character: str, more: str) -> bool:
-    return not character or character in _AROUND or character in more
+    if value not in text:
+        return False
+    border = f"[{re.escape(_AROUND + more)}]"
+    whole = rf"(?:\A|(?<={border})){re.escape(value)}(?=\Z|{border}|[{_AFTER}](?:\s|\Z))"
+    return re.search(whole, text) is not None
 
 
 def _addresses(settled: AbstractSet[str]) -> frozenset[str]:

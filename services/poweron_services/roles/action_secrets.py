@@ -1,7 +1,7 @@
 """The secrets of actions: handed to the one that needs them, and hidden in whatever any action says."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
@@ -52,19 +52,24 @@ class ActionSecrets:
     """Where the secrets are: those of connections, and what else this process knows that nobody may be told."""
 
     connections: ActionConnections = NO_CONNECTIONS
-    others: Callable[[], Iterable[str]] = field(default=tuple, repr=False)
+    others: tuple[str, ...] = field(default=(), repr=False)
+    held: HeldSecrets = field(default=HeldSecrets(), repr=False)
+    """Where there are no connections: what else there is, prepared once, since each action asks."""
+
+    @classmethod
+    def of(cls, connections: ActionConnections, others: Iterable[str]) -> "ActionSecrets":
+        known = tuple(others)
+        return cls(connections, known, HeldSecrets(redaction=SecretRedaction(known)))
 
     async def read(self) -> HeldSecrets:
         """The secrets as they are now; log lines hide them from here on."""
-        if not self.connections.configured and self.others is tuple:
-            return HeldSecrets()
-        held = await asyncio.to_thread(self._read)
+        held = await asyncio.to_thread(self._read) if self.connections.configured else self.held
         telemetry.hide_secrets(held.redaction)
         return held
 
     def _read(self) -> HeldSecrets:
         found = self.connections.resolve_all()
-        return HeldSecrets(found, SecretRedaction([*_values(found.values()), *self.others()]))
+        return HeldSecrets(found, SecretRedaction([*_values(found.values()), *self.others]))
 
 
 NO_ACTION_SECRETS: Final = ActionSecrets()

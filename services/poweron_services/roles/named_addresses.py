@@ -1,5 +1,6 @@
 """The addresses and paths that a workflow knows, of this round and of those before; others are refused (S4, X-01)."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -64,7 +65,7 @@ class PlaceCheck:
         if all(map(known.holds, named)):
             return
         texts = await self._texts(workflow.id, messages, method)
-        check_places(named, replace(known, results=texts))
+        await asyncio.to_thread(check_places, named, replace(known, results=texts))  # megabytes are looked into
 
     async def _texts(self, workflow_id: str, messages: Iterable[ChatMessage], method: str) -> tuple[str, ...]:
         """The texts of results of the method's actions, the newest first; those that were erased are left out."""

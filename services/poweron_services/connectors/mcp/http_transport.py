@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 import httpcore2
@@ -19,6 +20,7 @@ CONNECT: Final = 10.0  # seconds
 SENT: Final = 30.0  # seconds to write a message, and for a connection to be free
 CONNECTIONS: Final = 20
 EVENTS: Final = "text/event-stream"
+SESSION: Final = "Mcp-Session-Id"
 
 
 @asynccontextmanager
@@ -56,6 +58,10 @@ class _TooMuch(httpx2.TransportError):
     """The answer is longer than what is read, or was compressed so that nobody knows how long it is."""
 
 
+class _NoAnswer(httpx2.TransportError):
+    """Whoever answered did not do so for the server: it knows the session no more, or something between us failed."""
+
+
 class _Guarded(httpx2.AsyncHTTPTransport):
     """HTTP over connections that go where was checked; of an answer no more is read than a message may have."""
 
@@ -67,11 +73,22 @@ class _Guarded(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._rules.check(WebAddress.of(str(request.url)))
         response = await super().handle_async_request(request)
+        if request.method == "POST" and _is_no_answer(request, response):
+            await response.aclose()
+            raise _NoAnswer(f"status {response.status_code}")
         if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
             raise _TooMuch("compressed, though that was not asked for")
         if not response.headers.get("Content-Type", "").lower().startswith(EVENTS):  # each event has a limit of its own
             response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), self._traffic)
         return response
+
+
+def _is_no_answer(request: httpx2.Request, response: httpx2.Response) -> bool:
+    """Whether the SDK would hold it for an error of the tool, though the tool may have run."""
+    if response.status_code == HTTPStatus.NOT_FOUND:
+        return SESSION in request.headers
+    speaks = response.headers.get("Content-Type", "").lower().startswith("application/json")
+    return response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR and not speaks
 
 
 class _Bounded(httpx2.AsyncByteStream):

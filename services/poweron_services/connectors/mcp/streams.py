@@ -15,6 +15,7 @@ from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 from poweron_events.codes import Code
 
 MAX_MESSAGE: Final = 8_000_000  # bytes
+MAX_PARTS: Final = 10_000  # of one answer, such as contents or tools: to check each takes time
 PROGRESS_PAUSE: Final = 0.1  # seconds
 MAX_REQUESTS: Final = 100  # of a server to us, as long as it runs
 
@@ -61,6 +62,9 @@ async def let_in(source: ObjectReceiveStream[Incoming], to: ObjectSendStream[Inc
     try:
         async with source, to:
             async for message in source:
+                if _has_too_many_parts(message):
+                    traffic.code = "tool_result_too_large"
+                    return
                 if traffic.lets_in(message):
                     await to.send(message)
                 elif not traffic.unasked % 100:
@@ -69,3 +73,9 @@ async def let_in(source: ObjectReceiveStream[Incoming], to: ObjectSendStream[Inc
         pass  # nobody waits for answers any more
     finally:
         traffic.ended.set()
+
+
+def _has_too_many_parts(message: Incoming) -> bool:
+    answer = message.message if isinstance(message, SessionMessage) else None
+    parts = answer.result.values() if isinstance(answer, JSONRPCResponse) else ()
+    return any(isinstance(part, list) and len(part) > MAX_PARTS for part in parts)

@@ -4,9 +4,9 @@ Nothing of it is believed further than said here: it comes from a stranger.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from poweron_events.codec import dumps, sha256
@@ -31,6 +31,14 @@ class ToolDescription(BaseModel):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _can_be_written(self) -> Self:
+        try:
+            dumps(self.written)
+        except TypeError as error:  # of a number that is too large, or of too many levels
+            raise ValueError("what is said of it is no JSON that can be kept") from error
+        return self
 
     @property
     def written(self) -> dict[str, Any]:

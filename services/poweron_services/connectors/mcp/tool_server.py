@@ -52,8 +52,9 @@ class ToolServer:
         """Takes the secrets of all servers out of what this one says."""
         self._web = web
         self._tasks = tasks
-        self._starting = asyncio.Lock()
-        self._session: ToolSession | None = None
+        self._one_start = asyncio.Lock()
+        self._session: asyncio.Future[ToolSession] | None = None
+        self._left_out: set[str] = set()
         self._starts: deque[float] = deque(maxlen=MAX_STARTS)
 
     async def tools(self) -> Mapping[str, ToolDescription]:
@@ -62,14 +63,7 @@ class ToolServer:
         Raises:
             Unavailable: it cannot be asked; the sentence says why.
         """
-        session = await self._connected()
-        try:
-            async with asyncio.timeout(START):
-                return self.redaction.redacted_in(await session.tools())
-        except TimeoutError:
-            raise self._unavailable("It did not tell its tools in time.") from None
-        except Unavailable as error:
-            raise self._unavailable(str(error)) from error
+        return (await self._asked())[1]
 
     async def call(
         self, tool: ToolDescription, arguments: Mapping[str, JsonValue], on_progress: "OnProgress"
@@ -81,7 +75,7 @@ class ToolServer:
             Unavailable: whether it was is unknown.
             MCPError: the server answered with an error.
         """
-        session = await self._checked(tool)
+        session = await self._checked(tool)  # no other one: that might offer another tool
         before = session.unasked
         try:
             result = await session.call(tool.name, arguments, on_progress)
@@ -92,26 +86,61 @@ class ToolServer:
     async def _checked(self, tool: ToolDescription) -> "ToolSession":
         """The connection, once the server has said that it offers just this tool."""
         try:
-            offered = await self.tools()
+            session, offered = await self._asked()
         except Unavailable as error:
             raise NotCalled(str(error), code=error.code, detail=error.detail) from error
         now = offered.get(tool.name)
         if now is None or now.digest != tool.digest:
             why = f"{tool.name!r} of {self._named} was not called: {what_changed(now, tool)} since it was approved."
             raise NotCalled(why, code="tool_changed")
-        assert self._session is not None
-        return self._session
+        return session
 
     @property
     def _named(self) -> str:
         return f"The server {self.entry.name!r}"
 
+    async def _asked(self) -> "tuple[ToolSession, Mapping[str, ToolDescription]]":
+        """The connection, and what is offered over it; one that was there already may have ended without a sign.
+
+        Raises:
+            Unavailable: it cannot be asked.
+        """
+        before = self._session
+        session = await self._connected()
+        try:
+            return session, await self._told(session)
+        except Unavailable:
+            session.end()
+            if before is None or before is not self._session:
+                raise
+        session = await self._connected()
+        return session, await self._told(session)
+
+    async def _told(self, session: "ToolSession") -> Mapping[str, ToolDescription]:
+        try:
+            async with asyncio.timeout(START):
+                offered = self.redaction.redacted_in(await session.tools())
+        except TimeoutError:
+            raise self._unavailable("It did not tell its tools in time.") from None
+        except Unavailable as error:
+            raise self._unavailable(str(error)) from error
+        self._tell_left_out(session.left_out)
+        return offered
+
+    def _tell_left_out(self, left_out: Mapping[str, str]) -> None:
+        for tool in (name for name in left_out if name not in self._left_out):
+            action, why = self.redaction.redacted(tool), self.redaction.redacted(left_out[tool])
+            log.warning("action_left_out", action=action, source=self.entry.name, error=why)
+        self._left_out.update(left_out)
+
     async def _connected(self) -> "ToolSession":
-        async with self._starting:
-            if self._session is None or self._session.has_ended:
+        """The connection, or the one that is being made: who gives up waiting for it leaves it to the next."""
+        async with self._one_start:
+            if self._session is None or _is_over(self._session):
                 await self._pause()
-                self._session = await self._start()
-            return self._session
+                self._session = self._start()
+            session = self._session
+        return await asyncio.shield(session)
 
     async def _pause(self) -> None:
         """Wait before another start, the longer the more there were.
@@ -127,11 +156,11 @@ class ToolServer:
         if recent:
             await asyncio.sleep(max(0.0, recent[-1] + FIRST_PAUSE * 2 ** (len(recent) - 1) - now))
 
-    async def _start(self) -> "ToolSession":
+    def _start(self) -> "asyncio.Future[ToolSession]":
         self._starts.append(time.monotonic())
         ready: asyncio.Future[ToolSession] = asyncio.get_running_loop().create_future()
         self._tasks.spawn(self._run(ready))
-        return await asyncio.shield(ready)
+        return ready
 
     async def _run(self, ready: "asyncio.Future[ToolSession]") -> None:
         """Hold the connection from its start to its end."""
@@ -169,6 +198,10 @@ class ToolServer:
     def _unavailable(self, why: str, detail: str = "") -> Unavailable:
         sentence = self.redaction.redacted(f"{self._named} cannot be used. {why}")
         return Unavailable(sentence, code="tool_server_unavailable", detail=self.redaction.redacted(detail))
+
+
+def _is_over(session: "asyncio.Future[ToolSession]") -> bool:
+    return session.done() and (session.cancelled() or session.exception() is not None or session.result().has_ended)
 
 
 def _first(error: BaseException) -> BaseException:

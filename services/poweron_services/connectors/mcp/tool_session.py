@@ -22,6 +22,7 @@ from mcp_types import (
 from pydantic import JsonValue, ValidationError
 
 from poweron_events.errors import Unavailable
+from poweron_events.validation_messages import explain
 from poweron_services.connectors.mcp.http_transport import http_streams
 from poweron_services.connectors.mcp.server_list import StdioServer, ToolServerEntry
 from poweron_services.connectors.mcp.stdio_transport import stdio_streams
@@ -48,6 +49,8 @@ class ToolSession:
     def __init__(self, session: ClientSession, traffic: Traffic) -> None:
         self._session = session
         self._traffic = traffic
+        self.left_out: dict[str, str] = {}
+        """Why tools of the last list are not among those that it offers, by name."""
 
     @property
     def unasked(self) -> int:
@@ -61,20 +64,28 @@ class ToolSession:
     async def ended(self) -> None:
         await self._traffic.ended.wait()
 
+    def end(self) -> None:
+        """Use it no more: whoever holds the connection closes it."""
+        self._traffic.ended.set()
+
     async def tools(self) -> dict[str, ToolDescription]:
-        """What it offers now, by name; of two tools of one name the first.
+        """What it offers now, by name; of two tools of one name the first, and none that cannot be described.
 
         Raises:
             ConnectionEnded: it does not answer any more.
             Unavailable: its answer cannot be read.
         """
         found: dict[str, ToolDescription] = {}
+        self.left_out = {}
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self._listed(cursor)
             for tool in page.tools[: MAX_TOOLS - len(found)]:
                 described = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
-                found.setdefault(tool.name, ToolDescription.model_validate(described))
+                try:
+                    found.setdefault(tool.name, ToolDescription.model_validate(described))
+                except ValidationError as error:
+                    self.left_out[tool.name] = explain(error)
             cursor = page.next_cursor
             if cursor is None or len(found) >= MAX_TOOLS:
                 break

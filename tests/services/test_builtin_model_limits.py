@@ -20,15 +20,17 @@ HOSTILE = [
     "Aa Bb, " * 3_000,
     "what and " * 2_000,
     "1." * 10_000,
+    "### a\n" * 3_000,
+    'a[^"' * 20_000,
 ]
 
 
 @pytest.mark.parametrize("question", ["What is the total?", *HOSTILE[::3]])
 async def test_no_text_takes_long_or_breaks_it(question):
-    started = time.monotonic()
+    started = time.process_time()
     for text in HOSTILE:
         assert await process(question, text, INVOICE)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 async def test_a_huge_document_is_read_in_part_and_that_is_said():

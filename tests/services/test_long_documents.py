@@ -1,20 +1,26 @@
 """Documents of any length: what fits is shown whole, of more what matters, and for tasks that need it everything."""
 
 import re
+import time
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, get_args
 
 import orjson
 import pytest
+from event_loop import longest_gap
 from long_documents import THINGS, Reader, Shelf, built_in, code, fact, long_document, process, question
 
 from poweron_events.errors import Refused
+from poweron_services.actions.document_passages import LONGEST, cut
+from poweron_services.actions.output_formats import check_format, without_fence
+from poweron_services.actions.texts import read_texts
 from poweron_services.actions.whole_tasks import needs_everything
 from poweron_services.connectors.document_reader import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.decider.rules import BudgetUsedUp, Stop
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
-from poweron_services.models.prompts import NOTHING, ProcessPrompt, Prompt
+from poweron_services.models.prompts import NOTHING, OutputFormat, ProcessPrompt, Prompt, SourceText
 
 PLANTED: Final = {50 * number + 17: thing for number, thing in enumerate(THINGS)}
 """One thing on some page of every fifty."""
@@ -280,6 +286,21 @@ async def test_answers_that_are_too_long_together_are_put_together_in_groups() -
     assert all(len(str(prompt.render())) < 16_000 for prompt in together)
 
 
+@pytest.mark.parametrize("line", ["x" * 1_000_000, "語" * 1_000_000, "|" * 1_000_000], ids=["x", "語", "|"])
+def test_a_line_of_a_million_characters_is_soon_in_passages_that_leave_nothing_out(line: str) -> None:
+    began = time.process_time()
+    text = cut(SourceText("docItem:d1:a.json", "a.json", line))
+    assert "".join(line[passage.start : passage.end] for passage in text.passages) == line
+    assert max(passage.end - passage.start for passage in text.passages) <= LONGEST
+    assert time.process_time() - began < 1
+
+
+async def test_the_event_loop_goes_on_while_a_long_document_is_made_ready() -> None:
+    rows = {row: f"The parcel {row} was delivered to Łódź" for row in range(200_000)}
+    shelf = Shelf({"parcels.csv": table(200_000, rows)})
+    assert await longest_gap(read_texts(shelf.given(), shelf, with_metadata=False)) < 0.1
+
+
 # --- formats and parameters ---------------------------------------------------------------------------
 
 BROKEN: Final = {
@@ -304,6 +325,16 @@ async def test_output_that_is_broken_is_asked_for_once_more_and_the_model_is_tol
     assert second.problem.startswith(("The output is not", "The model wrote nothing."))
     assert second.problem in str(second.render())
     assert asked.done.notes == (f"The model was asked once more: {second.problem}",)
+
+
+@pytest.mark.parametrize("written", ["[" * 60_000, "**a" * 20_000, "```\n" + "\n```\nx" * 10_000])
+def test_no_output_takes_long_to_check(written: str) -> None:
+    began = time.process_time()
+    for wanted in get_args(OutputFormat):
+        bare = without_fence(written, wanted)
+        with suppress(Refused):
+            check_format(bare, wanted)
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.req("D-03")

@@ -176,8 +176,8 @@ class _Cutter:
         if line[0].startswith("###"):
             self.heading = line[0].strip()[:MAX_HEADING]
         while line.end() - self.start > LONGEST:
-            space = next((at.end() for at in _SPACE.finditer(self.text, self.start + PASSAGE, line.end())), line.end())
-            self._end(min(space, self.start + LONGEST))
+            space = _SPACE.search(self.text, self.start + PASSAGE, self.start + LONGEST)
+            self._end(space.end() if space else self.start + LONGEST)
 
     def _is_rule(self, line: re.Match[str]) -> bool:
         """Whether it is the line of dashes below the head of a table."""

@@ -38,7 +38,7 @@ _FENCED: Final = re.compile(
 )
 _NAMES: Final = {"text": ("", "text", "txt", "plain", "plaintext"), "html": ("", "html")}
 _MARKDOWN: Final = re.compile(
-    r"^#{1,6} \S|\*\*[^\s*][^*\n]*\*\*|^\|(?: *:?-{3,}:? *\|)+\s*$|^`{3,}|\[[^\]\n]+\]\(https?://", re.MULTILINE
+    r"^#{1,6} \S|\*\*[^\s*][^*\n]*\*\*|^\|(?: *:?-{3,}:? *\|)+\s*$|^`{3,}|\[[^\[\]\n]+\]\(https?://", re.MULTILINE
 )
 _ELEMENT: Final = re.compile(
     r"<(?:p|h[1-6]|ul|ol|table|dl|div|section|article|blockquote|pre|span|br)\b", re.IGNORECASE

@@ -93,8 +93,8 @@ def in_parts(texts: Sequence[PassageText], room: int) -> list[list[tuple[int, li
         if not parts[-1] or parts[-1][-1][0] != number:
             parts[-1].append((number, []))
             left -= begins - taken
-        elif (before := parts[-1][-1][1][-1]).place != passage.place:
-            left -= len(texts[number].places[passage.place]) + AROUND * (before.place != passage.place)
+        elif parts[-1][-1][1][-1].place != passage.place:
+            left -= len(texts[number].places[passage.place]) + AROUND
         parts[-1][-1][1].append(passage)
         left -= taken
     return parts

@@ -115,7 +115,7 @@ class _Texts:
     async def _text(self, given: InputDocument) -> _Read:
         if given.mime_type in self.as_written or given.page is not None:
             written = (await given.load()).decode("utf-8", errors="replace")
-            shown = written if given.page is not None else self._shown(written)
+            shown = written if given.page is not None else await asyncio.to_thread(self._shown, written)
             return _Read(SourceText(given.reference, given.name, shown))
         if given.unread is not None:
             return _Read(unread=given.unread)
@@ -123,7 +123,7 @@ class _Texts:
             document = await self.read(given.load, given.size, given.name, on_page=self._on_page)
         except UnreadableDocument as error:
             return _Read(unread=_of(given, error.document))
-        return self._of_document(given, document)
+        return await asyncio.to_thread(self._of_document, given, document)
 
     def _of_document(self, given: InputDocument, document: ExtractedDocument) -> _Read:
         text = SourceText(given.reference, given.name, self._shown(document.markdown()))

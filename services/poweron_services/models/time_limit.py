@@ -49,13 +49,13 @@ class TimeLimit:
         whose: str = "a stage",
         *,
         retry_seconds: float | None = None,
-        patience: float = math.inf,
+        outage_seconds: float = math.inf,
     ) -> None:
         """Limit everything to `seconds`, and the beginning of another try to `retry_seconds` if those are fewer.
 
-        `patience` are the seconds from a failure on in which another try may begin, if no model answers meanwhile.
+        `outage_seconds` are those from a failure on in which another try may begin, if no model answers meanwhile.
         """
-        self._seconds, self._whose, self._patience = seconds, whose, patience
+        self._seconds, self._whose, self._outage_seconds = seconds, whose, outage_seconds
         self._failing_since: float | None = None
         self._retry_seconds = seconds if retry_seconds is None else min(seconds, retry_seconds)
         self._timeout = asyncio.timeout(seconds)
@@ -106,7 +106,8 @@ class TimeLimit:
     def allows(self, pause: float) -> bool:
         """Whether the time holds another try after so many seconds."""
         then = asyncio.get_running_loop().time() + pause
-        return then < self._retry_until and (self._failing_since is None or then < self._failing_since + self._patience)
+        is_outage = self._failing_since is not None and then >= self._failing_since + self._outage_seconds
+        return then < self._retry_until and not is_outage
 
     def given_up(self) -> GivenUp:
         """That the time does not hold another try: what was in the way, and when it may be tried again if that said."""
@@ -149,8 +150,8 @@ class TimeLimit:
         if self.tries == 1:
             return str(self._trouble)
         within = f"within {self._seconds:g} s, the time limit of {self._whose}"
-        if self._patience < self._seconds:
-            within = f"within {self._patience:g} s, as long as {self._whose} waits for a model"
+        if self._outage_seconds < self._seconds:
+            within = f"within {self._outage_seconds:g} s, as long as {self._whose} waits for a model"
         return f"It was tried {self.tries} times {within}. The last trouble: {self._trouble}"
 
 

@@ -46,7 +46,7 @@ from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 from poweron_services.roles.web_access import WebAccess
 
-PATIENCE = 180.0  # seconds that a model which fails is asked again in, whatever else an action has time for
+MODEL_OUTAGE = 180.0  # seconds that a model which fails is asked again in, whatever else an action has time for
 
 log = structlog.get_logger()
 
@@ -139,7 +139,7 @@ class Execution:
         start, spec = workflow.step.starts[-1], action.spec
         interrupted: Outcome = "unknown" if start.effect_class == "at_most_once" else "failed"
         seconds = min(spec.limit_ms, start.due_ms - self.now_ms()) / 1000
-        limit = TimeLimit(seconds, spec.name, patience=PATIENCE)
+        limit = TimeLimit(seconds, spec.name, outage_seconds=MODEL_OUTAGE)
         try:
             async with limit:
                 done = await action(order)

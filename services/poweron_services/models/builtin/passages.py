@@ -49,7 +49,9 @@ _NAME = r"[^\W\d_a-z][\w.'\u2019-]*(?: [^\W\d_a-z][\w.'\u2019-]*){1,3}"
 _NAMES = re.compile(rf"{_NAME}(?: ?(?:,|;|&|and|und) ?(?:and |und )?{_NAME})*")
 _GOES_ON = re.compile(r"(?:it|its|they|this|these|he|she|er|sie|es|dies\w*|il|elle|ils|elles)\b", re.IGNORECASE)
 """How a sentence begins that is about what the one before it says."""
-_NOTED = re.compile(r"(?P<said>[^.!?\n|]{1,500}[.!?]?)\[\^(?P<mark>\w{1,20})\](?!:)")
+_NOTE_MARK = re.compile(r"\[\^(?P<mark>\w{1,20})\](?!:)")
+_STOP = re.compile(r"[.!?\n|]")
+MAX_NOTED = 500  # characters of the sentence that a footnote is about
 _NOTE = re.compile(r"\[\^(?P<mark>\w{1,20})\]:\s+")
 _GREETING = re.compile(r"(?:\w+ ){0,3}(?:regards|wishes|grüßen?|sincerely)\b|yours \w+", re.IGNORECASE)
 
@@ -139,7 +141,7 @@ def _add(found: Library, document: SourceText, language: str) -> None:
     titles = _titles(document, sections, language)
     first = len(found.passages)
     said: dict[Place, frozenset[str]] = {}
-    noted = {match["mark"]: match["said"] for match in _NOTED.finditer(document.text)}
+    noted = _noted(document.text)
     for section in sections:
         reader = _Reader(section.place, language, titles, noted, order=len(found.passages) - first)
         passages = [*islice(reader.read(section), MAX_PASSAGES - len(found.passages))]
@@ -161,6 +163,17 @@ def _titles(document: SourceText, sections: list[Section], language: str) -> fro
     lines = [line for block in opening for line in block.lines[:3] if len(line) <= sources.MAX_HEADING]
     name = document.name.rpartition(".")[0] or document.name
     return frozenset(term for line in (name, *lines) for term in terms(line, language))
+
+
+def _noted(text: str) -> dict[str, str]:
+    """The sentences before the marks of footnotes, which these are about."""
+    marks = _NOTE_MARK.finditer(text)
+    return {at["mark"]: _last_sentence(text[max(0, at.start() - MAX_NOTED) : at.start()]) for at in marks}
+
+
+def _last_sentence(text: str) -> str:
+    """From the last full stop on, but for one at the very end."""
+    return _STOP.split(text[:-1])[-1] + text[-1:]
 
 
 @dataclass(slots=True)

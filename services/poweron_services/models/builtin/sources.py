@@ -7,7 +7,7 @@ other markdown is read as well: there each heading begins a section. What stands
 
 import re
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from textwrap import shorten
 from typing import Literal
 
@@ -171,15 +171,20 @@ def _table(lines: list[str]) -> Block:
 
 
 def _text(lines: list[str]) -> list[Block]:
-    if titled := _HEADING.fullmatch(lines[0]):
-        return [Block("heading", (plain(titled[1] or titled[2]),)), *(_text(lines[1:]) if lines[1:] else ())]
-    kept = [line for line in map(plain, lines) if line and not _RULE.fullmatch(line)]
-    if not kept:
-        return []
-    heads = is_heading(kept[0]) and not _BULLET.match(kept[0])
-    if heads and (len(kept) == 1 or len(kept[1]) > VERSE_LINE):
-        return [Block("heading", (kept[0],)), *(_text(kept[1:]) if kept[1:] else ())]
-    return [Block(_kind(kept), tuple(_BULLET.sub("", line, count=1) for line in kept))]
+    """The headings that lines begin with, and what stands below them."""
+    titled = [*takewhile(bool, map(_HEADING.fullmatch, lines))]
+    found = [Block("heading", (plain(title[1] or title[2]),)) for title in titled if title]
+    kept = [line for line in map(plain, lines[len(titled) :]) if line and not _RULE.fullmatch(line)]
+    heads = sum(1 for _ in takewhile(bool, map(_heads, kept, [*kept[1:], ""])))
+    found += [Block("heading", (line,)) for line in kept[:heads]]
+    if below := kept[heads:]:
+        found.append(Block(_kind(below), tuple(_BULLET.sub("", line, count=1) for line in below)))
+    return found
+
+
+def _heads(line: str, following: str) -> bool:
+    """Whether a line is the heading of the one that follows it, or of nothing."""
+    return is_heading(line) and not _BULLET.match(line) and (not following or len(following) > VERSE_LINE)
 
 
 def _kind(lines: list[str]) -> Literal["lines", "prose"]:

@@ -39,7 +39,7 @@ async def stdio_streams(server: StdioServer, traffic: Traffic) -> AsyncGenerator
     outgoing, outgoing_end = anyio.create_memory_object_stream[SessionMessage](0)
     async with incoming_end, incoming, outgoing, outgoing_end, anyio.create_task_group() as tasks:
         tasks.start_soon(_read, child, incoming_end, traffic)
-        tasks.start_soon(_write, child, outgoing_end, incoming_end)
+        tasks.start_soon(_write, child, outgoing_end)
         tasks.start_soon(_listen, child, traffic)
         try:
             yield incoming, outgoing
@@ -95,19 +95,16 @@ def _parsed(line: bytes) -> Incoming:
         return error
 
 
-async def _write(
-    child: Process, source: MemoryObjectReceiveStream[SessionMessage], incoming: MemoryObjectSendStream[Incoming]
-) -> None:
+async def _write(child: Process, source: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    """Say what there is to say; a server that no longer listens may have answered before: `_read` meets its end."""
     stdin = child.stdin
     assert stdin is not None
     async with source:
-        try:
-            async for message in source:
-                written = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+        async for message in source:
+            written = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            with suppress(OSError, RuntimeError):
                 stdin.write(written.encode(errors="replace") + b"\n")
                 await stdin.drain()
-        except (OSError, RuntimeError):
-            await incoming.aclose()
 
 
 async def _listen(child: Process, traffic: Traffic) -> None:

@@ -21,6 +21,10 @@ _CLAUSES = re.compile(
     rf"(?=(?:{_WITH}\s+(?={_ASKING}\s+\w))?{_ASKING}\b)|,\s+(?={_ASKING}\b)",
     re.IGNORECASE,
 )
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|ist|sind|war|waren|hat|haben|wird|wurden?|kann|est|sont)\b",
+    re.IGNORECASE,
+)
 _PREFACE = re.compile(r"^[^:?]{0,80}\b(?:documents?|files?|dokumente?|dateien?)\s*:\s+", re.IGNORECASE)
 _SUBJECT = re.compile(
     r"^\W*(?:what|who|was|wer) (?:is|are|was|were|ist|sind) (?:an? |the |ein |eine |der |die |das )?"
@@ -105,6 +109,16 @@ class Question:
         return frozenset(one for term in self.terms for one in (term.stem, *term.same))
 
     @property
+    def names_subject(self) -> bool:
+        """Whether it says what it is about; “for what amount” is about what the question before it names."""
+        return any(term.weight == 1 for term in self.terms)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a sentence of its own: it names its subject or has at least a verb."""
+        return self.names_subject or _VERB.search(self.text) is not None
+
+    @property
     def asks_how_long(self) -> bool:
         """Whether it is about a time or a length."""
         return _HOW_LONG.search(self.text) is not None
@@ -118,7 +132,25 @@ class Question:
 def clauses(request: str) -> list[str]:
     """The questions that a request consists of."""
     parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(_PREFACE.sub("", request[:MAX_QUESTION]))]
-    return [part for part in parts if vocabulary.terms(part, "en")][:MAX_PARTS]
+    named = [bool(vocabulary.terms(part, "en")) for part in parts]
+    asked = (is_named or (any(named[:at]) and kind_of(parts[at]) != "thing") for at, is_named in enumerate(named))
+    return [part for part, is_asked in zip(parts, asked, strict=True) if is_asked][:MAX_PARTS]
+
+
+def searched(request: str, language: str) -> list[str]:
+    """The questions of a request, each that names no subject of its own below the one before it that does."""
+    found: list[str] = []
+    subject = ""
+    for clause in clauses(request):
+        names_subject = understand(clause, language).names_subject
+        found.append(clause if names_subject else f"{subject} {clause}".strip())
+        subject = clause if names_subject else subject
+    return found
+
+
+def about(question: Question, before: Question) -> Question:
+    """The question about what another one is about."""
+    return replace(question, terms=tuple({term.stem: term for term in (*before.terms, *question.terms)}.values()))
 
 
 def kind_of(question: str) -> Kind:

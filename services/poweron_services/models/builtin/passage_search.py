@@ -13,7 +13,7 @@ from textwrap import shorten
 from typing import Final
 
 from poweron_services.models.builtin import values
-from poweron_services.models.builtin.passages import Library, Passage
+from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, Place
 from poweron_services.models.builtin.table_cells import extremes
@@ -215,6 +215,8 @@ def _fits(passage: Passage, question: Question) -> bool:
     if passage.record is not None and not _is_about(passage, question):
         return False
     if said <= {term.stem for term in question.terms}:
+        return False
+    if question.asks_to_whom and passage.label.casefold() in SENDER:
         return False
     if question.kind == "done":
         is_short = passage.kind in ("line", "window", "headed")

@@ -37,6 +37,8 @@ _PART_OF = re.compile(
 _PRICE = re.compile(
     r"\b(?:costs?|prices?|pay|paid|fees?|charged?|spend|spent|kostet|kosten|preise?|bezahlt|gebühr\w*)\b", re.IGNORECASE
 )
+_TO_WHOM = re.compile(r"^\W*(?:to whom|an wen|à qui)\b|^\W*whom?\b.+\bto\W*$", re.IGNORECASE)
+_SENT: Final = vocabulary.words_in("sent send addressed geschickt gesendet envoyé")
 _HOW_LONG = re.compile(r"\b(?:how long|wie lange?|combien de temps)\b", re.IGNORECASE)
 _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
     ("person", r"^\W*(?:to |by |for |with |from |an |von |mit )?(?:who|whom|whose|wer|wem|wen|wessen|qui)\b"),
@@ -124,6 +126,11 @@ class Question:
         return _HOW_LONG.search(self.text) is not None
 
     @property
+    def asks_to_whom(self) -> bool:
+        """Whether it is about who receives something."""
+        return _TO_WHOM.search(self.text) is not None
+
+    @property
     def asks_for_money(self) -> bool:
         """Whether it is about a price, not just any amount."""
         return self.kind == "amount" and _PRICE.search(self.text) is not None
@@ -163,15 +170,16 @@ def understand(text: str, language: str) -> Question:
     kind = kind_of(text)
     found: dict[str, Term] = {}
     part = _PART_OF.match(text)
+    to_whom = _TO_WHOM.search(text) is not None
     for position, token in enumerate(vocabulary.tokens(text)):
-        for term in _terms(token, kind, language, first=position == 0):
+        for term in _terms(token, kind, language, first=position == 0, to_whom=to_whom):
             is_asked = part is not None and token == part[1] and token.casefold() not in _KIND_WORDS
             found.setdefault(term.stem, replace(term, weight=1.0) if is_asked else term)
     defined = _SUBJECT.match(text)
     return Question(text, kind, tuple(found.values()), language, defined[1] if defined else "")
 
 
-def _terms(token: str, kind: Kind, language: str, *, first: bool) -> list[Term]:
+def _terms(token: str, kind: Kind, language: str, *, first: bool, to_whom: bool) -> list[Term]:
     stems = vocabulary.token_terms(token, language)
     has_digits = any(map(str.isdigit, token))
     found: list[Term] = []
@@ -180,6 +188,8 @@ def _terms(token: str, kind: Kind, language: str, *, first: bool) -> list[Term]:
         weight = LITTLE if for_kind or one in _generic(language) else 1.0
         is_capital = token[0].isupper() and not first and language != "de" and weight == 1.0
         same = vocabulary.meanings(language).get(one, frozenset())
+        if to_whom and token.casefold() in _SENT:
+            same |= {vocabulary.stem("recipient", language)}
         found.append(Term(one, token, same, weight, is_name=has_digits or is_capital))
     return found
 

@@ -3,6 +3,7 @@
 import pytest
 from asked import TEMPLATE, ask, plan
 
+from poweron_services.decider.format_wishes import wished_formats
 from poweron_services.models.prompts import ProcessPrompt, SourceText
 
 HARBOR = """# harbor.pdf
@@ -40,7 +41,9 @@ Total: $910.25
 LETTER = "# letter.txt\n\n<!-- text/plain -->\n\nDear Ada, thank you for your photographs of the bridge.\n"
 
 
-async def compared(*texts: str, request: str = "Write a report comparing the estimates", language: str = "en") -> str:
+async def compared(
+    *texts: str, request: str = "Write a report comparing the estimates", language: str | None = "en"
+) -> str:
     documents = tuple(SourceText(f"docItem:{number}", "d", text) for number, text in enumerate(texts))
     prompt = ProcessPrompt(
         template=TEMPLATE,
@@ -132,3 +135,37 @@ async def test_a_request_for_a_pdf_ends_with_a_step_that_makes_one() -> None:
     assert [task.expected_formats for task in tasks] == [(), ("markdown",)]
     tasks = await plan("What is the total? Give it to me as a PDF.")
     assert [task.task_type for task in tasks] == ["lookup", "report"]
+
+
+DEVIS = "# devis {n}\n\n<!-- text/plain -->\n\nDevis {n}\n\n| Poste | Prix |\n| --- | --- |\n| Toit | {a} |\n| Mur | {b} |\n"
+
+
+@pytest.mark.req("C-06")
+@pytest.mark.parametrize(
+    ("request_", "title"),
+    [
+        ("Rédige un rapport qui compare les devis", "# Comparaison de "),
+        ("Écris un rapport qui compare les devis, en PDF", "# Comparaison de "),
+        ("Escribe un informe que compare los presupuestos", "# Comparación de "),
+        ("Scrivi una relazione che confronti i preventivi, in formato PDF", "# Confronto di "),
+        ("Schrijf een rapport dat de offertes vergelijkt", "# "),
+        ("Napisz raport, który porównuje oferty", "# "),
+    ],
+)
+async def test_a_comparison_is_asked_for_and_written_in_other_languages_too(request_: str, title: str) -> None:
+    first, second = (DEVIS.format(n=n, a=a, b=b) for n, a, b in ((1, "120 EUR", "80 EUR"), (2, "130 EUR", "75 EUR")))
+    written = await compared(first, second, request=request_, language=None)
+    assert written.startswith(title)
+    assert "| Toit | 120 EUR | 130 EUR |" in written
+    assert [task.task_type for task in await plan(request_)] == ["report", "report"]
+
+
+def test_a_format_is_wished_for_in_other_languages_too() -> None:
+    assert wished_formats("Écris un rapport qui compare les devis, en PDF") == ["PDF"]
+    assert wished_formats("Scrivi una relazione sulle offerte in formato PDF") == ["PDF"]
+    assert wished_formats("Combien coûte le toit dans le devis en PDF ?") == []
+
+
+async def test_what_french_documents_do_not_say_is_told_in_french() -> None:
+    said = await compared(DEVIS.format(n=1, a="1", b="2"), request="Qui est le directeur du toit ?", language=None)
+    assert said.startswith("Les documents ne le disent pas : « Qui est le directeur du toit »\n\nCes passages")

@@ -381,6 +381,21 @@ async def test_xml_names_its_own_encoding() -> None:
     assert document.sections[0].text == "町.名: 東京"
 
 
+async def test_the_text_of_an_xml_element_is_named_by_its_path_with_its_unit_behind_it() -> None:
+    text = (
+        '<orders year="2025"><order no="17"><buyer>Ruth Calder</buyer><total currency="EUR">881.50</total></order>'
+        '<order no="18"><buyer vip="yes">Ada Berg</buyer><total currency="CHF">12.00</total></order>'
+        '<note by="Ada">Urgent</note></orders>'
+    )
+
+    document = await extract(text.encode(), "a.xml")
+
+    said = document.sections[0].text
+    assert "| no | buyer | total | buyer.vip |" in said
+    assert "| 17 | Ruth Calder | 881.50 EUR |  |" in said
+    assert "orders.note: Urgent\norders.note.by: Ada" in said
+
+
 async def test_a_slide_that_is_hidden_is_named_so() -> None:
     packed = io.BytesIO()
     show = pptx.Presentation()

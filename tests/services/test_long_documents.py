@@ -85,7 +85,10 @@ async def test_of_more_the_passages_that_fit_best_are_shown_and_what_was_not_is_
     assert (coverage.document_name, coverage.place, coverage.places) == ("long.pdf", "page", 60)
     assert 0 < coverage.places_shown < 60
     assert 0 < coverage.characters_shown < 20_000 < coverage.characters
-    sentence = f"Not everything was read for this answer: {coverage.places_shown} of 60 pages of long.pdf."
+    sentence = (
+        f"Not everything was read for this answer: {coverage.places_shown} of 60 pages of long.pdf were read, the rest "
+        "was not. Name more exactly what it is about if this is not the answer that you look for."
+    )
     assert asked.done.notes == (sentence,)
     assert asked.text == f"The museum code is {code('museum')} (page 17)\n\n> {sentence}\n"
 
@@ -100,6 +103,23 @@ async def test_a_row_in_the_middle_of_a_long_table_is_shown_below_the_head_with_
     assert heading is not None
     assert int(heading[1]) <= 12_345 <= int(heading[2])
     assert code("ferry") in asked.text
+
+
+@pytest.mark.req("C-04")
+async def test_a_part_of_a_question_that_names_no_subject_is_looked_for_with_that_of_the_part_before_it() -> None:
+    model = Reader()
+    rows = [["order", "city", "item sold", "amount"]]
+    rows += [[f"R-{n}", f"town {n % 90}", f"lamp amount {n % 70}", str(n)] for n in range(1, 20_000)]
+    rows[12_345] = ["SPECIAL-9", "Zermatt", "sextant", "4242"]
+    big = ExtractedDocument("big.csv", "text/csv", (Section("", pipe_table(rows)),), truncated=False, notes=())
+    task = "In which city was the sextant sold, and for what amount?"
+    await process(Shelf({"big.csv": big}), model, task, window=8_000)
+    assert "| SPECIAL-9 | Zermatt | sextant | 4242 |" in model.asked[0].documents[0].text
+    asked = await process(Shelf({"big.csv": big}), built_in(), task, window=30_000)
+    city, amount, unread = asked.text.strip().split("\n\n")
+    assert "Zermatt" in city
+    assert amount.startswith("**SPECIAL-9, amount: 4242** — big.csv, rows ")
+    assert " % of big.csv were read, the rest was not. " in unread
 
 
 @pytest.mark.req("C-04")

@@ -26,16 +26,22 @@ LEAST: Final = 1_000  # characters, below which no window is made smaller
 MAX_NAMED: Final = 5  # documents in a sentence
 _SAID: Final = {
     "en": (
-        "Not everything was read for this answer: {documents}.",
+        (
+            "Not everything was read for this answer: {documents} were read, the rest was not. "
+            "Name more exactly what it is about if this is not the answer that you look for."
+        ),
         "{shown} of {all} {places} of {name}",
         "{percent} % of {name}",
-        "and {count} more documents in part or not at all",
+        "and of {count} more documents a part or nothing",
     ),
     "de": (
-        "Für diese Antwort wurde nicht alles gelesen: {documents}.",
+        (
+            "Für diese Antwort wurde nicht alles gelesen: Gelesen wurden {documents}, der Rest nicht. "
+            "Nennen Sie genauer, worum es geht, wenn das nicht die gesuchte Antwort ist."
+        ),
         "{shown} von {all} {places} von {name}",
         "{percent} % von {name}",
-        "und {count} weitere Dokumente teilweise oder gar nicht",
+        "und von {count} weiteren Dokumenten ein Teil oder nichts",
     ),
 }
 _PLACES: Final[dict[str, dict[PlaceKind, str]]] = {

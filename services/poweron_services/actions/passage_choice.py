@@ -7,7 +7,7 @@ from typing import Final
 
 from poweron_services.actions.document_passages import Passage, PassageText
 from poweron_services.actions.page_relevance import Relevance
-from poweron_services.models.builtin.question import clauses
+from poweron_services.models.builtin.question import searched
 from poweron_services.models.builtin.vocabulary import language_of
 
 MOST: Final = 2_000  # passages that are looked at for one question
@@ -20,8 +20,9 @@ def chosen(texts: Sequence[PassageText], task: str, room: int) -> list[list[Pass
     """The passages of each text, in reading order, that are shown for the task in so many characters."""
     ends = [*accumulate(len(text.passages) for text in texts)]
     every = [(number, passage) for number, text in enumerate(texts) for passage in text.passages]
-    relevance = Relevance((texts[number].words(passage) for number, passage in every), language_of(task))
-    rankings = [relevance.best(question, MOST) for question in clauses(task) or [task]]
+    language = language_of(task)
+    relevance = Relevance((texts[number].words(passage) for number, passage in every), language)
+    rankings = [relevance.best(question, MOST) for question in searched(task, language) or [task]]
     choice = _Choice(texts, every, room)
     for place, number in _in_turn(rankings):
         around = (number, number - 1, number + 1) if place < WITH_NEIGHBOURS else (number,)

@@ -42,10 +42,12 @@ _CREATE: Final = (
 _TURN: Final = (
     rf"(?:{_CREATE}|(?:draft|prepare|compile|export|save|convert|turn|render|deliver|output|summari[sz]e|give|send|put"
     r"|format|verfassen?|exportieren?|speichern?|speichere|wandeln?|wandle|konvertieren?|fassen?|fass|gib|geben|liefern?"
-    r"|liefere|senden?|schicken?)\b)"
+    r"|liefere|senden?|schicken?|rédigez?|écri(?:s|vez)|fai(?:s|tes)|créez?|résumez?|comparez?|escrib[ea]|redact[ae]|haz"
+    r"|escreva|crie|scrivi|redigi|riassumi|confronta)\b)"
 )
+_INTO: Final = r"as|als|into|en|em|au format|(?:en|em|in) formato"
 _ASKED: Final = re.compile(
-    rf"(?:{_CREATE}\s+(?:(?:me|us|mir|uns|daraus|davon|bitte)\s+)*{_A}|{_TURN}.{{0,200}}?\b(?:as|als|into)\s+(?:{_A})?)"
+    rf"(?:{_CREATE}\s+(?:(?:me|us|mir|uns|daraus|davon|bitte)\s+)*{_A}|{_TURN}.{{0,200}}?\b(?:{_INTO})\s+(?:{_A})?)"
     rf"\.?(?P<formats>{_FORMAT}{_KIND_OF}(?:\s+(?:and|und)\s+(?:{_A})?\.?{_FORMAT}{_KIND_OF})*)"
     r"(?=\W*$|[,)]|\s+(?:with|of|for|from|and|then|on|about|please|mit|von|für|aus|und|über|zusammen|um|ab|bitte)\b)",
     re.IGNORECASE,

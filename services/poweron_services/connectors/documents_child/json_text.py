@@ -10,6 +10,10 @@ from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.connectors.documents_child.readers import Note, Part
 
+ITSELF = "\0"
+"""The key of what an object is itself, named by its path alone: the text of an XML element beside its attributes."""
+WHOLE = "text"
+"""What the column of a table is called that holds what its rows are themselves."""
 WHOLE_TEXTS = 2  # how much longer than another text JSON may be that is held as a whole; it can not be cut like text
 
 
@@ -44,7 +48,7 @@ def lines(value: Any, path: str = "") -> Iterator[str]:
     """One for each value that is no object, with the path to it."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from lines(inner, f"{path}.{key}" if path else str(key))
+            yield from lines(inner, _path(path, key))
     elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         yield f"\n{path}:\n" if path else ""
         yield _table([_flat(item) for item in value]) + "\n"
@@ -65,10 +69,16 @@ def _flat(value: dict[str, Any], path: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, inner in value.items():
         if isinstance(inner, dict):
-            flat |= _flat(inner, f"{path}{key}.")
+            flat |= _flat(inner, _path(path, key))
         else:
-            flat[f"{path}{key}"] = _text(inner)
+            flat[_path(path, key) or WHOLE] = _text(inner)
     return flat
+
+
+def _path(path: str, key: str) -> str:
+    if key == ITSELF:
+        return path
+    return f"{path}.{key}" if path else str(key)
 
 
 def _text(value: Any) -> str:

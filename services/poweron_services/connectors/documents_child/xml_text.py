@@ -9,10 +9,12 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from poweron_services.connectors.documents_child import plain_text, text_encodings
 from poweron_services.connectors.documents_child.document import Section, Unreadable
-from poweron_services.connectors.documents_child.json_text import WHOLE_TEXTS, lines
+from poweron_services.connectors.documents_child.json_text import ITSELF, WHOLE_TEXTS, lines
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.readers import Note, Part
 
+UNITS = ("currency", "currencyid", "currencycode", "unit")
+"""Attributes that say what an amount is of, in small letters."""
 DEEPEST = 200  # elements within one another
 
 
@@ -58,12 +60,19 @@ class _Element:
         elements = [part for part in self.content if isinstance(part, _Element)]
         if not elements or any(isinstance(part, str) and part.strip() for part in self.content):
             text = " ".join(self.text().split())
-            return {**self.attributes, **({"text": text} if text else {})} if self.attributes else text
+            return self._leaf(text)
         found: dict[str, list[Any]] = {}
         for element in elements:
             found.setdefault(element.name, []).append(element.value())
         inner = {name: values if len(values) > 1 else values[0] for name, values in found.items()}
         return {**self.attributes, **inner}
+
+    def _leaf(self, text: str) -> Any:
+        """A text as the value of the element itself, its unit behind it, beside the other attributes."""
+        units = {name: value for name, value in self.attributes.items() if text and name.casefold() in UNITS}
+        others = {name: value for name, value in self.attributes.items() if name not in units}
+        told = " ".join([text, *units.values()])
+        return {**({ITSELF: told} if text else {}), **others} if others else told
 
     def text(self) -> str:
         return "".join(part if isinstance(part, str) else part.text() for part in self.content)

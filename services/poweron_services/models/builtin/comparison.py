@@ -29,7 +29,9 @@ _TOTAL: Final = re.compile(
     re.IGNORECASE,
 )
 _OF_MONEY: Final = re.compile(
-    r"(?:cost|price|amount|total|sum|value|betrag|preis|kosten|summe|gesamt|wert)s?\b", re.IGNORECASE
+    r"(?:cost|price|amount|total|sum|value|betrag|preis|kosten|summe|gesamt|wert"
+    r"|montant|prix|coût|importe|precio|importo|prezzo|costo|preço|valor|prijs|bedrag|pris|cena|kwota)s?\b",
+    re.IGNORECASE,
 )
 _MONEY: Final = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|CHF|GBP)\b")
 _BESIDE: Final = re.compile(r"[^\w%]+")

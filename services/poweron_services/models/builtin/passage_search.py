@@ -13,8 +13,8 @@ from textwrap import shorten
 from typing import Final
 
 from poweron_services.models.builtin import values
-from poweron_services.models.builtin.passages import Library, Passage
-from poweron_services.models.builtin.question import Question, Term, clauses, kind_of, understand
+from poweron_services.models.builtin.passages import SENDER, Library, Passage
+from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, Place
 from poweron_services.models.builtin.table_cells import extremes
 from poweron_services.models.builtin.values import Kind
@@ -103,20 +103,30 @@ class PassageSearch:
 
     def findings(self, request: str) -> list[Finding]:
         """What the documents say to each question of a request."""
-        found = [self._finding(clause) for clause in clauses(request)]
+        found: list[Finding] = []
+        subject: Question | None = None
+        for clause in clauses(request):
+            question = self._understood(clause)
+            found.append(self._finding(question, subject))
+            subject = question if question.names_subject else subject
         return [one if one.statements else replace(one, closest=self._closest(one.question)) for one in found]
 
-    def _finding(self, clause: str) -> Finding:
-        """What the documents say to one question."""
-        question = self._understood(clause)
-        compared = COMPARED.search(clause)
+    def _finding(self, question: Question, subject: Question | None) -> Finding:
+        """What the documents say to one question; one without a subject is about that of the question before it."""
+        if subject is None or question.names_subject:
+            return self._said(question)
+        found = replace(self._said(about(question, subject)), goes_on=True)
+        return self._said(question) if question.is_whole and not found.statements else found
+
+    def _said(self, question: Question) -> Finding:
+        compared = COMPARED.search(question.text)
         if not compared and (rows := extremes(self.library.tables, question)):
-            return Finding(clause, tuple(Statement(label, value, (place,)) for label, value, place in rows))
+            return Finding(question.text, tuple(Statement(label, value, (place,)) for label, value, place in rows))
         candidates = self._candidates(question)
         if compared:  # only who says it may claim it
             candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
         chosen = _together(candidates, question)
-        return Finding(clause, self._continued(merged(chosen, self.language), chosen))
+        return Finding(question.text, self._continued(merged(chosen, self.language), chosen))
 
     def _continued(self, statements: tuple[Statement, ...], chosen: list[Candidate]) -> tuple[Statement, ...]:
         """A short sentence that is the whole answer, with the sentence that follows it."""
@@ -205,6 +215,8 @@ def _fits(passage: Passage, question: Question) -> bool:
     if passage.record is not None and not _is_about(passage, question):
         return False
     if said <= {term.stem for term in question.terms}:
+        return False
+    if question.asks_to_whom and passage.label.casefold() in SENDER:
         return False
     if question.kind == "done":
         is_short = passage.kind in ("line", "window", "headed")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, takewhile
 from textwrap import shorten
-from typing import Literal
+from typing import Final, Literal
 
 from poweron_services.decider.sentence_segments import segments
 from poweron_services.models.builtin import sources, values
@@ -29,9 +29,16 @@ MAX_NEAR = 2_000  # characters
 OPENING = 14  # passages at the start of a document, where its writer may stand
 AUTHOR = "author written signed by"  # what a writer's name under a title or a greeting is about
 DATED = "date dated published written issued made printed"  # what a date under a title is about
+SENDER: Final = ("from", "von", "de")
+"""The labels of who sent a letter or a mail."""
 SENT = {
-    **dict.fromkeys(("from", "von", "de"), "sender sent"),
-    **dict.fromkeys(("to", "an", "à"), "recipient received addressed"),
+    **dict.fromkeys(
+        ("from", "von", "de"), "sender sent wrote geschickt gesendet absender envoyé expéditeur mail message"
+    ),
+    **dict.fromkeys(
+        ("to", "an", "à"),
+        "recipient received addressed empfänger bekommen erhalten destinataire reçu mail message",
+    ),
 }
 """What the lines above a letter or a mail are about."""
 DATE_WITHIN = 20  # characters of a line

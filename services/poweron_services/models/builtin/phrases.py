@@ -1,7 +1,9 @@
-"""The sentences that the built-in model says itself, in English and German."""
+"""The sentences that the built-in model says itself, in English and German; other languages have their own modules."""
 
 from collections.abc import Sequence
 from typing import Final
+
+from poweron_services.models.builtin.romance_phrases import ROMANCE
 
 _PHRASES: Final[dict[str, dict[str, str]]] = {
     "not_said": {
@@ -95,4 +97,5 @@ def listed(names: Sequence[str], language: str) -> str:
 def say(phrase: str, language: str, **values: object) -> str:
     """A sentence in the language, in English where it is not known."""
     texts = _PHRASES[phrase]
-    return texts.get(language[:2], texts["en"]).format(**values)
+    own = ROMANCE.get(language[:2], {}).get(phrase)
+    return (own or texts.get(language[:2], texts["en"])).format(**values)

@@ -114,14 +114,21 @@ def _answer(findings: list[Finding], language: str, refusing: str) -> str:
     """The findings as markdown, each statement with its place; `refusing` is the phrase where there is none."""
     paragraphs: list[str] = []
     for index, finding in enumerate(findings):
+        if finding.goes_on and finding.statements and finding.statements == findings[index - 1].statements:
+            continue
         lines = [_line(statement) for statement in finding.statements]
         if not lines:
-            goes_on = index and findings[index - 1].statements and _ABOUT_IT.search(finding.question)
+            goes_on = index and findings[index - 1].statements and _leans(finding)
             phrase = "stands_above" if goes_on else refusing
             paragraphs.append(_refusal(finding, language, phrase))
         else:
             paragraphs.append(lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
     return "\n\n".join(paragraphs)
+
+
+def _leans(finding: Finding) -> bool:
+    """Whether a question is about what the one before it is about."""
+    return finding.goes_on or _ABOUT_IT.search(finding.question) is not None
 
 
 def _line(statement: Statement) -> str:

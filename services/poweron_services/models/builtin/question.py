@@ -21,6 +21,10 @@ _CLAUSES = re.compile(
     rf"(?=(?:{_WITH}\s+(?={_ASKING}\s+\w))?{_ASKING}\b)|,\s+(?={_ASKING}\b)",
     re.IGNORECASE,
 )
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|ist|sind|war|waren|hat|haben|wird|wurden?|kann|est|sont)\b",
+    re.IGNORECASE,
+)
 _PREFACE = re.compile(r"^[^:?]{0,80}\b(?:documents?|files?|dokumente?|dateien?)\s*:\s+", re.IGNORECASE)
 _SUBJECT = re.compile(
     r"^\W*(?:what|who|was|wer) (?:is|are|was|were|ist|sind) (?:an? |the |ein |eine |der |die |das )?"
@@ -33,6 +37,8 @@ _PART_OF = re.compile(
 _PRICE = re.compile(
     r"\b(?:costs?|prices?|pay|paid|fees?|charged?|spend|spent|kostet|kosten|preise?|bezahlt|gebühr\w*)\b", re.IGNORECASE
 )
+_TO_WHOM = re.compile(r"^\W*(?:to whom|an wen|à qui)\b|^\W*whom?\b.+\bto\W*$", re.IGNORECASE)
+_SENT: Final = vocabulary.words_in("sent send addressed geschickt gesendet envoyé")
 _HOW_LONG = re.compile(r"\b(?:how long|wie lange?|combien de temps)\b", re.IGNORECASE)
 _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
     ("person", r"^\W*(?:to |by |for |with |from |an |von |mit )?(?:who|whom|whose|wer|wem|wen|wessen|qui)\b"),
@@ -105,9 +111,24 @@ class Question:
         return frozenset(one for term in self.terms for one in (term.stem, *term.same))
 
     @property
+    def names_subject(self) -> bool:
+        """Whether it says what it is about; “for what amount” is about what the question before it names."""
+        return any(term.weight == 1 for term in self.terms)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a sentence of its own: it names its subject or has at least a verb."""
+        return self.names_subject or _VERB.search(self.text) is not None
+
+    @property
     def asks_how_long(self) -> bool:
         """Whether it is about a time or a length."""
         return _HOW_LONG.search(self.text) is not None
+
+    @property
+    def asks_to_whom(self) -> bool:
+        """Whether it is about who receives something."""
+        return _TO_WHOM.search(self.text) is not None
 
     @property
     def asks_for_money(self) -> bool:
@@ -118,7 +139,25 @@ class Question:
 def clauses(request: str) -> list[str]:
     """The questions that a request consists of."""
     parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(_PREFACE.sub("", request[:MAX_QUESTION]))]
-    return [part for part in parts if vocabulary.terms(part, "en")][:MAX_PARTS]
+    named = [bool(vocabulary.terms(part, "en")) for part in parts]
+    asked = (is_named or (any(named[:at]) and kind_of(parts[at]) != "thing") for at, is_named in enumerate(named))
+    return [part for part, is_asked in zip(parts, asked, strict=True) if is_asked][:MAX_PARTS]
+
+
+def searched(request: str, language: str) -> list[str]:
+    """The questions of a request, each that names no subject of its own below the one before it that does."""
+    found: list[str] = []
+    subject = ""
+    for clause in clauses(request):
+        names_subject = understand(clause, language).names_subject
+        found.append(clause if names_subject else f"{subject} {clause}".strip())
+        subject = clause if names_subject else subject
+    return found
+
+
+def about(question: Question, before: Question) -> Question:
+    """The question about what another one is about."""
+    return replace(question, terms=tuple({term.stem: term for term in (*before.terms, *question.terms)}.values()))
 
 
 def kind_of(question: str) -> Kind:
@@ -131,15 +170,16 @@ def understand(text: str, language: str) -> Question:
     kind = kind_of(text)
     found: dict[str, Term] = {}
     part = _PART_OF.match(text)
+    to_whom = _TO_WHOM.search(text) is not None
     for position, token in enumerate(vocabulary.tokens(text)):
-        for term in _terms(token, kind, language, first=position == 0):
+        for term in _terms(token, kind, language, first=position == 0, to_whom=to_whom):
             is_asked = part is not None and token == part[1] and token.casefold() not in _KIND_WORDS
             found.setdefault(term.stem, replace(term, weight=1.0) if is_asked else term)
     defined = _SUBJECT.match(text)
     return Question(text, kind, tuple(found.values()), language, defined[1] if defined else "")
 
 
-def _terms(token: str, kind: Kind, language: str, *, first: bool) -> list[Term]:
+def _terms(token: str, kind: Kind, language: str, *, first: bool, to_whom: bool) -> list[Term]:
     stems = vocabulary.token_terms(token, language)
     has_digits = any(map(str.isdigit, token))
     found: list[Term] = []
@@ -148,6 +188,8 @@ def _terms(token: str, kind: Kind, language: str, *, first: bool) -> list[Term]:
         weight = LITTLE if for_kind or one in _generic(language) else 1.0
         is_capital = token[0].isupper() and not first and language != "de" and weight == 1.0
         same = vocabulary.meanings(language).get(one, frozenset())
+        if to_whom and token.casefold() in _SENT:
+            same |= {vocabulary.stem("recipient", language)}
         found.append(Term(one, token, same, weight, is_name=has_digits or is_capital))
     return found
 

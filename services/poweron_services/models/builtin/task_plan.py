@@ -21,7 +21,12 @@ _SUMMARY = re.compile(
     r"\b(?:summar(?:y|ies|i[sz]e[ds]?|i[sz]ing)|overview|key (?:facts|points|findings)|main points|tl;dr"
     r"|zusammenfass\w*|fasse?\b.{0,80}\bzusammen|überblick|übersicht|kernaussagen)\b"
     r"|\b(?:write|create|generate|prepare|make|draft|give me|need|want|as)\b[^.?!]{0,40}\b(?:reports?|memo|briefing)\b"
-    r"|\b(?:schreib\w*|erstell\w*|verfass\w*)\b.{0,40}\bbericht",
+    r"|\b(?:schreib\w*|erstell\w*|verfass\w*)\b.{0,40}\bbericht"
+    r"|^\W*(?:resume|resuma|résume\w*|riassumi|sintetizza|podsumuj)\b|\b(?:samenvat\w*|sammanfatt\w*|sammenfat\w*"
+    r"|oppsummer\w*|podsumowani\w*|(?:un|une|le|el|il|uma?) (?:résumé|synthèse|resumen|resumo|riassunto|síntesis))\b"
+    r"|\b(?:rédige\w*|écri\w*|établi\w*|prépare\w*|crée\w*|génère\w*|fais|faites|escrib\w*|redact\w*|crea\w*|genera\w*"
+    r"|prepara\w*|haz|escrev\w*|elabor\w*|crie|faça|scriv\w*|redigi\w*|fai|schrijf|maak|skriv\w*|lag|gör|lav|napisz"
+    r"|przygotuj|utwórz)\b[^.?!]{0,40}\b(?:rapport\w*|informe|relatório|relazione|verslag|raport\w*)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _FORMAT = re.compile(
@@ -34,7 +39,11 @@ _CONVERSION = re.compile(
     r"|^\W*(?:give|return|list|get|show|extract|save)\b[^?]{0,40}\b(?:tables?|rows|everything|all data)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_COMPARISON = re.compile(r"\b(?:compar\w*|side by side|vergleich\w*|vergleiche\w*|gegenüber\w*)\b", re.IGNORECASE)
+_COMPARISON = re.compile(
+    r"\b(?:compar\w*|side by side|vergleich\w*|vergleiche\w*|gegenüber\w*"
+    r"|confront\w*|vergelijk\w*|jämför\w*|sammenlign\w*|porówn\w*)\b",
+    re.IGNORECASE,
+)
 _ANALYSIS = re.compile(
     r"\b(?:compar\w*|analy[sz]\w*|contrast|evaluate|trend\w*|difference between|vergleich\w*|analysier\w*)\b",
     re.IGNORECASE,

@@ -23,6 +23,11 @@ _NUMBER_WORD = (
     r"|none|zero|once|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf)"
 )
 _ORDINAL = r"(?:first|second|third|fourth|fifth|sixth|last|next|every|each|end of|ersten|zweiten|dritten|letzten|ende)"
+_SEASON = (
+    r"(?:winter|summer|autumn|(?:in|during|until|since|every|each|this|next|last) (?:the )?(?:spring|fall)"
+    r"|frühling|frühjahr|sommer|herbst|hiver|automne|(?:en|l['\u2019])\s?été|(?:au|le) printemps"
+    r"|invierno|verano|otoño|primavera|inverno|estate|autunno)"
+)
 _UNIT = (
     r"(?:minutes?|hours?|days?|weeks?|months?|quarters?|years?|minuten?|stunden?|tage?n?|wochen?|monate?n?|jahre?n?)"
 )
@@ -45,6 +50,7 @@ _PATTERNS: Final[dict[Kind, str]] = {
     "date": r"\b\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\b|\b\d{1,2}/\d{1,2}\b|\b\d{4}-\d\d-\d\dT|\b(?:1[5-9]|20)\d\ds?\b"
     rf"|\b{_MONTH}\b\.?,?\s*\d|\d(?:\.|st|nd|rd|th|er)?\s+(?:of\s+)?{_MONTH}\b|\b{_WEEKDAY}\b"
     r"|\b\d{1,2}:\d\d\b|\b\d{1,2}\s?(?:am|pm|a\.m|p\.m|uhr)\b"
+    rf"|\b{_SEASON}\b"
     rf"|\b(?:{_ORDINAL}|within|after|before|in|innerhalb|nach|vor|binnen)\b.{{0,20}}\b{_UNIT}\b",
 }
 MEASURED: Final = re.compile(
@@ -56,6 +62,7 @@ MEASURED: Final = re.compile(
 _VALUES: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PATTERNS.items()}
 MONEY: Final = re.compile(_MONEY, re.IGNORECASE)
 """A sum of money."""
+_ADDRESS = re.compile(rf"\\?[<(]?{_PATTERNS['email']}\\?[>)]?")
 _WORD = re.compile(r"[\w'\u2019.-]+")
 SHORT = 5  # words; so few are a name or none
 
@@ -72,7 +79,11 @@ def holds(kind: Kind, text: str, question: str) -> bool:
 
 
 def _names_somebody(text: str, question: str) -> bool:
-    """Whether a text names somebody: a few words are a name as a whole, of a sentence any word but the first."""
+    """Whether a text names somebody: a few words are a name as a whole, of a sentence any word but the first.
+
+    An address beside a name makes it no less a name.
+    """
+    text = _ADDRESS.sub("", text).strip() or text
     asked = {word.strip(".") for word in _WORD.findall(question.casefold())}
     words = _WORD.findall(text)
     if len(words) > SHORT:

@@ -9,6 +9,8 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from poweron_services.decider.language_detection import detect
+
 MAX_TEXT = 5_000  # characters that tell the language
 MAX_WORD = 100  # characters; what is longer is no word
 STEMMERS: Final = {"de": "german", "es": "spanish", "fr": "french", "it": "italian"}
@@ -131,7 +133,7 @@ def language_of(text: str) -> str:
 
 def known_language(language: str | None, text: str) -> str:
     """The language that was said, in two letters, else the one of the text."""
-    return (language or language_of(text)).casefold()[:2]
+    return (language or detect(text) or language_of(text)).casefold()[:2]
 
 
 def tokens(text: str) -> list[str]:

@@ -12,6 +12,10 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": 'What was read of the documents does not say: "{question}"',
         "de": "Was von den Dokumenten gelesen wurde, sagt dazu nichts: „{question}“",
     },
+    "only_listed": {
+        "en": 'It is only known which files and folders there are; none was read to answer: "{question}"',
+        "de": "Es ist nur bekannt, welche Dateien und Ordner es gibt; keine wurde gelesen, um zu antworten: „{question}“",
+    },
     "other_language": {
         "en": 'Nothing was found for "{question}". The documents are in another language; ask in it to find more.',
         "de": "Zu „{question}“ wurde nichts gefunden. Die Dokumente sind in einer anderen Sprache; fragen Sie in ihr.",

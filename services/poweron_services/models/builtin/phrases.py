@@ -14,7 +14,7 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     },
     "only_listed": {
         "en": 'It is only known which files and folders there are; none was read to answer: "{question}"',
-        "de": "Es ist nur bekannt, welche Dateien und Ordner es gibt; keine wurde gelesen, um zu antworten: „{question}“",
+        "de": "Es ist nur bekannt, welche Dateien und Ordner es gibt; keine wurde dazu gelesen: „{question}“",
     },
     "other_language": {
         "en": 'Nothing was found for "{question}". The documents are in another language; ask in it to find more.',

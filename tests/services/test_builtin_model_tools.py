@@ -106,6 +106,8 @@ async def test_a_plan_ends_with_a_list_and_is_made_again_with_what_it_names() ->
 async def test_nothing_is_denied_of_files_that_were_only_listed() -> None:
     ended = await review(ROOTS, stop_code="plan_done", retries_left=0, stopped_because="All planned actions are done.")
     assert (ended.status, ended.reason) == ("failed", ONLY_LISTED)
+    empty = gave("files.list_directory", "[DIR] old")
+    assert (await choose(empty, ROOTS))[0] == "ai.process"  # no other tool lists the same again
     listings = "Allowed directories:\n/srv/club", "[DIR] old\n[FILE] a b.txt"
     answer = await process(QUESTION, *listings)
     assert answer.startswith("It is only known which files and folders there are; none was read")

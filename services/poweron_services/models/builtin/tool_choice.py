@@ -72,7 +72,8 @@ def next_tool(prompt: SelectionPrompt) -> ToolStep | None:
     if prompt.steps_left == 1 or _was_read(tools, prompt.history):
         return None
     places = _places(prompt)
-    return _read(left, places) or _list(left, places) or _search(left, prompt)
+    listing = () if _was_listed(tools, prompt.history) else left
+    return _read(left, places) or _list(listing, places) or _search(left, prompt)
 
 
 def result_labels(tools: Iterable[CatalogLine]) -> frozenset[str]:
@@ -101,6 +102,12 @@ def _names_place(line: str) -> bool:
 def _was_read(tools: Iterable[CatalogLine], history: Iterable[ChatMessage]) -> bool:
     reading = {line.name for line in tools if _answers(line)}
     return any(message.success and message.action in reading for message in history)
+
+
+def _was_listed(tools: Iterable[CatalogLine], history: Iterable[ChatMessage]) -> bool:
+    """Whether it is known what is in a folder: other tools would say the same again in another form."""
+    listing = {line.name for line in tools if _verb(line) == "list" and _parameter(line, _FOLDER)}
+    return any(message.success and message.action in listing for message in history)
 
 
 def _answers(line: CatalogLine) -> bool:

@@ -18,6 +18,7 @@ WRITE_PLAINLY: Final = "Write the result with ai.process."
 SEARCH_ONLY: Final = "Answer from what the search engine shows of the pages."
 READ_LISTED: Final = "Go on with what the list names: read it, then answer from it."
 ONLY_LISTED: Final = "It was only listed what there is; nothing of it was read, so the request is not answered."
+NONE_READABLE: Final = "Nothing could be read of what was handed over."
 NO_ANSWER: Final = "The request could not be answered."
 HALF_WAY = 400  # thousandths of a criterion, once the documents are read
 
@@ -62,6 +63,8 @@ def _refined(prompt: RefinementPrompt) -> RefinementAnswer:
             classification="success",
             criteria_progress=_at_least(HALF_WAY, prompt.progress),
         )
+    if prompt.all_unreadable:
+        return _stopped("failed", NONE_READABLE, prompt.progress)
     improvement = _other_way(prompt)
     if improvement is None or prompt.observation.code in UNAPPROVED:
         return _stopped("failed", failed, prompt.progress)
@@ -97,6 +100,8 @@ def _reviewed(prompt: ReviewPrompt) -> ReviewAnswer:
     progress = prompt.progress
     if (progress and all(one.met for one in progress)) or _has_result(prompt):
         return ReviewAnswer(status="success", reason="All criteria are met.", criteria_progress=_all_met(progress))
+    if prompt.all_unreadable:
+        return ReviewAnswer(status="failed", reason=NONE_READABLE, criteria_progress=progress)
     if prompt.retries_left and _has_another_way(prompt):
         reason, next_way = "The request was not answered yet.", READ_LISTED if _only_listed(prompt) else READ_DIRECTLY
         return ReviewAnswer(status="retry", reason=reason, improvements=(next_way,), criteria_progress=progress)

@@ -4,12 +4,13 @@ Every number stands as its document writes it; only differences are worked out, 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from poweron_services.decider.source_list import document_sources
+from poweron_services.decider.source_list import document_sources, place_in
 from poweron_services.decider.written_numbers import Number, decimal_mark, number
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
@@ -21,6 +22,7 @@ MOST_ROWS: Final = 60
 MOST_CAPITALS: Final = 4  # letters; more of them are no abbreviation
 MOST_FACT: Final = 200  # characters
 NOTHING: Final = "\u2013"
+TOTAL: Final = "total"
 
 _TOTAL: Final = re.compile(
     r"(?:grand |overall )?total(?: amount| cost| price| due)?|gesamt(?:betrag|summe|preis|kosten)?|(?:end)?summe",
@@ -30,7 +32,10 @@ _OF_MONEY: Final = re.compile(
     r"(?:cost|price|amount|total|sum|value|betrag|preis|kosten|summe|gesamt|wert)s?\b", re.IGNORECASE
 )
 _MONEY: Final = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|CHF|GBP)\b")
-_BESIDE: Final = re.compile(r"\([^)]*\)|[^\w%]+")
+_NOTE: Final = re.compile(  # in brackets; what an amount is without or with is no note
+    r"\((?![^)]*\b(?:net|gross|excl|incl|without|before|after|netto|brutto|ohne|exkl|inkl|zzgl))[^)]*\)", re.IGNORECASE
+)
+_BESIDE: Final = re.compile(r"[^\w%]+")
 _MARKUP: Final = re.compile(r"([\\`*_<>|\[\]])")
 
 
@@ -57,8 +62,10 @@ def comparison(held: Library, language: str) -> str:
     compared = [one for one in found if one.amounts][:MOST_DOCUMENTS]
     if len(compared) < 2:
         return ""
+    _leave_notes_out([one.amounts for one in compared])
+    _leave_notes_out([one.facts for one in compared])
     title = say("comparison_of", language, names=listed([one.name for one in compared], language))
-    written = [f"# {_escaped(title)}", say("side_by_side", language)]
+    written = [f"# {_escaped(title)}", *_totals(compared, language), say("side_by_side", language)]
     shared = _shared([one.amounts for one in compared])
     written += [f"## {say('amounts', language)}", _amounts(compared, shared, language)] if shared else []
     for place, one in enumerate(compared, start=1):
@@ -68,8 +75,32 @@ def comparison(held: Library, language: str) -> str:
             written += [f"## {say('only_in', language, name=_escaped(one.name))} [{place}]", _table(head, own)]
     facts = _shared([one.facts for one in compared])
     written += [f"## {say('facts', language)}", _facts(compared, facts, language)] if facts else []
-    lines = [", ".join(filter(None, (one.name, *one.places))) for one in compared]
+    lines = [
+        ", ".join(filter(None, (one.name, *(place_in(place, language) for place in one.places)))) for one in compared
+    ]
     return "\n\n".join([*written, document_sources(lines, language)])
+
+
+def _leave_notes_out(each: Sequence[dict[str, tuple[str, str]]]) -> None:
+    """Name things without their notes in brackets, where no document names two things so."""
+    counts = [Counter(_key(_NOTE.sub(" ", label)) for label, _ in one.values()) for one in each]
+    unclear = {key for one in counts for key in one if one[key] > 1} | {""}
+    for one in each:
+        bare = {key: _key(_NOTE.sub(" ", label)) for key, (label, _) in one.items()}
+        named = {key if bare[key] in unclear else bare[key]: value for key, value in one.items()}
+        one.clear()
+        one.update(named)
+
+
+def _totals(compared: Sequence[_Document], language: str) -> list[str]:
+    """What the documents come to and how far that differs, as a sentence of its own; none where one has no total."""
+    if any(TOTAL not in one.amounts for one in compared):
+        return []
+    each = [say("total_of", language, amount=one.amounts[TOTAL][1], name=one.name) for one in compared]
+    difference = _difference(compared, TOTAL) if len(compared) == 2 else NOTHING
+    phrase = "totals" if difference == NOTHING else "totals_differ"
+    said = say(phrase, language, each=listed(each, language), difference=difference)
+    return [f"**{_escaped(said)}**"]
 
 
 def _documents(held: Library) -> list[_Document]:
@@ -195,7 +226,7 @@ def _written(value: Decimal, like: Number, decimals: int, mark: str | None) -> s
 def _key(label: str) -> str:
     """What two documents may both call something."""
     bare = " ".join(_BESIDE.sub(" ", label).split()).casefold()
-    return "total" if _TOTAL.fullmatch(bare) else bare
+    return TOTAL if _TOTAL.fullmatch(bare) else bare
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

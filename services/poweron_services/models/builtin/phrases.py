@@ -63,6 +63,12 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": "The amounts that the documents name, side by side; a dash stands where a document names none.",
         "de": "Die Beträge aus den Dokumenten nebeneinander; ein Strich steht, wo ein Dokument keinen nennt.",
     },
+    "total_of": {"en": "{amount} in {name}", "de": "{amount} in {name}"},
+    "totals": {"en": "The total is {each}.", "de": "Die Gesamtsumme ist {each}."},
+    "totals_differ": {
+        "en": "The total is {each}; the difference is {difference}.",
+        "de": "Die Gesamtsumme ist {each}; die Differenz ist {difference}.",
+    },
     "amounts": {"en": "Amounts side by side", "de": "Beträge im Vergleich"},
     "only_in": {"en": "Only in {name}", "de": "Nur in {name}"},
     "facts": {"en": "Further facts side by side", "de": "Weitere Angaben im Vergleich"},

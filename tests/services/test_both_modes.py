@@ -10,6 +10,7 @@ from builders import follow_up, requested
 from poweron_events.event import DocumentRef
 from poweron_events.request import workflow_id
 from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.builtin.task_judgement import NONE_READABLE
 
 pytestmark = pytest.mark.usefixtures("logged")
 
@@ -137,3 +138,13 @@ async def test_the_final_message_names_what_could_not_be_read_once_in_both_modes
     _, told = events[-1].message.split("Documents that could not be read (1 of 2):\n\n")
     assert told.startswith(f"- {BROKEN!r} ")
     assert len(told.splitlines()) == 1
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.parametrize("mode", MODES)
+async def test_where_no_document_can_be_read_none_is_tried_again_and_the_reason_stands_once(mode: str) -> None:
+    found, _ = await run((Wanted("What is the total?", (BROKEN,), ()), mode), model=BuiltinModel())
+    assert [action for action, *_ in found.selected] == ["document.extract"]
+    assert found.ending == "failed"
+    assert found.message.startswith(f"The request could not be completed. {NONE_READABLE}\n\nThe last problem met was:")
+    assert found.message.count(BROKEN) == 1

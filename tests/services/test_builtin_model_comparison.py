@@ -4,7 +4,7 @@ import pytest
 from asked import TEMPLATE, ask, plan
 
 from poweron_services.decider.format_wishes import wished_formats
-from poweron_services.models.prompts import ProcessPrompt, SourceText
+from poweron_services.models.prompts import MessagePrompt, ProcessPrompt, SourceText, TaskResult
 
 HARBOR = """# harbor.pdf
 
@@ -60,6 +60,7 @@ async def compared(
 async def test_amounts_of_one_name_stand_side_by_side_with_their_difference_and_others_below() -> None:
     assert await compared(HARBOR, MILL) == (
         "# Comparison of harbor.pdf and mill.docx\n\n"
+        "**The total is $1,805.30 in harbor.pdf and $910.25 in mill.docx; the difference is -$895.05.**\n\n"
         "The amounts that the documents name, side by side; a dash stands where a document names none.\n\n"
         "## Amounts side by side\n\n"
         "| Item | harbor.pdf [1] | mill.docx [2] | Difference |\n"
@@ -123,6 +124,40 @@ async def test_a_difference_is_written_like_the_amounts_that_it_is_of(first: str
     text = "# {}.csv\n\n<!-- text/csv -->\n\n| Item | Cost |\n| --- | --- |\n| Desk | {} |\n| Chair | {} |\n"
     told = await compared(text.format("a", first, first), text.format("b", second, first))
     assert f"| Desk | {first} | {second} | {difference} |" in told
+
+
+@pytest.mark.req("C-06")
+async def test_a_note_in_brackets_is_no_part_of_a_name_that_is_clear_without_it() -> None:
+    harbor = HARBOR.replace(
+        "| GRAND", "| Sales tax | $100.00 |\n| Paint (door) | $5.00 |\n| Paint (roof) | $9.00 |\n| GRAND"
+    )
+    mill = MILL.replace("| Courtesy", "| Sales tax (8.9%) | $80.10 |\n| Paint (roof) | $7.00 |\n| Courtesy")
+    told = await compared(harbor, mill)
+    assert "| Sales tax | $100.00 | $80.10 | -$19.90 |" in told
+    assert "| Paint (roof) | $9.00 | $7.00 | -$2.00 |" in told
+    assert "| Paint (door) | $5.00 |" in told
+    assert "The total is" not in await compared(HARBOR, MILL.replace("Total:", "Total (net):"))
+
+
+async def test_places_are_told_in_the_language_of_the_report() -> None:
+    offer = MILL.replace("Date: March", "## section Angebot\n\nDate: March")
+    told = await compared(HARBOR, offer, request="Schreib einen Bericht, der die Angebote vergleicht", language="de")
+    assert told.endswith("- [1] harbor.pdf, Seite 1\n- [2] mill.docx, Abschnitt Angebot")
+    assert (
+        "**Die Gesamtsumme ist $1,805.30 in harbor.pdf und $910.25 in mill.docx; die Differenz ist -$895.05.**" in told
+    )
+
+
+@pytest.mark.req("L-08")
+async def test_the_final_message_names_the_totals_and_their_difference() -> None:
+    request = "Write a report comparing the estimates"
+    found = TaskResult("Find out", "success", "-", await compared(HARBOR, MILL))
+    prompt = MessagePrompt(
+        template=TEMPLATE, user_prompt=request, language="en", results=(found,), documents=("report.md",)
+    )
+    assert await ask(prompt) == (
+        "The report is done. The total is $1,805.30 in harbor.pdf and $910.25 in mill.docx; the difference is -$895.05."
+    )
 
 
 async def test_where_nothing_can_be_compared_the_documents_are_summed_up() -> None:

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
-from asked import ACTIONS, parameters_of, plan, process, select, step
+from asked import ACTIONS, TEMPLATE, ask, parameters_of, plan, process, review, select, step
 
 from poweron_events.catalog import CATALOG
 from poweron_events.fold.state import ChatMessage
-from poweron_services.models.prompts import CatalogLine, DocumentLine
+from poweron_services.models.answers import ActionsAnswer, parse
+from poweron_services.models.builtin.task_judgement import ONLY_LISTED, READ_LISTED
+from poweron_services.models.prompts import ActionsPrompt, CatalogLine, DocumentLine
 
 FILES = tuple(
     CatalogLine(f"files.{name}", parameters)
@@ -65,6 +67,52 @@ async def test_folders_are_listed_then_files_and_all_of_them_are_read_at_once() 
     answer = await select(texts, listing, user_prompt=QUESTION, catalog=(*ACTIONS, *FILES), history=history)
     assert answer.action == "ai.process"
     assert answer.required_input_documents == ("docList:round1_task1_action3_read_multiple_files",)
+
+
+async def planned(*history: ChatMessage) -> list[str]:
+    """The actions of a plan in mode Actionplan."""
+    prompt = ActionsPrompt(
+        template=TEMPLATE,
+        user_prompt=QUESTION,
+        language=None,
+        objective="Find out",
+        progress=(),
+        task_type="lookup",
+        expected_formats=(),
+        catalog=(*ACTIONS, *FILES),
+        documents=(),
+        connections=(),
+        history=history,
+        earlier="",
+        improvements=(),
+        refusal=None,
+        max_steps=5,
+        place="round1_task1",
+        first_action=len(history) + 1,
+    )
+    return [action.action for action in parse(await ask(prompt), ActionsAnswer).actions]
+
+
+@pytest.mark.req("A-03")
+async def test_a_plan_ends_with_a_list_and_is_made_again_with_what_it_names() -> None:
+    assert await planned() == ["files.list_allowed_directories"]
+    again = await review(ROOTS, stop_code="plan_done", retries_left=2)
+    assert (again.status, again.improvements) == ("retry", (READ_LISTED,))
+    assert await planned(ROOTS) == ["files.list_directory"]
+    assert await planned(LISTED, ROOTS) == ["files.read_multiple_files", "ai.process"]
+
+
+@pytest.mark.req("A-03")
+async def test_nothing_is_denied_of_files_that_were_only_listed() -> None:
+    ended = await review(ROOTS, stop_code="plan_done", retries_left=0, stopped_because="All planned actions are done.")
+    assert (ended.status, ended.reason) == ("failed", ONLY_LISTED)
+    empty = gave("files.list_directory", "[DIR] old")
+    assert (await choose(empty, ROOTS))[0] == "ai.process"  # no other tool lists the same again
+    listings = "Allowed directories:\n/srv/club", "[DIR] old\n[FILE] a b.txt"
+    answer = await process(QUESTION, *listings)
+    assert answer.startswith("It is only known which files and folders there are; none was read")
+    denied = await process(QUESTION, *listings, "The kettle is broken.")
+    assert denied.startswith("The documents do not say")
 
 
 async def test_a_folder_or_a_file_that_the_request_names_is_not_looked_for() -> None:

@@ -16,6 +16,8 @@ def missing(prompt: str, *documents: str, expected: tuple[str, ...] = (), **open
     ("prompt", "kind"),
     [
         ("Write a report on the letters as PDF", "PDF"),
+        ("Write a report comparing the estimates as PDF", "PDF"),
+        ("Write a report that compares the estimates as PDF", "PDF"),
         ("Create a PDF report", "PDF"),
         ("Make a Word document of it", "Word"),
         ("Save it as .docx.", "Word"),
@@ -63,6 +65,8 @@ def test_a_request_for_a_format_that_was_not_made_is_answered(prompt: str, kind:
         "Write what changed compared to PDF version",
         "Write a summary of the Word files as well as PDF files",
         "Write how a letter is saved as PDF",
+        "Write a report comparing the letters that came as PDF",
+        "Write a report about comparing letters saved as PDF",
         "Write a guide about saving letters as PDF",
         "Explain how to save a letter as PDF",
         "How do I create a PDF?",

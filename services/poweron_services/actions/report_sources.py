@@ -8,7 +8,7 @@ from typing import Final
 from poweron_events.event import CitedSource
 from poweron_services.connectors.report_renderer import Part
 from poweron_services.decider.citations import renumbered
-from poweron_services.decider.source_list import document_sources, source_list, without_document_sources
+from poweron_services.decider.source_list import document_sources, place_in, source_list, without_document_sources
 
 MOST_PLACES: Final = 4  # of a document that are named one by one
 MOST_NAMED: Final = 200  # documents
@@ -33,7 +33,7 @@ def with_sources(
     kept = tuple(parts) if pages else tuple(_lifted(part, named) for part in parts)
     said = list(named)
     for part in parts:
-        if part.kind == "extracted" and (line := _document(part.text)) and not _is_named(line, said):
+        if part.kind == "extracted" and (line := _document(part.text, language)) and not _is_named(line, said):
             said.append(line)
     lines = said[:MOST_NAMED]
     told = document_sources(lines, language, first=len(pages) + 1, heading=not pages)
@@ -52,12 +52,12 @@ def _lifted(part: Part, named: dict[str, int]) -> Part:
     return replace(part, text=text if numbers == {n: n for n in own} else renumbered(text, numbers))
 
 
-def _document(text: str) -> str:
+def _document(text: str, language: str) -> str:
     """The name of an extracted document and the places in it."""
     head = _EXTRACTED.match(text)
     if head is None:
         return ""
-    places = _PLACE.findall(text)
+    places = [place_in(place, language) for place in _PLACE.findall(text)]
     shown = places if len(places) <= MOST_PLACES else [places[0], "…", places[-1]]
     return ", ".join([head["name"].strip(), *shown])
 

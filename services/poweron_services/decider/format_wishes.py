@@ -36,6 +36,13 @@ _DOUBTFUL: Final = (
         re.IGNORECASE,
     )
 )
+_REPORT: Final = (  # a report that compares things is a report on them: nothing doubtful is said of its format
+    re.compile(
+        r"\b(report|summary|overview|comparison|memo|briefing|document|table)s?\s+(?:(?:that|which)\s+)?"
+        r"(?:compar|summari[sz]|describ|list|show|cover|explain|contrast|analy[sz])(?:ing|e?s)\b",
+        re.IGNORECASE,
+    )
+)
 _CREATE: Final = (
     r"(?:create|make|generate|produce|write|build|erstellen?|erzeugen?|generieren?|schreiben?|schreib|machen?|mach)\b"
 )
@@ -77,7 +84,8 @@ def _kinds(named: Sequence[str]) -> list[Kind]:
 def _wishes(prompt: str) -> Iterator[str]:
     """What the request's sentences wish for without a doubt, in small letters; its quotations are not read."""
     own = _QUOTED.split(prompt[:MOST_READ])[0]
-    for sentence in (part.lstrip(" \t*-\u2022") for part in _SENTENCE_ENDS.split(own)):
+    for said in (part.lstrip(" \t*-\u2022") for part in _SENTENCE_ENDS.split(own)):
+        sentence = _REPORT.sub(r"\1 on", said)
         doubtful = _DOUBTFUL.search(sentence)
         doubt = doubtful.start() if doubtful else len(sentence)
         if _TELLS.match(sentence):

@@ -21,6 +21,7 @@ _WORDS: Final = {
     "nl": ("Bronnen", "opgehaald op"),
     "ar": ("المصادر", "تاريخ الاطلاع"),
 }
+_PLACES: Final = {"de": {"page": "Seite", "sheet": "Tabelle", "slide": "Folie", "section": "Abschnitt"}}
 _NUMBERED: Final = re.compile(r"- \[(\d{1,3})\] (.+)")
 _UNESCAPED: Final = re.compile(r"\\([\\`*_\[\]<>#|~&!])")
 _SIGNS: Final = re.compile(r"([\\`*_\[\]<>#|~&!])")
@@ -46,6 +47,12 @@ def without_list(text: str, sources: Sequence[CitedSource]) -> str:
         if found and all(line.startswith("- [") for line in more.splitlines()):
             return before
     return text
+
+
+def place_in(locator: str, language: str) -> str:
+    """A place of a document such as “page 2” in the language, if it is known here."""
+    kind, space, which = locator.partition(" ")
+    return f"{_PLACES.get(language[:2], {}).get(kind, kind)}{space}{which}"
 
 
 def document_sources(lines: Sequence[str], language: str, *, first: int = 1, heading: bool = True) -> str:

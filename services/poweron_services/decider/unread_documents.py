@@ -33,6 +33,14 @@ def known_unreadable(workflow: Workflow) -> Mapping[tuple[str, str | None], Unre
     return {(each.document_name, each.content): each for each in unread}
 
 
+def all_unreadable(workflow: Workflow) -> bool:
+    """Whether nothing can be read of any document that was handed over, and there is none of an earlier round."""
+    round_, known = workflow.current, known_unreadable(workflow)
+    made = any(message.success and message.documents for message in round_.messages if message.kind == "step")
+    given = round_.opening.documents if round_.number == 1 and not made else ()
+    return bool(given) and all((each.document_name, each.content) in known for each in given)
+
+
 def unread_documents(workflow: Workflow) -> str:
     """The paragraph about the documents that the round could not read; empty where it read them all."""
     steps = [message for message in workflow.current.messages if message.kind == "step"]

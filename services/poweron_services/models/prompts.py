@@ -249,6 +249,8 @@ class RefinementPrompt(Prompt):
     findings: tuple[str, ...]  # what the observation says in sentences
     steps_left: int
     refusal: str | None = None
+    all_unreadable: bool = False
+    """Whether nothing can be read of any document that was handed over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +268,8 @@ class ReviewPrompt(Prompt):
     stop_code: Code | None  # the same as a code
     retries_left: int
     refusal: str | None = None
+    all_unreadable: bool = False
+    """Whether nothing can be read of any document that was handed over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from poweron_services.decider.rules import (
     why_stop,
 )
 from poweron_services.decider.size_limits import fitting_improvements
+from poweron_services.decider.unread_documents import all_unreadable
 from poweron_services.models.answers import RefinementAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import RefinementPrompt, Template
@@ -75,6 +76,7 @@ def create_refinement_prompt(workflow: Workflow, observation: Observation) -> Re
         observation=observation,
         findings=findings(observation),
         steps_left=max_steps(workflow) - workflow.step.number,
+        all_unreadable=all_unreadable(workflow),
         refusal=refusal(workflow),
     )
 

@@ -22,6 +22,7 @@ from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, check
 from poweron_services.decider.size_limits import (
     fitting_improvements,
 )
+from poweron_services.decider.unread_documents import all_unreadable
 from poweron_services.models.answers import ReviewAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ReviewPrompt, Template
@@ -110,6 +111,7 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
         stopped_because=stopped_because,
         stop_code=stop_code,
         retries_left=max(0, workflow.current.opening.max_retries - task.retries),
+        all_unreadable=all_unreadable(workflow),
         refusal=refusal(workflow),
     )
 

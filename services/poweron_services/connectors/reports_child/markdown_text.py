@@ -52,7 +52,8 @@ def _blocks(found: Iterable[Block]) -> Iterator[str]:
             case Table():
                 yield _table(block)
             case Figure():
-                yield f"*{_escaped(block.caption)}.* {_escaped(block.alt)}"
+                alt = _escaped(block.alt).replace("\\]:", "]:")  # it begins no line, so it can define no link
+                yield f"*{_escaped(block.caption)}.* {alt}"
 
 
 def _listing(listing: Listing) -> str:

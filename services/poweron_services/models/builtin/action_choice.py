@@ -17,7 +17,7 @@ from poweron_services.decider.rules import WRITING
 from poweron_services.models.answers import ActionAnswer, ActionsAnswer, SelectionAnswer
 from poweron_services.models.builtin.phrases import listed, say
 from poweron_services.models.builtin.task_plan import wants_comparison
-from poweron_services.models.builtin.tool_choice import next_tool, result_labels, wanted_tools
+from poweron_services.models.builtin.tool_choice import lists, next_tool, result_labels, wanted_tools
 from poweron_services.models.builtin.vocabulary import known_language
 from poweron_services.models.builtin.web_choice import CRAWL, PAGES, has_documents, next_lookup, query
 from poweron_services.models.prompts import ActionsPrompt, ParametersPrompt, SelectionPrompt
@@ -44,12 +44,15 @@ def fill(prompt: ParametersPrompt) -> str:
 
 
 def plan_actions(prompt: ActionsPrompt) -> str:
-    """All actions of a task at once (mode Actionplan): what stage 1 would come to if every one of them succeeded."""
+    """All actions of a task at once (mode Actionplan): what stage 1 would come to if every one of them succeeded.
+
+    A plan ends with a list of what there is: what is read of it is planned when the list is known.
+    """
     fields = prompt.shown()
     told = {name: fields[name] for name in fields if name not in ("max_steps", "place", "first_action")}
     shown = SelectionPrompt(template=prompt.template, **told, hint=None, steps_left=prompt.max_steps)
     choices = [_choose(shown)]
-    if choices[0].action not in WRITING and prompt.max_steps > 1:
+    if choices[0].action not in WRITING and not lists(choices[0].action) and prompt.max_steps > 1:
         label = f"{prompt.place}_action{prompt.first_action}_{action_label(choices[0].action)}"
         choices.append(_writing(shown, (list_reference(label),)))
     actions = tuple(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final
 
-from poweron_services.decider.source_list import document_sources
+from poweron_services.decider.source_list import document_sources, place_in
 from poweron_services.decider.written_numbers import Number, decimal_mark, number
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
@@ -23,6 +23,7 @@ MOST_ROWS: Final = 60
 MOST_CAPITALS: Final = 4  # letters; more of them are no abbreviation
 MOST_FACT: Final = 200  # characters
 NOTHING: Final = "\u2013"
+TOTAL: Final = "total"
 
 _TOTAL: Final = re.compile(
     r"(?:grand |overall )?total(?: amount| cost| price| due)?|gesamt(?:betrag|summe|preis|kosten)?|(?:end)?summe",
@@ -34,6 +35,9 @@ _OF_MONEY: Final = re.compile(
     re.IGNORECASE,
 )
 _MONEY: Final = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|CHF|GBP)\b")
+_NOTE: Final = re.compile(  # in brackets; what an amount is without or with is no note
+    r"\((?![^)]*\b(?:net|gross|excl|incl|without|before|after|netto|brutto|ohne|exkl|inkl|zzgl))[^)]*\)", re.IGNORECASE
+)
 _BESIDE: Final = re.compile(r"[^\w%]+")
 _MARKUP: Final = re.compile(r"([\\`*_<>|\[\]])")
 
@@ -75,9 +79,12 @@ def comparison(held: Library, language: str) -> str:
     if len(named) < 2:
         return ""
     compared = named[:MOST_DOCUMENTS]
+    _leave_notes_out([one.amounts for one in compared])
+    _leave_notes_out([one.facts for one in compared])
     title = say("comparison_of", language, names=listed([one.name for one in compared], language))
     shared = _shared([one.amounts for one in compared])
-    written = [f"# {_escaped(title)}", say("side_by_side" if shared else "nothing_shared", language)]
+    introduction = say("side_by_side" if shared else "nothing_shared", language)
+    written = [f"# {_escaped(title)}", *_totals(compared, language), introduction]
     left = [_escaped(one.name) for one in found if one not in compared]
     written += [say("not_compared", language, names=listed(left, language))] if left else []
     if shared:
@@ -92,7 +99,9 @@ def comparison(held: Library, language: str) -> str:
     if facts := _shared([one.facts for one in compared]):
         written.append(f"## {say('facts', language)}")
         written += _bounded(_facts(compared, facts, language), language)
-    lines = [", ".join(filter(None, (one.name, *one.places))) for one in compared]
+    lines = [
+        ", ".join(filter(None, (one.name, *(place_in(place, language) for place in one.places)))) for one in compared
+    ]
     return "\n\n".join([*written, document_sources(lines, language)])
 
 
@@ -101,6 +110,28 @@ def _bounded(rows: Sequence[Sequence[str]], language: str) -> list[str]:
     head, *below = rows
     left = len(below) - MOST_ROWS
     return [_table(head, below[:MOST_ROWS]), *([say("more_rows", language, count=left)] if left > 0 else [])]
+
+
+def _leave_notes_out(each: Sequence[dict[str, tuple[str, str]]]) -> None:
+    """Name things without their notes in brackets, where no document names two things so."""
+    counts = [Counter(_key(_NOTE.sub(" ", label)) for label, _ in one.values()) for one in each]
+    unclear = {key for one in counts for key in one if one[key] > 1} | {""}
+    for one in each:
+        bare = {key: _key(_NOTE.sub(" ", label)) for key, (label, _) in one.items()}
+        named = {key if bare[key] in unclear else bare[key]: value for key, value in one.items()}
+        one.clear()
+        one.update(named)
+
+
+def _totals(compared: Sequence[_Document], language: str) -> list[str]:
+    """What the documents come to and how far that differs, as a sentence of its own; none where one has no total."""
+    if any(TOTAL not in one.amounts for one in compared):
+        return []
+    each = [say("total_of", language, amount=one.amounts[TOTAL][1], name=one.name) for one in compared]
+    difference = _difference(compared, TOTAL) if len(compared) == 2 else NOTHING
+    phrase = "totals" if difference == NOTHING else "totals_differ"
+    said = say(phrase, language, each=listed(each, language), difference=difference)
+    return [f"**{_escaped(said)}**"]
 
 
 def _documents(held: Library) -> list[_Document]:
@@ -226,7 +257,7 @@ def _written(value: Decimal, like: Number, decimals: int, mark: str) -> str:
 def _key(label: str) -> str:
     """What two documents may both call something."""
     bare = " ".join(_BESIDE.sub(" ", label).split()).casefold()
-    return "total" if _TOTAL.fullmatch(bare) else bare
+    return TOTAL if _TOTAL.fullmatch(bare) else bare
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -4,13 +4,14 @@ import re
 from typing import Literal
 
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.task_plan import wanted_format, wants_summary
+from poweron_services.models.builtin.task_plan import wanted_format, wants_comparison, wants_summary
 from poweron_services.models.builtin.vocabulary import known_language
 from poweron_services.models.prompts import MessagePrompt, TaskResult
 
 MAX_TEXT = 10_000  # characters of an answer
 MAX_REASON = 600  # characters
 
+_TOTALS = re.compile(r"\A# .*\n\n\*\*(.+)\*\*$", re.MULTILINE)  # as `comparison` begins
 _REMARK = re.compile(r"^> .*$", re.MULTILINE)  # as `process` marks how the documents were read
 
 
@@ -32,7 +33,8 @@ def _done(request: str, done: list[TaskResult], language: str, how: Literal["don
     """What was found; that a file is done is said only where nothing has failed on the way to it."""
     text = done[0].text
     if wants_summary(request):
-        return [say(f"report_{how}", language), *_REMARK.findall(text)]
+        totals = _TOTALS.findall(text)[:1] if wants_comparison(request) else []
+        return [" ".join([say(f"report_{how}", language), *totals]), *_REMARK.findall(text)]
     if wanted_format(request) is not None:
         return [say(f"file_{how}", language), _cut(text.strip())]
     texts = dict.fromkeys(result.text.strip() for result in done if result.text.strip())

@@ -14,6 +14,10 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": 'What was read of the documents does not say: "{question}"',
         "de": "Was von den Dokumenten gelesen wurde, sagt dazu nichts: „{question}“",
     },
+    "only_listed": {
+        "en": 'It is only known which files and folders there are; none was read to answer: "{question}"',
+        "de": "Es ist nur bekannt, welche Dateien und Ordner es gibt; keine wurde dazu gelesen: „{question}“",
+    },
     "other_language": {
         "en": 'Nothing was found for "{question}". The documents are in another language; ask in it to find more.',
         "de": "Zu „{question}“ wurde nichts gefunden. Die Dokumente sind in einer anderen Sprache; fragen Sie in ihr.",
@@ -68,6 +72,12 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     "not_compared": {
         "en": "Not compared here: {names}.",
         "de": "Hier nicht verglichen: {names}.",
+    },
+    "total_of": {"en": "{amount} in {name}", "de": "{amount} in {name}"},
+    "totals": {"en": "The total is {each}.", "de": "Die Gesamtsumme ist {each}."},
+    "totals_differ": {
+        "en": "The total is {each}; the difference is {difference}.",
+        "de": "Die Gesamtsumme ist {each}; die Differenz ist {difference}.",
     },
     "amounts": {"en": "Amounts side by side", "de": "Beträge im Vergleich"},
     "only_in": {"en": "Only in {name}", "de": "Nur in {name}"},

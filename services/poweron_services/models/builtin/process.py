@@ -18,6 +18,7 @@ from poweron_services.models.builtin.several_files import one_by_one
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
 from poweron_services.models.builtin.task_plan import wants_comparison, wants_conversion, wants_summary
+from poweron_services.models.builtin.tool_choice import only_names_places
 from poweron_services.models.builtin.vocabulary import known_language, language_of
 from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
@@ -138,6 +139,8 @@ def _line(statement: Statement) -> str:
 
 def _refusing(prompt: ProcessPrompt, held: Library) -> str:
     """The phrase for what was not found: nothing is denied that was not read or may be said in other words."""
+    if all(only_names_places(document.text) for document in prompt.documents):
+        return "only_listed"
     asked = detect(prompt.ai_prompt)
     read = {detect(document.text) for document in prompt.documents}
     if asked and not read & {asked, None}:

@@ -7,12 +7,14 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby
 from textwrap import shorten
 from typing import Literal
 
 import orjson
 
+from poweron_services.decider.source_list import place_in
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.sources import APPARATUS, Block, Place, Row, Section
@@ -47,10 +49,14 @@ def _section(section: Section, level: str, language: str, *, is_long: bool) -> I
     title = section.place.locator.removeprefix("section ") or (section.place.document if level == "##" else "")
     if title:
         yield f"{level} {_escaped(title)}"
-    yield f"*{say('source', language, place=_escaped(str(section.place)))}*"
+    yield f"*{say('source', language, place=_escaped(_told(section.place, language)))}*"
     for block in section.blocks[: PIECES if is_long else None]:
         if block.text != title:
             yield _written(block, level, language, is_long=is_long)
+
+
+def _told(place: Place, language: str) -> str:
+    return str(replace(place, locator=place_in(place.locator, language)))
 
 
 def _written(block: Block, level: str, language: str, *, is_long: bool) -> str:

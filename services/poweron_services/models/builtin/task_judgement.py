@@ -3,10 +3,12 @@
 from typing import Final
 
 from poweron_events.event import CriterionProgress
+from poweron_events.fold.state import ChatMessage
 from poweron_events.refinement import Classification
 from poweron_services.decider.approval import UNAPPROVED
 from poweron_services.decider.rules import STOPS_EVERY_ATTEMPT, WRITING
 from poweron_services.models.answers import RefinementAnswer, ReviewAnswer
+from poweron_services.models.builtin.tool_choice import lists
 from poweron_services.models.builtin.web_choice import LOOKING_UP, WEB, names_address
 from poweron_services.models.prompts import RefinementPrompt, ReviewPrompt
 
@@ -14,6 +16,9 @@ ANSWER_NEXT: Final = "Answer the request from the text that was read."
 READ_DIRECTLY: Final = "Answer from the documents of the request directly; ai.process reads them by itself."
 WRITE_PLAINLY: Final = "Write the result with ai.process."
 SEARCH_ONLY: Final = "Answer from what the search engine shows of the pages."
+READ_LISTED: Final = "Go on with what the list names: read it, then answer from it."
+ONLY_LISTED: Final = "It was only listed what there is; nothing of it was read, so the request is not answered."
+NONE_READABLE: Final = "Nothing could be read of what was handed over."
 NO_ANSWER: Final = "The request could not be answered."
 HALF_WAY = 400  # thousandths of a criterion, once the documents are read
 
@@ -58,6 +63,8 @@ def _refined(prompt: RefinementPrompt) -> RefinementAnswer:
             classification="success",
             criteria_progress=_at_least(HALF_WAY, prompt.progress),
         )
+    if prompt.all_unreadable:
+        return _stopped("failed", NONE_READABLE, prompt.progress)
     improvement = _other_way(prompt)
     if improvement is None or prompt.observation.code in UNAPPROVED:
         return _stopped("failed", failed, prompt.progress)
@@ -93,10 +100,13 @@ def _reviewed(prompt: ReviewPrompt) -> ReviewAnswer:
     progress = prompt.progress
     if (progress and all(one.met for one in progress)) or _has_result(prompt):
         return ReviewAnswer(status="success", reason="All criteria are met.", criteria_progress=_all_met(progress))
+    if prompt.all_unreadable:
+        return ReviewAnswer(status="failed", reason=NONE_READABLE, criteria_progress=progress)
     if prompt.retries_left and _has_another_way(prompt):
-        reason = "The request was not answered yet."
-        return ReviewAnswer(status="retry", reason=reason, improvements=(READ_DIRECTLY,), criteria_progress=progress)
-    return ReviewAnswer(status="failed", reason=prompt.stopped_because or NO_ANSWER, criteria_progress=progress)
+        reason, next_way = "The request was not answered yet.", READ_LISTED if _only_listed(prompt) else READ_DIRECTLY
+        return ReviewAnswer(status="retry", reason=reason, improvements=(next_way,), criteria_progress=progress)
+    reason = ONLY_LISTED if _only_listed(prompt) else prompt.stopped_because or NO_ANSWER
+    return ReviewAnswer(status="failed", reason=reason, criteria_progress=progress)
 
 
 def _has_another_way(prompt: ReviewPrompt) -> bool:
@@ -109,10 +119,20 @@ def _has_another_way(prompt: ReviewPrompt) -> bool:
     return "ai.process" not in tried and not in_vain and prompt.stop_code not in STOPS_EVERY_ATTEMPT
 
 
+def _only_listed(prompt: ReviewPrompt) -> bool:
+    """Whether the newest step says what there is and nothing else."""
+    newest = _newest(prompt)
+    return newest is not None and newest.success is True and lists(newest.action or "")
+
+
 def _has_result(prompt: ReviewPrompt) -> bool:
     """Whether the newest step wrote a result."""
-    newest = next((message for message in prompt.history if message.kind == "step"), None)
+    newest = _newest(prompt)
     return newest is not None and newest.action in WRITING and newest.success is True
+
+
+def _newest(prompt: ReviewPrompt) -> ChatMessage | None:
+    return next((message for message in prompt.history if message.kind == "step"), None)
 
 
 def _all_met(progress: Progress) -> Progress:

@@ -33,6 +33,7 @@ _SAME: Final = {"folder": "directory", "dir": "directory", "document": "file", "
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _MARK: Final = re.compile(r"^\s*(?:[-*•]\s+)?(?:\[(?P<kind>FILE|DIR)\]\s+)?(?P<name>\S.*?)\s*$", re.IGNORECASE)
 _ABSOLUTE: Final = re.compile(r"(?:/|~/|[A-Za-z]:[\\/])[^\s\"'`<>|]*[^\s\"'`<>|.,;:!?)]")
+_ABOVE: Final = re.compile(r"#|<!--")  # what stands above the text of a document
 _FILE: Final = re.compile(r"[^/\\:]+\.[A-Za-z0-9]{1,8}")
 
 
@@ -71,7 +72,8 @@ def next_tool(prompt: SelectionPrompt) -> ToolStep | None:
     if prompt.steps_left == 1 or _was_read(tools, prompt.history):
         return None
     places = _places(prompt)
-    return _read(left, places) or _list(left, places) or _search(left, prompt)
+    listing = () if _was_listed(tools, prompt.history) else left
+    return _read(left, places) or _list(listing, places) or _search(left, prompt)
 
 
 def result_labels(tools: Iterable[CatalogLine]) -> frozenset[str]:
@@ -79,9 +81,33 @@ def result_labels(tools: Iterable[CatalogLine]) -> frozenset[str]:
     return frozenset(action_label(line.name) for line in tools if _answers(line))
 
 
+def lists(action: str) -> bool:
+    """Whether it is a tool of others that only says what there is: what is to be read next stands in its result."""
+    return action.partition(".")[0] not in OURS and _verb(CatalogLine(action, ())) == "list"
+
+
+def only_names_places(text: str) -> bool:
+    """Whether a text is a list of files and folders, of which nothing says what stands in them."""
+    lines = [line for line in text.splitlines() if line.strip() and not _ABOVE.match(line)]
+    named = [line for line in lines if _names_place(line)]
+    return bool(named) and len(lines) - len(named) == sum(line.rstrip().endswith(":") for line in lines)
+
+
+def _names_place(line: str) -> bool:
+    found = _MARK.match(line)
+    is_name = found is not None and bool(found["kind"] or _FILE.fullmatch(found["name"].strip('",')))
+    return is_name or _ABSOLUTE.fullmatch(line.strip()) is not None
+
+
 def _was_read(tools: Iterable[CatalogLine], history: Iterable[ChatMessage]) -> bool:
     reading = {line.name for line in tools if _answers(line)}
     return any(message.success and message.action in reading for message in history)
+
+
+def _was_listed(tools: Iterable[CatalogLine], history: Iterable[ChatMessage]) -> bool:
+    """Whether it is known what is in a folder: other tools would say the same again in another form."""
+    listing = {line.name for line in tools if _verb(line) == "list" and _parameter(line, _FOLDER)}
+    return any(message.success and message.action in listing for message in history)
 
 
 def _answers(line: CatalogLine) -> bool:

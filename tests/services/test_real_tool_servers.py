@@ -19,7 +19,6 @@ from werkzeug import Request, Response
 
 from poweron_events.errors import Unavailable
 from poweron_services.actions.action import Action, Done, Order
-from poweron_services.connectors.mcp import tool_server
 from poweron_services.connectors.mcp.server_list import read_servers
 from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.host_patterns import HostPattern
@@ -174,10 +173,10 @@ async def test_a_server_of_the_sdk_speaks_the_newest_protocol_and_is_told_to_sto
     assert told == [("tool_steps", 1, 2)]
 
 
-async def refused(tmp_path: Path, httpserver: HTTPServer, path: str = "/mcp") -> Unavailable:
+async def refused(tmp_path: Path, httpserver: HTTPServer, path: str = "/mcp", **ours: Any) -> Unavailable:
     """Why a server cannot be used."""
     headers = {"Authorization": "Bearer ${MUSEUM_KEY}"}
-    entry = {"url": httpserver.url_for(path), "headers": headers}
+    entry = {"url": httpserver.url_for(path), "headers": headers, "poweron": ours}
     (server,) = read_servers(named(tmp_path, {"far": entry}), {"MUSEUM_KEY": KEY})
     web = WebSettings(private_hosts=HostPattern.listed(f"{httpserver.host}:{httpserver.port}"))
     async with tool_servers([server], web) as (far,):
@@ -206,10 +205,7 @@ async def test_what_comes_over_http_is_bounded_and_redirects_lead_nowhere_else(
     assert {*asked} == {f"Bearer {KEY}"}
 
 
-async def test_one_that_never_answers_over_http_is_given_up(
-    tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tool_server, "START", 0.5)
+async def test_one_that_never_answers_over_http_is_given_up(tmp_path: Path, httpserver: HTTPServer) -> None:
     released = threading.Event()
 
     def silent(_: Request) -> Response:
@@ -218,7 +214,7 @@ async def test_one_that_never_answers_over_http_is_given_up(
 
     httpserver.expect_request("/mcp").respond_with_handler(silent)
     try:
-        why = await refused(tmp_path, httpserver)
+        why = await refused(tmp_path, httpserver, timeout=0.5)
     finally:
         released.set()
     assert str(why) == "The server 'far' cannot be used. It did not start within 0.5 s."

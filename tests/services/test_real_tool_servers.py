@@ -125,6 +125,18 @@ async def test_a_private_host_is_asked_only_where_the_settings_of_the_web_name_i
         assert actions == {}
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "localhost:9", "localhost"])
+async def test_who_names_a_private_address_is_told_which_settings_let_it_be_asked(tmp_path: Path, host: str) -> None:
+    (server,) = read_servers(named(tmp_path, {"far": {"url": f"http://{host}/mcp"}}), {})
+    async with tool_servers([server], WebSettings()) as (far,):
+        with pytest.raises(Unavailable) as error:
+            await far.tools()
+    assert str(error.value).startswith(
+        "The server 'far' cannot be used. The settings of the web do not let its address be asked: "
+        "name a host of a private network in POWERON_WEB_PRIVATE_HOSTS (`HOST:PORT`), another port in POWERON_WEB_PORTS"
+    )
+
+
 async def test_a_server_in_python_tells_the_time(tmp_path: Path) -> None:
     async with tools_of(named(tmp_path, {"time": python_server()}), tmp_path / "home") as actions:
         done = await called(

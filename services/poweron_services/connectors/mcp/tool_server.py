@@ -34,6 +34,11 @@ WITHIN: Final = 300.0  # seconds in which a server is started no more often
 FIRST_PAUSE: Final = 0.5  # seconds before the second start; it doubles
 CLOSE: Final = 8.0  # seconds that all of them have to end
 MAX_SAID: Final = 300  # characters of what a program says of itself
+NOT_LET: Final = (
+    "The settings of the web do not let its address be asked: name a host of a private network in "
+    "POWERON_WEB_PRIVATE_HOSTS (`HOST:PORT`), another port in POWERON_WEB_PORTS, and see POWERON_WEB_ALLOW and "
+    "POWERON_WEB_DENY."
+)
 
 
 class NotCalled(Unavailable):
@@ -162,6 +167,8 @@ class ToolServer:
         said = redacted(" ".join(traffic.said.decode(errors="replace").split())[-MAX_SAID:])
         if isinstance(first, TimeoutError):
             return self._unavailable(f"It did not start within {self.entry.timeout:g} s.", said)
+        if isinstance(first, PowerOnError) and first.code == "address_refused":
+            return self._unavailable(NOT_LET)
         if isinstance(first, PowerOnError):
             return self._unavailable(str(first), first.detail or said)
         if isinstance(self.entry.place, HttpServer):

@@ -7,7 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 
 import pytest
@@ -206,6 +206,12 @@ def hear(asked: AskProgress, told: Told, event: WorkflowEvent) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_the_version_is_printed() -> None:
+    ended = CliRunner().invoke(app, ["--version"])
+    assert (ended.exit_code, ended.stdout) == (0, f"poweron {version('poweron-services')}\n")
+    assert "Run work that a language model steers" in CliRunner().invoke(app, ["--help"]).stdout
+
+
 def test_a_bucket_without_credentials_is_told_before_any_server_is_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -27,15 +27,19 @@ from poweron_events.content_files import remove_files, write, write_below
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.object_store import (
     NO_CONDITIONS,
+    NO_CREDENTIALS,
     PART,
     PARTS_AT_ONCE,
+    is_final,
     is_missing_bucket,
+    look_time,
     open_store,
     what_happened,
 )
 from poweron_events.redaction import redacted
 
 KEY_BYTES = 32
+UNUSABLE = "The content store cannot be used."
 AT_ONCE = 64_000  # bytes; a local folder takes so few before a thread would have begun
 MAX_KEYS = 10_000  # remembered in memory
 MAX_CONTENT = 1_000_000_000  # bytes of one content
@@ -57,6 +61,12 @@ class MissingContent(Refused):
     """Nothing is stored under that name: it was never stored, or it was erased."""
 
     code = "document_missing"
+
+
+class UnusableStore(Unavailable):
+    """The store takes nothing until somebody sets something; work that has begun waits for that."""
+
+    code = "content_store_unavailable"
 
 
 def commitment(key: bytes, content: bytes) -> str:
@@ -146,12 +156,22 @@ class ContentStore:
         """Ask a store that is elsewhere whether it can be used; one on this machine says so when it is.
 
         Raises:
-            Unavailable: it cannot, for the reason that the sentence says.
+            Refused: something must be set first, as the sentence says.
+            Unavailable: it does not answer now.
         """
         if self._is_remote:
-            with _translated("The content store is not there"):
-                async for _ in self._store.list(chunk_size=1):
-                    return
+            try:
+                async with asyncio.timeout(look_time(self._store)):
+                    await self._look()
+            except TimeoutError as error:
+                raise Refused(f"{UNUSABLE} {NO_CREDENTIALS}", code="content_store_unavailable") from error
+            except UnusableStore as error:
+                raise Refused(str(error), code=error.code) from error
+
+    async def _look(self) -> None:
+        with _translated("The content store is not there"):
+            async for _ in self._store.list(chunk_size=1):
+                return
 
     async def stored(self, workflow_id: str | None = None) -> AsyncGenerator[Sequence[StoredObject], None]:
         """All that is stored, or that of one workflow, in no order, a part at a time.
@@ -295,7 +315,7 @@ class ContentStore:
         created = await self._create(path, content)
         if created and self._is_remote and not self._knows_conditions:
             if await self._create(path, content):
-                raise Refused(f"The content store cannot be used. {NO_CONDITIONS}", code="content_store_unavailable")
+                raise Refused(f"{UNUSABLE} {NO_CONDITIONS}", code="content_store_unavailable")
             self._knows_conditions = True
         return created
 
@@ -350,6 +370,8 @@ def _translated(missing: str) -> Generator[None, None, None]:
 
 
 def _unavailable(error: Exception) -> Unavailable:
+    if is_final(error):
+        return UnusableStore(f"{UNUSABLE} {what_happened(error)}")
     return Unavailable(f"The content store did not answer: {what_happened(error)}", code="content_store_unavailable")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
-from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
+from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store, from_url
 
 from poweron_events.redaction import redacted
 
@@ -23,6 +23,11 @@ PART: Final = 8_000_000  # bytes; what is larger is uploaded in parts of this si
 PARTS_AT_ONCE: Final = 4
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 METADATA: Final = "169.254.169.254"  # where a machine at Amazon is asked for credentials, if nothing else has any
+ROLE_TIMEOUT: Final = 5.0  # seconds for that, at a first look: there it takes milliseconds
+_NAMED: Final = (
+    *("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE"),
+    *("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+)
 MAX_SHOWN: Final = 300  # characters of what a store says
 _CODE: Final = re.compile(r"<Code>(\w{1,100})</Code>")
 
@@ -70,6 +75,12 @@ def _client_options(environment: Mapping[str, str]) -> "ClientConfig":
     return options
 
 
+def look_time(store: ObjectStore, environment: Mapping[str, str] = os.environ) -> float | None:
+    """How long a first look may take: less where only the machine itself might know credentials."""
+    is_named = any(environment.get(name) for name in _NAMED)
+    return ROLE_TIMEOUT if isinstance(store, S3Store) and not is_named else None
+
+
 def what_happened(error: Exception) -> str:
     """What an error of a store means and what can be done, in sentences without a full stop at the end."""
     said = str(error)
@@ -82,6 +93,15 @@ def what_happened(error: Exception) -> str:
         return f"{NOT_LET_IN} {f'It says {code}' if code else ''}".rstrip(". ")
     shown = redacted(said.partition("\n")[0])[:MAX_SHOWN].rstrip(". ")
     return f"{shown} ({code})" if code else shown
+
+
+def is_final(error: Exception) -> bool:
+    """Whether it will not pass by itself: somebody must set something first."""
+    return (
+        is_missing_bucket(error)
+        or METADATA in str(error)
+        or isinstance(error, PermissionDeniedError | UnauthenticatedError)
+    )
 
 
 def is_missing_bucket(error: Exception) -> bool:

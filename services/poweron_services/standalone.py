@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from poweron_events.client import Heard
+from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.log.kafka_settings import KafkaSettings
@@ -62,7 +63,9 @@ async def execute_unified_workflow(
             Those of `poweron_services.client.client_errors`, of both kinds, have a code and facts.
     """
     telemetry.configure_for_library()
-    async with open_connections(settings or Settings(), progress) as connections:
+    settings = settings or Settings()
+    await check_content(settings)
+    async with open_connections(settings, progress) as connections:
         return await run_request(
             connections,
             request,
@@ -84,10 +87,19 @@ async def run_request(
     callbacks: Callbacks,
     progress: Callable[[str], None],
 ) -> Outcome:
-    """The same over connections that are open already."""
-    await connections.content.check()
+    """The same over connections that are open already, and a content store that was seen to answer."""
     asking = partial(ask, connections, request, files, identity=identity, callbacks=callbacks)
     return await (_served(connections, asking, progress) if serving else asking())
+
+
+async def check_content(settings: Settings) -> None:
+    """See that a content store elsewhere can be used, before servers are started for work that needs it.
+
+    Raises:
+        Refused: something must be set first; the message says what.
+        Unavailable: it does not answer now.
+    """
+    await ContentStore.at(settings.content_place).check()
 
 
 async def _served(

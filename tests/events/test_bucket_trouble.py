@@ -46,9 +46,9 @@ def saying(status: int, code: str) -> Callable[[Request], Response]:
 async def test_a_bucket_that_is_not_there_is_named_as_what_is_missing(s3: S3) -> None:
     said = await trouble("s3://no-such-bucket/prefix")
     assert said == (
-        "The content store did not answer: There is no such bucket: make it, or name another one in POWERON_CONTENT"
+        "The content store cannot be used. There is no such bucket: make it, or name another one in POWERON_CONTENT"
     )
-    with pytest.raises(Unavailable, match="There is no such bucket"):
+    with pytest.raises(Refused, match="There is no such bucket"):
         await ContentStore.at("s3://no-such-bucket/prefix").check()
     await ContentStore.at(f"s3://{BUCKET}/prefix").check()
 
@@ -89,7 +89,10 @@ async def test_a_server_that_is_not_there_is_unavailable(s3: S3, monkeypatch: py
 async def test_a_place_without_credentials_says_which_variables_to_set(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    assert "No credentials were found for it: set AWS_ACCESS_KEY_ID" in await trouble(f"s3://{BUCKET}")
+    said = await trouble(f"s3://{BUCKET}")
+    assert said.startswith("The content store cannot be used. No credentials were found for it: set AWS_ACCESS_KEY_ID")
+    with pytest.raises(Refused, match="No credentials were found"):
+        await ContentStore.at(f"s3://{BUCKET}").check()
 
 
 @pytest.mark.req("R-02")

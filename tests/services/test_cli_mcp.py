@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import orjson
@@ -78,9 +79,29 @@ def test_a_server_that_does_not_start_is_told_with_what_it_said(
     fails = {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no module named harbour ' + 'x' * 9999)"]}
     monkeypatch.setenv("POWERON_MCP", str(named(tmp_path, {"fails": fails, "lying": lying(tmp_path)})))
     code, said = run("check", "--json")
-    failed, works = map(orjson.loads, said.splitlines())
+    servers = {each["server"]: each for each in map(orjson.loads, said.splitlines())}
+    failed, works = servers["fails"], servers["lying"]
     assert (code, failed["works"], works["works"]) == (1, False, True)
     assert failed["problem"].startswith("The server 'fails' cannot be used. It did not start as a server of MCP does.")
+
+
+@pytest.mark.req("C-08")
+def test_each_server_has_its_own_time_to_start_and_is_told_once_it_has_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeps = {"command": "sleep", "args": ["100"], "poweron": {"timeout": 4}}
+    servers = {"second": sleeps, "third": sleeps, "lying": lying(tmp_path)}
+    monkeypatch.setenv("POWERON_MCP", str(named(tmp_path, servers)))
+    began = time.monotonic()
+    ended = CliRunner().invoke(app, ["mcp", "check", "--json"])
+    took = time.monotonic() - began
+    told = [orjson.loads(line) for line in ended.stdout.splitlines()]
+    assert [each["works"] for each in told] == [True, False, False]
+    assert [each["problem"] for each in told[1:]] == [
+        f"The server {each['server']!r} cannot be used. It did not start within 4 s." for each in told[1:]
+    ]
+    assert ended.stderr == "Asking 3 servers; each has up to 5 s to start.\n"
+    assert took < 12  # side by side
 
 
 def test_no_server_is_named_and_no_such_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from poweron_services import telemetry
 from poweron_services.action_connections import ActionConnections
 from poweron_services.actions.action import Done, Failed, Order, document
 from poweron_services.actions.connected_actions import offered
+from poweron_services.cli.code_advice import advice_for
 from poweron_services.models.prompts import ActionsPrompt, PlanningPrompt, ProcessPrompt, SelectionPrompt, Template
 from poweron_services.roles.action_secrets import ActionSecrets
 
@@ -277,6 +278,22 @@ async def test_a_result_in_which_nothing_can_stand_in_a_secrets_place_is_not_kep
     completed = next(event for event in world.accepted(ID) if isinstance(event, ActionCompleted))
     assert (completed.outcome, completed.code) == ("failed", "result_not_stored")
     assert completed.documents == ()
+
+
+@pytest.mark.req("R-03")
+async def test_where_no_connection_is_configured_a_request_that_names_one_is_told_so() -> None:
+    log = MemoryLog()
+    async with running(log, Rows(log)):
+        await request(log, "1", connections=("crm",))
+        await committed(log, 1)
+    refused = [event for event in await events(log) if isinstance(event, RequestRefused)]
+    assert [(event.code, event.detail) for event in refused] == [
+        (
+            "unknown_connection",
+            "The request cannot be used: connections: 'crm' is not configured; no connection is.",
+        )
+    ]
+    assert "POWERON_CONNECTIONS" in advice_for("unknown_connection")
 
 
 @pytest.mark.req("R-03")

@@ -247,6 +247,33 @@ async def test_a_message_of_outlook_is_read_with_its_attachments() -> None:
     assert text_at(document, "attachment plan.pdf, page 1") == "Two floors"
 
 
+async def test_a_file_that_leads_out_of_an_archive_is_left_out_and_the_others_are_read() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name in ("../evil.txt", "plan.txt"):
+            archive.writestr(name, "The gate is locked at nine.")
+        link = zipfile.ZipInfo("link.txt")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, "/etc/passwd")
+    document = await extract(packed.getvalue(), "plans.zip")
+
+    assert [section.locator for section in document.sections] == ["file plan.txt"]
+    assert document.notes == (
+        "File ../evil.txt was left out, since it points out of the archive; pack it again without that.",
+        "File link.txt was left out, since it is a link; pack it again without that.",
+    )
+    assert document.truncated
+
+
+@pytest.mark.parametrize(
+    ("stream", "advice"), [("WordDocument", "DOCX or PDF"), ("PowerPoint Document", "PPTX or PDF")]
+)
+async def test_an_old_office_file_is_to_be_saved_as_its_own_newer_kind(stream: str, advice: str) -> None:
+    old = b"\xd0\xcf\x11\xe0" + bytes(600) + stream.encode("utf-16-le") + bytes(600)
+    with pytest.raises(UnreadableDocument, match=f"save it as {advice} and hand that over"):
+        await extract(old, "t.doc")
+
+
 async def test_what_is_within_an_archive_within_a_mail_is_named_by_all_of_them() -> None:
     inner = zip_of(plan__txt=b"The gate is locked at nine.", broken__pdf=b"%PDF-1.4 broken", logo__gif=ONE_PIXEL)
     document = await extract(bytes(mail_of("Plans attached.", all__zip=inner)), "plans.eml")
@@ -407,7 +434,7 @@ async def test_a_slide_that_is_hidden_is_named_so() -> None:
     document = await extract(packed.getvalue(), "a.pptx")
 
     assert [section.locator for section in document.sections] == ["slide 1", "slide 2 (hidden)"]
-    assert dict(document.metadata)["hidden slides"] == "2"
+    assert dict(document.metadata)["hidden slides"] == "slide 2"
 
 
 async def test_slides_have_boxes_of_text_merged_cells_and_the_numbers_of_any_chart() -> None:

@@ -116,7 +116,7 @@ async def test_each_example_is_read_with_its_facts_in_place(name: str, locator: 
         ("estimate.pdf", {"title": "Repair estimate HP-24817", "author": "Harbor & Pine Auto Body", "pages": "2"}),
         ("contract.docx", {"title": "Cleaning service contract", "author": "Brightwater Cleaning Ltd."}),
         ("kickoff.pptx", {"title": "Project Heron: Kickoff", "slides": "5", "created": "2025-01-06"}),
-        ("training.pptx", {"hidden slides": "3"}),
+        ("training.pptx", {"hidden slides": "slide 3"}),
         ("fleet.xlsx", {"author": "Malte Brandt", "sheets": "3", "hidden sheets": "Rates, Checks"}),
         ("sightings.ods", {"title": "Spring count of waders", "sheets": "1"}),
         ("lease.odt", {"author": "Harriet Blom", "modified": "2025-01-06"}),

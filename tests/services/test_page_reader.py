@@ -220,7 +220,8 @@ async def test_a_file_without_a_name_is_what_its_server_says(read_page: ReadForT
         (b"", "text/html", "document_empty", "is empty."),
         (b"<html><body> </body></html>", "text/html", "document_without_text", "holds no text."),
         (b" \n ", "text/html", "document_without_text", "holds no text."),
-        (b"\x89PNG\r\n" + bytes(range(256)) * 20, "image/png", "document_format_unknown", "is no kind of page"),
+        (b"\x89PNG\r\n" + bytes(range(256)) * 20, "image/png", "document_damaged", "is damaged"),
+        (b"\x1f\x8b" + bytes(range(256)) * 20, "application/gzip", "document_format_unknown", "is no kind of page"),
         (b"%PDF-1.7\n" + bytes(range(256)) * 20, "text/html", "document_damaged", "is damaged"),
     ],
 )

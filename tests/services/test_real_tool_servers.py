@@ -19,7 +19,6 @@ from werkzeug import Request, Response
 
 from poweron_events.errors import Unavailable
 from poweron_services.actions.action import Action, Done, Order
-from poweron_services.connectors.mcp import tool_server
 from poweron_services.connectors.mcp.server_list import read_servers
 from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.host_patterns import HostPattern
@@ -126,6 +125,18 @@ async def test_a_private_host_is_asked_only_where_the_settings_of_the_web_name_i
         assert actions == {}
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:9", "localhost:9", "localhost"])
+async def test_who_names_a_private_address_is_told_which_settings_let_it_be_asked(tmp_path: Path, host: str) -> None:
+    (server,) = read_servers(named(tmp_path, {"far": {"url": f"http://{host}/mcp"}}), {})
+    async with tool_servers([server], WebSettings()) as (far,):
+        with pytest.raises(Unavailable) as error:
+            await far.tools()
+    assert str(error.value).startswith(
+        "The server 'far' cannot be used. The settings of the web do not let its address be asked: "
+        "name a host of a private network in POWERON_WEB_PRIVATE_HOSTS (`HOST:PORT`), another port in POWERON_WEB_PORTS"
+    )
+
+
 async def test_a_server_in_python_tells_the_time(tmp_path: Path) -> None:
     async with tools_of(named(tmp_path, {"time": python_server()}), tmp_path / "home") as actions:
         done = await called(
@@ -174,10 +185,10 @@ async def test_a_server_of_the_sdk_speaks_the_newest_protocol_and_is_told_to_sto
     assert told == [("tool_steps", 1, 2)]
 
 
-async def refused(tmp_path: Path, httpserver: HTTPServer, path: str = "/mcp") -> Unavailable:
+async def refused(tmp_path: Path, httpserver: HTTPServer, path: str = "/mcp", **ours: Any) -> Unavailable:
     """Why a server cannot be used."""
     headers = {"Authorization": "Bearer ${MUSEUM_KEY}"}
-    entry = {"url": httpserver.url_for(path), "headers": headers}
+    entry = {"url": httpserver.url_for(path), "headers": headers, "poweron": ours}
     (server,) = read_servers(named(tmp_path, {"far": entry}), {"MUSEUM_KEY": KEY})
     web = WebSettings(private_hosts=HostPattern.listed(f"{httpserver.host}:{httpserver.port}"))
     async with tool_servers([server], web) as (far,):
@@ -271,10 +282,7 @@ async def test_nobody_knows_what_came_of_a_call_that_something_between_us_answer
     assert texts(await called(actions, "far.write")) == "written"
 
 
-async def test_one_that_never_answers_over_http_is_given_up(
-    tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tool_server, "START", 0.5)
+async def test_one_that_never_answers_over_http_is_given_up(tmp_path: Path, httpserver: HTTPServer) -> None:
     released = threading.Event()
 
     def silent(_: Request) -> Response:
@@ -283,7 +291,7 @@ async def test_one_that_never_answers_over_http_is_given_up(
 
     httpserver.expect_request("/mcp").respond_with_handler(silent)
     try:
-        why = await refused(tmp_path, httpserver)
+        why = await refused(tmp_path, httpserver, timeout=0.5)
     finally:
         released.set()
     assert str(why) == "The server 'far' cannot be used. It did not start within 0.5 s."

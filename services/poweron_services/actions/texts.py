@@ -135,8 +135,8 @@ class _Texts:
         return markdown if self.with_metadata else _METADATA.sub("", markdown)
 
     def _on_page(self, done: int, total: int | None) -> None:
-        """The pages of the only document; of several it is told how many are read."""
-        if self.count == 1:
+        """The pages of the last document that is left; before, it is told how many documents are read."""
+        if self.count - self.done == 1:
             self.tell_progress("pages_read", done, total)
 
 

@@ -46,6 +46,7 @@ _ADVICE: Final[dict[str, str]] = {
     "search_timeout": f"POWERON_WEB_TIMEOUT says how long it may take. {_CHECK_SEARCH}",
     "search_unauthorized": f"Set the key of the engine to one that is valid. {_CHECK_SEARCH}",
     "search_unavailable": f"Set POWERON_SEARCH to a search engine ({_ENGINES}), or hand over documents.",
+    "unknown_connection": "POWERON_CONNECTIONS names the file in which they stand; name one that stands there.",
     "tool_changed": "`poweron mcp check` shows what changed, `poweron mcp approve` approves it.",
     "tool_server_ended": "`poweron mcp check` says whether it can be started.",
     "tool_server_unavailable": "`poweron mcp check` says whether it can be used; POWERON_MCP says where it is.",

@@ -6,20 +6,27 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from poweron_services.cli.error_messages import load_settings, sentences
+from poweron_services.cli.error_messages import load_settings, sentence, sentences, stop
 from poweron_services.cli.event_lines import size
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell
-from poweron_services.client.content_cleanup import Cleanup, ContentCleanup, Stored
+from poweron_services.client.content_cleanup import Cleanup, ContentCleanup, NotItsLog, Stored
 from poweron_services.config import Settings
 from poweron_services.standalone import open_connections
 
 SHOWN = 20  # workflows; `--json` names all
+FOREIGN = (
+    "Check POWERON_KAFKA, POWERON_KAFKA_PREFIX and POWERON_CONTENT. "
+    "If the store is this log's own all the same, say so with --yes."
+)
 
 
 @sentences()
 def gc(*, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove what no event names, or tell what that would be."""
-    cleanup = asyncio.run(_clean_up(load_settings(), dry_run=dry_run, yes=yes))
+    try:
+        cleanup = asyncio.run(_clean_up(load_settings(), dry_run=dry_run, yes=yes))
+    except NotItsLog as error:
+        stop(f"{sentence(error)} {FOREIGN}", code=error.code)
     if as_json:
         print_json(_json(cleanup, dry_run=dry_run))
     else:

@@ -147,7 +147,7 @@ def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911
     if isinstance(error, LogLost):
         return f"{sentence(error)} {LOG_LOST}", error.code
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
-        return f"{sentence(error)} {UNAVAILABLE}", error.code
+        return f"{sentence(error)} {UNAVAILABLE if error.code == 'unavailable' else advice_for(error.code)}", error.code
     if isinstance(error, PowerOnError):
         return sentence(error), error.code
     if isinstance(error, OSError) and error.filename is not None:

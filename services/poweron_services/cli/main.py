@@ -36,6 +36,23 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"poweron {version('poweron-services')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _poweron(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """What holds for all commands."""
+
+
 def _group(name: str, meaning: str) -> typer.Typer:
     group = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help=meaning)
     app.add_typer(group, name=name)

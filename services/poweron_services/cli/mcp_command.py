@@ -16,7 +16,7 @@ from poweron_services.actions.server_tool import ServerTool
 from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import load_settings, sentences, stop
-from poweron_services.cli.output import counted, one_line, print_json, printable, stdout
+from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell
 from poweron_services.config import Settings
 from poweron_services.connectors.mcp.action_names import action_of, with_own_names
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
@@ -60,15 +60,7 @@ class CheckedServer:
 @sentences()
 def check(*, as_json: bool) -> None:
     """Ask every server for its tools; exit 1 where one does not answer, or a tool is not as it was approved."""
-    settings = load_settings()
-    checked = asyncio.run(_checked(settings))
-    if as_json:
-        for server in checked:
-            print_json(_object(server))
-    else:
-        for server in checked:
-            _print(server)
-    if not all(server.works for server in checked):
+    if not asyncio.run(_all_work(load_settings(), as_json=as_json)):
         raise typer.Exit(FAILED)
 
 
@@ -80,10 +72,21 @@ def approve(which: str | None) -> None:
         stdout.print("Everything is approved already.")
 
 
-async def _checked(settings: Settings) -> list[CheckedServer]:
-    known = KnownTools.of_home(settings.home)
-    async with tool_servers(_entries(settings), WebSettings.of(settings)) as servers:
-        return list(await asyncio.gather(*(_asked(server, known) for server in servers)))
+async def _all_work(settings: Settings, *, as_json: bool) -> bool:
+    """Ask them side by side and tell each as soon as it has answered, or its time is over."""
+    entries, known = _entries(settings), KnownTools.of_home(settings.home)
+    longest = max(entry.timeout for entry in entries)
+    tell(f"Asking {counted(len(entries), 'server')}; each has up to {longest:g} s to start.")
+    work = True
+    async with tool_servers(entries, WebSettings.of(settings)) as servers:
+        for answer in asyncio.as_completed([_asked(server, known) for server in servers]):
+            checked = await answer
+            work &= checked.works
+            if as_json:
+                print_json(_object(checked))
+            else:
+                _print(checked)
+    return work
 
 
 def _entries(settings: Settings) -> Any:

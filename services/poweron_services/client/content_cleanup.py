@@ -255,6 +255,5 @@ def _expect_its_log(stored: Iterable[Stored], known: Collection[str], *, foreign
     if workflows and not foreign and workflows.isdisjoint(known):
         raise NotItsLog(
             f"The log knows none of the {len(workflows)} workflows of the content store, so it may be the log of "
-            "another one, and everything would go. Check POWERON_KAFKA, POWERON_KAFKA_PREFIX and POWERON_CONTENT. "
-            "If the store is this log's own all the same, say so with --yes."
+            "another one, and everything would go."
         )

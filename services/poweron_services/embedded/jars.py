@@ -13,6 +13,7 @@ from poweron_services.embedded.server_process import last_lines
 PINNED = Path(__file__).with_name("jars.sha256")
 SIZE = 43  # MB, all jars together
 DOWNLOAD_DEADLINE = 900.0  # seconds
+TOLD_EVERY = 10  # megabytes
 LOOK_EVERY = 0.5  # seconds
 WRONG_HASH = 3  # exit code of `jar_download`
 
@@ -84,7 +85,7 @@ async def _watch(repository: Path, progress: Callable[[str], None]) -> None:
     while True:
         await asyncio.sleep(LOOK_EVERY)
         fetched = await asyncio.to_thread(_megabytes, repository)
-        if fetched > shown:
+        if fetched >= shown + TOLD_EVERY:
             shown = fetched
             progress(f"Downloading Kafka: {min(fetched, SIZE)} of {SIZE} MB…")
 

@@ -92,8 +92,8 @@ def _check_connections(request: Terms, connections: Collection[str]) -> None:
     """Refuse a label that means no connection: what the request needs it for would be left out without a word."""
     for label in request.connections:
         if label not in connections:
-            known = ", ".join(sorted(connections)) or "none"
-            detail = f"The request cannot be used: connections: {label!r} is not configured; configured are {known}"
+            known = f"configured are {', '.join(sorted(connections))}" if connections else "no connection is"
+            detail = f"The request cannot be used: connections: {label!r} is not configured; {known}"
             raise Refusal("unknown_connection", detail)
 
 

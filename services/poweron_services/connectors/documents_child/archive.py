@@ -26,12 +26,13 @@ def check(data: bytes, limits: Limits) -> None:
 def check_contents(archive: zipfile.ZipFile, packed: int, limits: Limits) -> None:
     """Refuse bombs and paths that lead out of the archive, by its table of contents alone."""
     members = archive.infolist()
-    _check_sizes(members, packed, limits)
+    check_sizes(members, packed, limits)
     for member in members:
-        _check_member(member)
+        if why := why_unsafe(member):
+            raise _refusal(f"its entry {member.filename!r} {why}")
 
 
-def _check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) -> None:
+def check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) -> None:
     unpacked = sum(member.file_size for member in members)
     if len(members) > limits.archive_entries:
         raise _refusal(f"it holds {len(members):,} files, more than the {limits.archive_entries:,} that are allowed")
@@ -43,12 +44,12 @@ def _check_sizes(members: list[zipfile.ZipInfo], packed: int, limits: Limits) ->
         raise _refusal(f"it would unpack to {unpacked // packed:,} times its size, as no document does")
 
 
-def _check_member(member: zipfile.ZipInfo) -> None:
+def why_unsafe(member: zipfile.ZipInfo) -> str:
+    """Why an entry must not be opened; empty where it may be."""
     parts = member.filename.replace("\\", "/").split("/")
     if parts[0] == "" or ".." in parts or DRIVE in parts[0]:
-        raise _refusal(f"its entry {member.filename!r} points out of the archive")
-    if stat.S_ISLNK(member.external_attr >> 16):
-        raise _refusal(f"its entry {member.filename!r} is a link")
+        return "points out of the archive"
+    return "is a link" if stat.S_ISLNK(member.external_attr >> 16) else ""
 
 
 def _check_prolog(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:

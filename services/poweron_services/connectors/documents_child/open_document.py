@@ -57,7 +57,7 @@ def _slides(pages: list[Any], root: Any) -> Iterator[Part]:
     unseen = {style.get(_q("style:name")) for style in root.iter(_q("style:style")) if _is_unseen(style)}
     hidden = [number for number, page in enumerate(pages, start=1) if page.get(_q("drawing:style-name")) in unseen]
     yield Fact("slides", str(len(pages)))
-    yield Fact("hidden slides", ", ".join(map(str, hidden)))
+    yield Fact("hidden slides", ", ".join(f"slide {number}" for number in hidden))
     for number, page in enumerate(pages, start=1):
         texts = [block.text for block in _blocks(page)]
         notes = " ".join(block.text for part in page.iter(_NOTES) for block in _blocks(part))

@@ -130,7 +130,11 @@ READABLE = (
     "PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, HTML, XML, CSV, JSON, TXT, MD, EML, MSG, ZIP of these, "
     "and pictures where text recognition is set up"
 )
-OLD_OFFICE = {media_types.DOC: "an old Word document", media_types.PPT: "an old PowerPoint presentation"}
+OLD_OFFICE = {
+    media_types.DOC: ("an old Word document", "DOCX"),
+    media_types.PPT: ("an old PowerPoint presentation", "PPTX"),
+}
+"""What cannot be read, and what it is saved as instead."""
 
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*\n")
@@ -145,8 +149,9 @@ def reader_of(kind: str, data: bytes) -> Reader:
             "document_protected",
         )
     if kind in OLD_OFFICE:
+        what, newer = OLD_OFFICE[kind]
         raise Unreadable(
-            f"is {OLD_OFFICE[kind]}, which cannot be read; save it as DOCX, PPTX or PDF and hand that over.",
+            f"is {what}, which cannot be read; save it as {newer} or PDF and hand that over.",
             "document_format_unknown",
         )
     if kind not in READERS:

@@ -23,7 +23,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield from office_facts(data)
     hidden = [number for number, slide in enumerate(show.slides, start=1) if _is_hidden(slide)]
     yield Fact("slides", str(len(show.slides)))
-    yield Fact("hidden slides", ", ".join(map(str, hidden)))
+    yield Fact("hidden slides", ", ".join(f"slide {number}" for number in hidden))
     for number, slide in enumerate(show.slides, start=1):
         yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(_texts(slide)))
 

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Iterator
 from functools import partial
 
-from poweron_services.connectors.documents_child.archive import check_contents
+from poweron_services.connectors.documents_child.archive import check_sizes, why_unsafe
 from poweron_services.connectors.documents_child.document import Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.member import Member
@@ -17,7 +17,7 @@ ASIDE = ("__MACOSX/", ".DS_Store", "Thumbs.db", "desktop.ini")  # what systems l
 
 def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        check_contents(archive, len(data), limits)
+        check_sizes(archive.infolist(), len(data), limits)
         files = [info for info in archive.infolist() if not info.is_dir() and not _is_aside(info.filename)]
         yield Fact("files", str(len(files)))
         for info in files:
@@ -25,6 +25,8 @@ def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if why := why_unsafe(info):
+        raise Unreadable(f"was left out, since it {why}; pack it again without that.", "document_unsafe")
     if info.flag_bits & ENCRYPTED:
         raise Unreadable(
             "is protected with a password, so nothing of it can be read; pack it without one.", "document_protected"

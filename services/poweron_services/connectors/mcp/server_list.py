@@ -21,7 +21,7 @@ from poweron_services.connectors.mcp.action_names import method_of
 SETTING: Final = "POWERON_MCP"
 MAX_BYTES: Final = 1_000_000  # of the file
 MAX_SERVERS: Final = 20
-TIMEOUT: Final = 60.0  # seconds that a call of a tool has
+TIMEOUT: Final = 60.0  # seconds for a start with all that it downloads, for the list of tools, and for each call
 OURS: Final = frozenset(name.partition(".")[0] for name in CATALOG)
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER")
 """What a program needs of the environment; it is given nothing else that the file does not name."""

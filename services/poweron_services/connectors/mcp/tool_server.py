@@ -32,9 +32,13 @@ log = structlog.get_logger()
 MAX_STARTS: Final = 5
 WITHIN: Final = 300.0  # seconds in which a server is started no more often
 FIRST_PAUSE: Final = 0.5  # seconds before the second start; it doubles
-START: Final = 60.0  # seconds that a server has to start, with all that it downloads for that
 CLOSE: Final = 8.0  # seconds that all of them have to end
 MAX_SAID: Final = 300  # characters of what a program says of itself
+NOT_LET: Final = (
+    "The settings of the web do not let its address be asked: name a host of a private network in "
+    "POWERON_WEB_PRIVATE_HOSTS (`HOST:PORT`), another port in POWERON_WEB_PORTS, and see POWERON_WEB_ALLOW and "
+    "POWERON_WEB_DENY."
+)
 
 
 class NotCalled(Unavailable):
@@ -118,7 +122,7 @@ class ToolServer:
 
     async def _told(self, session: "ToolSession") -> Mapping[str, ToolDescription]:
         try:
-            async with asyncio.timeout(START):
+            async with asyncio.timeout(self.entry.timeout):
                 offered = self.redaction.redacted_in(await session.tools())
         except TimeoutError:
             raise self._unavailable("It did not tell its tools in time.") from None
@@ -169,7 +173,10 @@ class ToolServer:
 
         traffic = Traffic()
         try:
-            async with asyncio.timeout(START) as limit, tool_session(self.entry, self._web, traffic) as session:
+            async with (
+                asyncio.timeout(self.entry.timeout) as limit,
+                tool_session(self.entry, self._web, traffic) as session,
+            ):
                 limit.reschedule(None)
                 ready.set_result(session)
                 await session.ended()
@@ -188,7 +195,9 @@ class ToolServer:
         first = _first(error)
         said = redacted(" ".join(traffic.said.decode(errors="replace").split())[-MAX_SAID:])
         if isinstance(first, TimeoutError):
-            return self._unavailable(f"It did not start within {START:g} s.", said)
+            return self._unavailable(f"It did not start within {self.entry.timeout:g} s.", said)
+        if isinstance(first, PowerOnError) and first.code == "address_refused":
+            return self._unavailable(NOT_LET)
         if isinstance(first, PowerOnError):
             return self._unavailable(str(first), first.detail or said)
         if isinstance(self.entry.place, HttpServer):

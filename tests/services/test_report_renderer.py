@@ -194,6 +194,8 @@ def test_a_table_that_can_be_seen_has_its_figure_with_a_description_and_one_of_m
     assert "<figure>" not in page(mixed)
     assert 'alt="Line chart: Sales: 2022 1200, 2023 1350, 2024 990."' in page(SALES)
     assert 'alt="Bar chart: Shops: Basel 12, Bern 7."' in page(bars)
+    compared = bars.replace("Shops", "a.docx [1]")
+    assert "Bar chart: a.docx [1]: Basel 12, Bern 7." in written("markdown", draft(compared)).decode()
 
 
 async def test_a_report_comes_in_all_formats_from_a_process_of_its_own() -> None:

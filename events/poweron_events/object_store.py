@@ -87,7 +87,7 @@ def what_happened(error: Exception) -> str:
     code = _code(error)
     if code == "NoSuchBucket":
         return NO_BUCKET.removesuffix(".")
-    if METADATA in said:
+    if _is_without_credentials(error):
         return NO_CREDENTIALS.removesuffix(".")
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         return f"{NOT_LET_IN} {f'It says {code}' if code else ''}".rstrip(". ")
@@ -99,7 +99,7 @@ def is_final(error: Exception) -> bool:
     """Whether it will not pass by itself: somebody must set something first."""
     return (
         is_missing_bucket(error)
-        or METADATA in str(error)
+        or _is_without_credentials(error)
         or isinstance(error, PermissionDeniedError | UnauthenticatedError)
     )
 
@@ -107,6 +107,12 @@ def is_final(error: Exception) -> bool:
 def is_missing_bucket(error: Exception) -> bool:
     """Whether nothing at all can be found, since the bucket is not there."""
     return _code(error) == "NoSuchBucket"
+
+
+def _is_without_credentials(error: Exception) -> bool:
+    """Whether the library went on to ask the machine for a role: it has no other sign for it."""
+    said = f"{error}"
+    return METADATA in said
 
 
 def _code(error: Exception) -> str:

@@ -7,7 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -206,28 +206,6 @@ def hear(asked: AskProgress, told: Told, event: WorkflowEvent) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_the_version_is_printed() -> None:
-    ended = CliRunner().invoke(app, ["--version"])
-    assert (ended.exit_code, ended.stdout) == (0, f"poweron {version('poweron-services')}\n")
-    assert "Run work that a language model steers" in CliRunner().invoke(app, ["--help"]).stdout
-
-
-def test_a_bucket_without_credentials_is_told_before_any_server_is_started(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("POWERON_CONTENT", "s3://poweron-tests/prefix")
-    ended = CliRunner().invoke(app, ["ask", "?"])
-    assert ended.exit_code == 1
-    assert ended.stderr.endswith(
-        "The content store cannot be used. No credentials were found for it: set AWS_ACCESS_KEY_ID and "
-        "AWS_SECRET_ACCESS_KEY, or give this machine a role.\n"
-    )
-    assert "POWERON_KAFKA" not in ended.stderr
-    assert "tarting" not in ended.stderr
-
-
 def test_a_file_that_may_not_be_read_is_said_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "secret.pdf"
     path.touch(mode=0o000)

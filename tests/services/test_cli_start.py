@@ -1,0 +1,31 @@
+"""What the command line says before any server is started."""
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from poweron_services.cli.main import app
+
+
+def test_the_version_is_printed() -> None:
+    ended = CliRunner().invoke(app, ["--version"])
+    assert (ended.exit_code, ended.stdout) == (0, f"poweron {version('poweron-services')}\n")
+    assert "Run work that a language model steers" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_a_bucket_without_credentials_is_told_before_any_server_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("POWERON_CONTENT", "s3://poweron-tests/prefix")
+    ended = CliRunner().invoke(app, ["ask", "?"])
+    assert ended.exit_code == 1
+    assert ended.stderr.endswith(
+        "The content store cannot be used. No credentials were found for it: set AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, or give this machine a role.\n"
+    )
+    assert "POWERON_KAFKA" not in ended.stderr
+    assert "tarting" not in ended.stderr

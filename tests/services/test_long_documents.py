@@ -285,6 +285,31 @@ async def test_where_a_budget_holds_no_more_what_was_answered_is_given_and_the_r
     assert any(note.startswith("A budget did not hold more: 3 of ") for note in asked.done.notes)
 
 
+class Prudish(Reader):
+    """It will not answer the parts that speak of a museum, or any."""
+
+    any_part = False
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        assert isinstance(prompt, ProcessPrompt)
+        if prompt.extent == "part" and (self.any_part or any(fact("museum") in text.text for text in prompt.documents)):
+            raise Refused("It would not answer.", code="answer_refused")
+        return await super().complete(prompt)
+
+
+@pytest.mark.req("L-10")
+async def test_a_part_that_the_model_will_not_answer_is_told_and_the_others_are_answered() -> None:
+    asked = await process(short(), Prudish(), "List all codes.", window=30_000)
+    assert code("ferry") in asked.text
+    assert code("museum") not in asked.text
+    assert any(re.match(r"1 of \d+ parts were not answered\. It would not answer\.", note) for note in asked.done.notes)
+    assert asked.done.coverage[0].places_shown < 60
+    refusing = Prudish()
+    refusing.any_part = True
+    with pytest.raises(Refused, match="It would not answer"):
+        await process(short(), refusing, "List all codes.", window=30_000)
+
+
 @pytest.mark.req("B-02")
 async def test_a_budget_that_holds_no_part_is_why_there_is_no_answer() -> None:
     poor = Poor()

@@ -1,7 +1,7 @@
 """A task done from all parts of long documents: each part is asked for by itself, then the answers are put together.
 
-Parts are asked for side by side. One that a model does not take is halved. Where a budget holds no more, what was
-answered until then is what there is, and it is said so.
+Parts are asked for side by side. One that a model does not take is halved. Where a budget holds no more, or a model
+will not answer some part, what was answered is what there is, and it is said so.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from poweron_events.errors import Refused
 from poweron_services.actions.action import Order
 from poweron_services.actions.document_passages import Passage, PassageText
 from poweron_services.actions.output_formats import written
@@ -25,6 +26,9 @@ PART: Final = 60_000  # characters of a part, where a model takes as many and th
 LEAST: Final = 1_000  # characters, below which no part is halved
 LAYERS: Final = 8  # times that answers are put together in groups before they are put together as one
 BUDGET: Final = "A budget did not hold more: {done} of {total} parts were asked for. {why}"
+UNANSWERED: Final = "{count} of {total} parts were not answered. {why}"
+OF_A_PART: Final = frozenset({"answer_refused", "answer_cut_off", "answer_empty"})
+"""Why a model did not answer one part; it may answer the others, which are paid for."""
 NOT_TOGETHER: Final = (
     "A budget did not hold putting the answers from the parts together: they stand one after the other."
 )
@@ -61,7 +65,7 @@ class PartAnswers:
         """The task's output from all parts.
 
         Raises:
-            Refused: a part was not answered, or no part because of a budget.
+            Refused: no part was answered, or no model can be asked at all.
         """
         parts = self._parts()
         answers = await self._asked(parts)
@@ -86,9 +90,10 @@ class PartAnswers:
         return [parts[number * len(parts) // kept] for number in range(kept)]
 
     async def _asked(self, parts: Sequence[Part]) -> list[str | None]:
-        """The answer from each part; None where a budget did not hold it."""
+        """The answer from each part; None where a budget did not hold it, or the model would not answer."""
         places = asyncio.Semaphore(AT_ONCE)
         stopped: list[BudgetUsedUp] = []
+        unanswered: list[Refused] = []
         self.order.tell_progress("parts_answered", 0, len(parts))
 
         async def ask(number: int, part: Part) -> str | None:
@@ -100,15 +105,22 @@ class PartAnswers:
                 except BudgetUsedUp as error:
                     stopped.append(error)
                     return None
+                except Refused as error:
+                    if error.code not in OF_A_PART:
+                        raise
+                    unanswered.append(error)
+                    return None
                 self.done += 1
                 self.order.tell_progress("parts_answered", self.done, len(parts))
                 return answer
 
         answers = await side_by_side(ask(number, part) for number, part in enumerate(parts, start=1))
-        if stopped and not self.done:
-            raise stopped[0]
+        if not self.done and (why := [*stopped, *unanswered]):
+            raise why[0]
         if stopped:
             self.notes.append(BUDGET.format(done=self.done, total=len(parts), why=stopped[0]))
+        if unanswered:
+            self.notes.append(UNANSWERED.format(count=len(unanswered), total=len(parts), why=unanswered[0]))
         return answers
 
     async def _of_part(self, part: Part, number: int, count: int) -> str:

@@ -39,7 +39,7 @@ def test_tools_are_listed_with_what_they_may_do() -> None:
     code, said = run("check")
     assert code == 0
     rows = {line.split()[0]: line.split()[1:] for line in said.splitlines()}
-    assert rows["lying"] == ["works", "21", "tools"]
+    assert rows["lying"] == ["works", "22", "tools"]
     assert (rows[COUNT][0], rows[COUNT][2:]) == ("new", ["at_most_once", "asks", "first"])
     assert rows["lying.read_text"][2:] == ["pure", "runs"]
     assert rows["lying.unusable"][0] == "unusable"
@@ -100,7 +100,7 @@ def test_each_server_has_its_own_time_to_start_and_is_told_once_it_has_answered(
     assert [each["problem"] for each in told[1:]] == [
         f"The server {each['server']!r} cannot be used. It did not start within 4 s." for each in told[1:]
     ]
-    assert ended.stderr == "Asking 3 servers; each has up to 5 s to start.\n"
+    assert ended.stderr.startswith("Asking 3 servers; each has up to 5 s to start.\n")
     assert took < 12  # side by side
 
 
@@ -109,7 +109,7 @@ def test_no_server_is_named_and_no_such_server(monkeypatch: pytest.MonkeyPatch) 
     assert (ended.exit_code, ended.stderr) == (2, "There is no server 'files'; there are lying.\n")
     ended = CliRunner().invoke(app, ["mcp", "approve", "lying.nothing"])
     assert ended.exit_code == 2
-    assert ended.stderr.startswith("The server 'lying' has no tool 'nothing'; it has again, ask_back, ")
+    assert "The server 'lying' has no tool 'nothing'; it has again, ask_back, " in ended.stderr
     monkeypatch.setenv("POWERON_MCP", "")
     ended = CliRunner().invoke(app, ["mcp", "check"])
     assert (ended.exit_code, ended.stderr) == (

@@ -258,7 +258,7 @@ async def test_a_stage_that_was_not_done_in_time_is_told_neutrally(mode: str) ->
 @pytest.mark.req("L-10")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_document_that_cannot_be_read_is_told_by_its_name_and_reason(mode: str) -> None:
-    async def read(_: LoadBytes, __: int, name: str) -> ExtractedDocument:
+    async def read(_: LoadBytes, __: int, name: str, *, on_page: object = None) -> ExtractedDocument:
         raise UnreadableDocument(name, "is protected by a password; save it without one.", "document_protected")
 
     found = await ran(mode, Troubled(), actions=[*await our_actions(read), Counting("web.read")])

@@ -116,10 +116,9 @@ class Shelf:
         self._chance = chance
         self._kept: dict[str, bytes] = {}
 
-    async def put_async(self, path: str, content: bytes, *, mode: str) -> None:
-        assert mode == "create"
+    async def put_async(self, path: str, content: bytes, *, mode: str = "overwrite", **_: object) -> None:
         await self._reach()
-        if path in self._kept:
+        if mode == "create" and path in self._kept:
             raise FileExistsError(path)
         self._kept[path] = content
 

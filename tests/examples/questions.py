@@ -29,7 +29,7 @@ class Ask:
         )
 
 
-NOT_SAID = ("The documents do not say", "Die Dokumente sagen dazu nichts")
+NOT_SAID = ("The documents do not say", "Die Dokumente sagen dazu nichts", "Les documents ne le disent pas")
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from topic_admin import administering
 
 from poweron_events import topics
 from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.errors import Unavailable
 from poweron_events.execution import ActionResult
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import RequestWorkflow
+from poweron_projections import reader
 from poweron_projections.verify import verify
 from poweron_services.actions.action import Done, Order, document
 from poweron_services.actions.registry import only
@@ -66,6 +68,15 @@ async def asked(connections: Connections, workflow: "asyncio.Future[str]") -> Ou
     callbacks = Callbacks(requested=workflow.set_result)
     request = RequestWorkflow(prompt="Write it.")
     return await ask(connections, request, [], identity=local_identity(), callbacks=callbacks)
+
+
+async def until_the_rows_hold(connections: Connections, workflow: str) -> str:
+    async with asyncio.timeout(WAITED):
+        while True:
+            with suppress(Unavailable):  # the tables are not there yet
+                if await reader.workflow(connections.pool, workflow):
+                    return workflow
+            await asyncio.sleep(0.05)
 
 
 class Terminal:
@@ -121,7 +132,7 @@ async def test_who_watches_sees_a_bar_while_the_step_lasts(
     action, workflow = SlowAnswer(), asyncio.get_running_loop().create_future()
     async with served(connections, model, action):
         asking = asyncio.create_task(asked(connections, workflow))
-        terminal = Terminal(shell, "watch", await workflow)
+        terminal = Terminal(shell, "watch", await until_the_rows_hold(connections, await workflow))
         async with terminal.running() as watching:
             await terminal.shows(r"task 1 step 1.*11 of 12 parts answered")
             action.gate.set()

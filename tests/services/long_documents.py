@@ -91,6 +91,11 @@ def given(name: str) -> InputDocument:
     return InputDocument(f"docItem:d1:{name}", name, "application/pdf", 5, "0" * 64, load)
 
 
+def short() -> Shelf:
+    """Sixty pages with two codes."""
+    return Shelf({"long.pdf": long_document("long.pdf", 60, {17: fact("museum"), 55: fact("ferry")})})
+
+
 @dataclass
 class Reader:
     """A model that answers with the codes it is shown, each with its place, and takes so many characters."""

@@ -9,27 +9,21 @@ from typing import Any, Final, get_args
 import orjson
 import pytest
 from event_loop import longest_gap
-from long_documents import THINGS, Reader, Shelf, built_in, code, fact, long_document, process, question
+from long_documents import THINGS, Reader, Shelf, built_in, code, fact, long_document, process, question, short
 
 from poweron_events.errors import Refused
 from poweron_services.actions.document_passages import LONGEST, cut
 from poweron_services.actions.output_formats import check_format, without_fence
 from poweron_services.actions.texts import read_texts
-from poweron_services.actions.whole_tasks import needs_everything
 from poweron_services.connectors.document_reader import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
-from poweron_services.decider.rules import BudgetUsedUp, Stop
-from poweron_services.models.chat_model import ChatModel, Completion, TooLong
-from poweron_services.models.prompts import NOTHING, OutputFormat, ProcessPrompt, Prompt, SourceText
+from poweron_services.models.chat_model import ChatModel, TooLong
+from poweron_services.models.prompts import OutputFormat, SourceText
 
 PLANTED: Final = {50 * number + 17: thing for number, thing in enumerate(THINGS)}
 """One thing on some page of every fifty."""
 FACTS: Final = {page: fact(thing) for page, thing in PLANTED.items()}
 ENDS: Final = [0, 9, 19]
-
-
-def short() -> Shelf:
-    return Shelf({"long.pdf": long_document("long.pdf", 60, {17: fact("museum"), 55: fact("ferry")})})
 
 
 def table(rows: int, planted: Mapping[int, str]) -> ExtractedDocument:
@@ -177,158 +171,7 @@ async def test_a_model_that_takes_nothing_is_given_up() -> None:
         await process(short(), Reader(takes=10), question("museum"))
 
 
-# --- everything ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        *(
-            "Summarise the contract.",
-            "List all codes.",
-            "Compare the estimates.",
-            "Give an overview",
-            "Which are all names?",
-        ),
-        *("Fasse den Vertrag zusammen", "Nenne alle Fristen.", "Vergleiche die Angebote", "Erstelle einen Bericht"),
-        *("Résume ce contrat", "Liste toutes les dates", "Compare les devis", "Riassumi il contratto"),
-        *("Elenca tutte le date", "Resume el contrato", "Enumera todas las fechas", "Resuma o contrato"),
-        *("Vat het contract samen", "Noem alle data", "Sammanfatta avtalet", "Sammenlign tilbuddene", "Podsumuj umowę"),
-    ],
-)
-def test_tasks_that_need_everything_are_told_by_their_words_in_every_language_that_is_known(task: str) -> None:
-    assert needs_everything(task)
-
-
-@pytest.mark.parametrize(
-    "task",
-    [
-        *("Which delivery code is named?", "When does the exhibition open?", "Who signed the contract?"),
-        *("Wann beginnt die Ausstellung?", "Wie hoch ist die Miete?", "Quel est le montant de la facture ?"),
-    ],
-)
-def test_a_question_for_one_thing_does_not_need_everything(task: str) -> None:
-    assert not needs_everything(task)
-
-
-@pytest.mark.req("C-04")
-async def test_for_a_task_that_needs_everything_each_part_is_asked_and_the_answers_are_put_together() -> None:
-    model = Reader()
-    asked = await process(short(), model, "List all codes.", window=30_000)
-    parts = [prompt for prompt in model.asked if prompt.extent == "part"]
-    assert [(prompt.part, prompt.parts) for prompt in parts] == [(n, len(parts)) for n in range(1, len(parts) + 1)]
-    assert len(parts) > 3
-    (last,) = [prompt for prompt in model.asked if prompt.extent == "answers"]
-    assert [NOTHING in document.text for document in last.documents] == [False, False]
-    assert asked.text == f"The museum code is {code('museum')} (page 17)\n\nThe ferry code is {code('ferry')} (page 55)"
-    (coverage,) = asked.done.coverage
-    assert (coverage.places, coverage.places_shown) == (60, 60)
-    assert coverage.characters == coverage.characters_shown
-    assert asked.done.notes == ()
-    told = [step for step in asked.progress if step[0] == "parts_answered"]
-    assert told == [("parts_answered", done, len(parts)) for done in range(len(parts) + 1)]
-
-
-@pytest.mark.req("C-04")
-async def test_everything_that_stands_in_the_documents_is_shown_in_some_part_and_once() -> None:
-    model = Reader()
-    await process(short(), model, "Summarise it.", window=30_000)
-    shown = " ".join(d.text for prompt in model.asked if prompt.extent == "part" for d in prompt.documents)
-    for section in short().documents["long.pdf"].sections:
-        assert all(shown.count(sentence) >= 1 for sentence in section.text.split(". "))
-    assert shown.count(fact("museum")) == shown.count(fact("ferry")) == 1
-
-
-@pytest.mark.req("C-04")
-async def test_basic_processing_is_one_call_whatever_the_task() -> None:
-    model = Reader()
-    asked = await process(short(), model, "List all codes.", window=30_000, processingMode="basic")
-    assert [prompt.extent for prompt in model.asked] == ["excerpts"]
-    assert asked.done.notes[0].startswith("Not everything was read for this answer: ")
-
-
-@pytest.mark.req("C-04")
-async def test_the_built_in_model_lists_what_all_parts_say() -> None:
-    asked = await process(short(), built_in(), "List all: which codes are named?", window=30_000)
-    assert code("museum") in asked.text
-    assert code("ferry") in asked.text
-    assert "page 17" in asked.text
-
-
-@pytest.mark.req("C-04")
-async def test_a_part_that_the_model_does_not_take_is_halved() -> None:
-    model = Reader(takes=12_000)
-    asked = await process(short(), model, "List all codes.", window=30_000)
-    assert code("museum") in asked.text
-    assert code("ferry") in asked.text
-    assert asked.done.coverage[0].places_shown == 60
-
-
-class Poor(Reader):
-    """A budget holds so many of its calls."""
-
-    left = 3
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        if not self.left:
-            raise BudgetUsedUp(Stop("token_budget", "The task's budget of 9 tokens is used up: 9 tokens."))
-        self.left -= 1
-        return await super().complete(prompt)
-
-
-@pytest.mark.req("B-02")
-async def test_where_a_budget_holds_no_more_what_was_answered_is_given_and_the_rest_is_told() -> None:
-    asked = await process(short(), Poor(), "List all codes.", window=30_000)
-    assert code("museum") in asked.text
-    assert "> Not everything was read for this answer: " in asked.text
-    assert asked.done.coverage[0].places_shown < 60
-    assert any(note.startswith("A budget did not hold more: 3 of ") for note in asked.done.notes)
-
-
-class Prudish(Reader):
-    """It will not answer the parts that speak of a museum, or any."""
-
-    any_part = False
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        assert isinstance(prompt, ProcessPrompt)
-        if prompt.extent == "part" and (self.any_part or any(fact("museum") in text.text for text in prompt.documents)):
-            raise Refused("It would not answer.", code="answer_refused")
-        return await super().complete(prompt)
-
-
-@pytest.mark.req("L-10")
-async def test_a_part_that_the_model_will_not_answer_is_told_and_the_others_are_answered() -> None:
-    asked = await process(short(), Prudish(), "List all codes.", window=30_000)
-    assert code("ferry") in asked.text
-    assert code("museum") not in asked.text
-    assert any(re.match(r"1 of \d+ parts were not answered\. It would not answer\.", note) for note in asked.done.notes)
-    assert asked.done.coverage[0].places_shown < 60
-    refusing = Prudish()
-    refusing.any_part = True
-    with pytest.raises(Refused, match="It would not answer"):
-        await process(short(), refusing, "List all codes.", window=30_000)
-
-
-@pytest.mark.req("B-02")
-async def test_a_budget_that_holds_no_part_is_why_there_is_no_answer() -> None:
-    poor = Poor()
-    poor.left = 0
-    with pytest.raises(BudgetUsedUp):
-        await process(short(), poor, "List all codes.", window=30_000)
-
-
-@pytest.mark.req("C-04")
-async def test_answers_that_are_too_long_together_are_put_together_in_groups() -> None:
-    class Wordy(Reader):
-        def said(self, prompt: ProcessPrompt, shown: str) -> str:
-            return f"{'word ' * 1_500}." if prompt.extent == "part" else super().said(prompt, shown)[:3_000]
-
-    model = Wordy()
-    await process(short(), model, "Summarise it.", window=12_000)
-    together = [prompt for prompt in model.asked if prompt.extent == "answers"]
-    assert len(together) > 2
-    assert all(len(str(prompt.render())) < 16_000 for prompt in together)
+# --- at once ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", ["x" * 1_000_000, "語" * 1_000_000, "|" * 1_000_000], ids=["x", "語", "|"])

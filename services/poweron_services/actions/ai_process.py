@@ -42,9 +42,9 @@ class AiProcess:
         )
         texts = [replace(text, name=text.name.removesuffix(".md")) for text in found.listed(order.language)]
         answered = await answer_from(order, task, texts, self.window)
-        answer = cited_answer(answered.text, found.sources, output_format, order.language)
+        answer = cited_answer(answered.text, found.sources, answered.output_format, order.language)
         return Done(
-            ActionResult(success=True, documents=(as_document(answer.text, output_format, order.language),)),
+            ActionResult(success=True, documents=(as_document(answer.text, answered.output_format, order.language),)),
             (*answered.notes, *found.notes, *answer.notes),
             tuple(found.unread),
             origins=(Origin(sources=answer.sources),) if answer.sources else (),

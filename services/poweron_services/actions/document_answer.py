@@ -44,6 +44,16 @@ _SAID: Final = {
         "und von {count} weiteren Dokumenten ein Teil oder nichts",
     ),
 }
+_NOT_JOINED: Final = {
+    "en": (
+        "The answers from the parts were not put together, they stand one after the other.",
+        "They are text, because they make no valid {wanted}.",
+    ),
+    "de": (
+        "Die Antworten aus den Teilen wurden nicht zusammengeführt, sie stehen hintereinander.",
+        "Sie sind Text, weil sie kein gültiges {wanted} ergeben.",
+    ),
+}
 _PLACES: Final[dict[str, dict[PlaceKind, str]]] = {
     "en": {"page": "pages", "sheet": "sheets", "slide": "slides", "section": "parts"},
     "de": {"page": "Seiten", "sheet": "Blättern", "slide": "Folien", "section": "Teilen"},
@@ -55,7 +65,9 @@ class DocumentAnswer:
     """What a model wrote for a task, and how much of the documents it was shown."""
 
     text: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    output_format: OutputFormat
+    """The one that was asked for; markdown, where what was answered from parts does not make it."""
     coverage: tuple[DocumentCoverage, ...] = ()
     """Of each document, where not all of them were shown at once."""
 
@@ -77,7 +89,7 @@ async def answer_from(order: Order, task: DocumentTask, texts: Sequence[SourceTe
     while True:
         try:
             if _size(texts) <= room:
-                return DocumentAnswer(*await written(order.ask, process_prompt(task, texts)))
+                return DocumentAnswer(*await written(order.ask, process_prompt(task, texts)), task.output_format)
             if passages is None:
                 passages = await asyncio.to_thread(lambda: [cut(text) for text in texts])
             if task.mode == "advanced" and needs_everything(task.prompt):
@@ -95,24 +107,34 @@ async def _from_passages(order: Order, task: DocumentTask, texts: Sequence[Passa
         replace(text.source, text=text.shown(passages)) for text, passages in zip(texts, shown, strict=True) if passages
     ]
     text, notes = await written(order.ask, process_prompt(task, excerpts, "excerpts"))
-    return _told(task, text, notes, coverage_of(texts, shown))
+    return _told(task, DocumentAnswer(text, notes, task.output_format, coverage_of(texts, shown)))
 
 
 async def _from_parts(order: Order, task: DocumentTask, texts: Sequence[PassageText], room: int) -> DocumentAnswer:
     found = await PartAnswers(order, task, texts, room).answer()
-    return _told(task, found.text, found.notes, coverage_of(texts, found.shown))
+    answer = DocumentAnswer(found.text, found.notes, found.output_format, coverage_of(texts, found.shown))
+    return _told(task, answer, found.not_joined)
 
 
-def _told(
-    task: DocumentTask, text: str, notes: tuple[str, ...], coverage: tuple[DocumentCoverage, ...]
-) -> DocumentAnswer:
-    """The answer with the sentence about what was not read: in the notes and, where it is one in words, below it."""
-    missing = unread_sentence(coverage, "en")
-    if not missing:
-        return DocumentAnswer(text, notes, coverage)
+def _told(task: DocumentTask, answer: DocumentAnswer, not_joined: str = "") -> DocumentAnswer:
+    """The answer with what was not read or put together: in the notes and, where it is one in words, below it."""
     language = "de" if (task.language or "").casefold()[:2] == "de" else "en"
-    below = with_sentence(text, unread_sentence(coverage, language), task.output_format)
-    return DocumentAnswer(below, (missing, *notes), coverage)
+    told, below = (
+        [unread_sentence(answer.coverage, each), _not_joined_sentence(task, answer, each) if not_joined else ""]
+        for each in ("en", language)
+    )
+    notes = (told[0], f"{told[1]} {not_joined}" if not_joined else "", *answer.notes)
+    sentence = " ".join(filter(None, below))
+    text = with_sentence(answer.text, sentence, answer.output_format) if sentence else answer.text
+    return replace(answer, text=text, notes=tuple(filter(None, notes)))
+
+
+def _not_joined_sentence(task: DocumentTask, answer: DocumentAnswer, language: str) -> str:
+    """That answers from parts stand one after the other, and why they are not in the format that was asked for."""
+    sentence, in_words = _NOT_JOINED[language]
+    if answer.output_format == task.output_format:
+        return sentence
+    return f"{sentence} {in_words.format(wanted=task.output_format.upper())}"
 
 
 def coverage_of(texts: Sequence[PassageText], shown: Sequence[Sequence[Passage]]) -> tuple[DocumentCoverage, ...]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -12,6 +13,8 @@ import orjson
 from poweron_events.execution import ActionDocument
 from poweron_services.actions.action import Ask, Failed, document
 from poweron_services.decider.spreadsheet_text import csv_as_text
+from poweron_services.models.builtin import joined_answers as by_rule
+from poweron_services.models.builtin.summary import as_csv
 from poweron_services.models.prompts import OutputFormat, ProcessPrompt
 
 MIME_TYPES: Final[dict[OutputFormat, str]] = {
@@ -124,6 +127,40 @@ def _check_html(text: str) -> None:
         raise _invalid("The output is not HTML that can be shown: without scripts and styles no text is left.")
 
 
+def joined_by_rule(answers: Sequence[str], output_format: OutputFormat) -> str:
+    """Answers one after the other: as a list in JSON, as rows under their header in CSV, as sections in HTML.
+
+    Raises:
+        Failed: they make no output of the format.
+    """
+    bare = [without_fence(answer, output_format).strip() for answer in answers]
+    text = "\n\n".join(bare)
+    match output_format:
+        case "json":
+            text = by_rule.joined(bare, "json")
+        case "csv":
+            text = _under_one_header(bare)
+        case "html":
+            pieces = [_harmless(one if one.startswith("<") else by_rule.html(one)) for one in bare]
+            text = "\n".join(f"<section>\n{piece}\n</section>" for piece in pieces)
+        case "text":
+            text = by_rule.plain_text(text)
+    check_format(text, output_format)
+    return text
+
+
+def _under_one_header(answers: Sequence[str]) -> str:
+    """The rows of tables with the same header, of more than one column: whatever was written is a table of one."""
+    try:
+        tables = [[row for row in csv.reader(io.StringIO(answer), strict=True) if row] for answer in answers]
+    except csv.Error as error:
+        raise _invalid(f"An answer is not valid CSV: {error}") from error
+    header = tables[0][:1]
+    if any(table[:1] != header or len(table[0]) == 1 for table in tables):
+        raise _invalid("The answers are no tables with the same header.")
+    return as_csv(map(tuple, [*header, *(row for table in tables for row in table[1:])]))
+
+
 def _invalid(why: str) -> Failed:
     return Failed(why, code="output_invalid")
 
@@ -137,7 +174,12 @@ def as_document(text: str, output_format: OutputFormat, language: str | None) ->
 
 def html_page(text: str, language: str | None) -> str:
     """What is harmless of the HTML that a model wrote, as a whole page."""
-    body = nh3.clean(
+    return _PAGE.format(language=escape(language or "en", quote=True), title="Answer", body=_harmless(text))
+
+
+def _harmless(text: str) -> str:
+    """HTML without what could run or be fetched; what it leaves open is closed."""
+    return nh3.clean(
         text,
         tags=TAGS,
         clean_content_tags={"script", "style", "title"},
@@ -150,4 +192,3 @@ def html_page(text: str, language: str | None) -> str:
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer",
     ).strip()
-    return _PAGE.format(language=escape(language or "en", quote=True), title="Answer", body=body)

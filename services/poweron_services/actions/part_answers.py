@@ -1,41 +1,45 @@
 """A task done from all parts of long documents: each part is asked for by itself, then the answers are put together.
 
 Parts are asked for side by side. One that a model does not take is halved. Where a budget holds no more, or a model
-will not answer some part, what was answered is what there is, and it is said so.
+will not answer some part, what was answered is what there is, and it is said so. Answers that cannot be put together
+by the model stand one after the other.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 from poweron_events.errors import Refused
-from poweron_services.actions.action import Order
+from poweron_services.actions.action import Failed, Order
 from poweron_services.actions.document_passages import Passage, PassageText
-from poweron_services.actions.output_formats import written
+from poweron_services.actions.output_formats import joined_by_rule, written
 from poweron_services.actions.passage_choice import in_parts
 from poweron_services.actions.process_prompts import DocumentTask, process_prompt
 from poweron_services.actions.side_by_side import side_by_side
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import TooLong
-from poweron_services.models.prompts import NOTHING, SourceText
+from poweron_services.models.prompts import NOTHING, OutputFormat, SourceText
 
 AT_ONCE: Final = 8  # parts that are asked for side by side
 MAX_PARTS: Final = 200  # of all documents together; of more than these every second, third … one is read
 PART: Final = 60_000  # characters of a part, where a model takes as many and these are parts enough
-LEAST: Final = 1_000  # characters, below which no part is halved
-LAYERS: Final = 8  # times that answers are put together in groups before they are put together as one
-BUDGET: Final = "A budget did not hold more: {done} of {total} parts were asked for. {why}"
+LEAST: Final = 1_000  # characters, below which nothing is halved
+AROUND: Final = 100  # characters that stand around an answer, where several are shown
+AFTER: Final = " and after it"
+SHRUNK: Final = 0.9  # of their size, to which answers are to come each time that they are put together in groups
+BUDGET: Final = "A budget did not hold more: {done} of {total} parts were answered whole. {why}"
 UNANSWERED: Final = "{count} of {total} parts were not answered. {why}"
 OF_A_PART: Final = frozenset({"answer_refused", "answer_cut_off", "answer_empty"})
 """Why a model did not answer one part; it may answer the others, which are paid for."""
-NOT_TOGETHER: Final = (
-    "A budget did not hold putting the answers from the parts together: they stand one after the other."
-)
-SHORTENED: Final = "What was found in some parts was too long to be put together, and was shortened."
+OF_JOINING: Final = OF_A_PART | {"output_invalid", "prompt_too_long"}
+"""Why a model did not put the answers together; they are paid for."""
 
 Part = list[tuple[int, list[Passage]]]
 """Passages of texts, which are known by their numbers."""
+Answered = list[tuple[Part, str]]
+"""What was answered from a part, or from each piece of it that was asked for by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +47,13 @@ class FromParts:
     """What all parts together came to."""
 
     text: str
+    output_format: OutputFormat
+    """Markdown in place of one that the answers from the parts do not make by rule."""
     notes: tuple[str, ...]
     shown: tuple[tuple[Passage, ...], ...]
     """The passages of each text that were shown."""
+    not_joined: str
+    """Why the answers from the parts stand one after the other; "" where a model put them together."""
 
 
 @dataclass(slots=True)
@@ -59,7 +67,6 @@ class PartAnswers:
     """Characters that a model takes at once."""
     notes: list[str] = field(default_factory=list)
     done: int = 0
-    is_shortened: bool = False
 
     async def answer(self) -> FromParts:
         """The task's output from all parts.
@@ -68,19 +75,13 @@ class PartAnswers:
             Refused: no part was answered, or no model can be asked at all.
         """
         parts = self._parts()
-        answers = await self._asked(parts)
+        answered = await self._asked(parts)
         shown: list[list[Passage]] = [[] for _ in self.texts]
-        for part, answer in zip(parts, answers, strict=True):
-            for number, passages in part if answer is not None else ():
-                shown[number] += passages
-        found = [
-            SourceText(f"part {number}", f"part {number} of {len(parts)}", answer)
-            for number, answer in enumerate(answers, start=1)
-            if answer is not None and answer.strip().strip("`*.") != NOTHING
-        ]
-        text = await self._together(found, len(parts))
-        notes = (*self.notes, *([SHORTENED] if self.is_shortened else []))
-        return FromParts(text, notes, tuple(map(tuple, shown)))
+        for number, passages in chain.from_iterable(part for part, _ in chain.from_iterable(answered)):
+            shown[number] += passages
+        said = [[answer for _, answer in each if not _is_nothing(answer)] for each in answered]
+        text, output_format, not_joined = await self._together(said)
+        return FromParts(text, output_format, tuple(self.notes), tuple(map(tuple, shown)), not_joined)
 
     def _parts(self) -> list[Part]:
         total = sum(len(text.source.text) for text in self.texts)
@@ -89,96 +90,131 @@ class PartAnswers:
         kept = min(len(parts), MAX_PARTS)
         return [parts[number * len(parts) // kept] for number in range(kept)]
 
-    async def _asked(self, parts: Sequence[Part]) -> list[str | None]:
-        """The answer from each part; None where a budget did not hold it, or the model would not answer."""
+    async def _asked(self, parts: Sequence[Part]) -> list[Answered]:
+        """The answers from each part; none where a budget did not hold it, or the model would not answer."""
         places = asyncio.Semaphore(AT_ONCE)
         stopped: list[BudgetUsedUp] = []
         unanswered: list[Refused] = []
+        answered: list[Answered] = [[] for _ in parts]
         self.order.tell_progress("parts_answered", 0, len(parts))
 
-        async def ask(number: int, part: Part) -> str | None:
+        async def ask(number: int, part: Part) -> None:
             async with places:
                 if stopped:
-                    return None
+                    return
                 try:
-                    answer = await self._of_part(part, number, len(parts))
+                    await self._ask_part(part, (number, len(parts)), answered[number - 1])
                 except BudgetUsedUp as error:
                     stopped.append(error)
-                    return None
                 except Refused as error:
                     if error.code not in OF_A_PART:
                         raise
                     unanswered.append(error)
-                    return None
-                self.done += 1
-                self.order.tell_progress("parts_answered", self.done, len(parts))
-                return answer
+                else:
+                    self.done += 1
+                    self.order.tell_progress("parts_answered", self.done, len(parts))
 
-        answers = await side_by_side(ask(number, part) for number, part in enumerate(parts, start=1))
-        if not self.done and (why := [*stopped, *unanswered]):
+        await side_by_side(ask(number, part) for number, part in enumerate(parts, start=1))
+        if not any(answered) and (why := [*stopped, *unanswered]):
             raise why[0]
         if stopped:
             self.notes.append(BUDGET.format(done=self.done, total=len(parts), why=stopped[0]))
         if unanswered:
             self.notes.append(UNANSWERED.format(count=len(unanswered), total=len(parts), why=unanswered[0]))
-        return answers
+        return answered
 
-    async def _of_part(self, part: Part, number: int, count: int) -> str:
+    async def _ask_part(self, part: Part, place: tuple[int, int], answered: Answered) -> None:
+        """Ask for a part, or for its halves where the model does not take it, and remember each answer at once."""
         texts = [replace(self.texts[text].source, text=self.texts[text].shown(passages)) for text, passages in part]
         try:
-            asked = process_prompt(self.task, texts, "part", part=(number, count))
-            return (await self.order.ask(asked)).text
+            asked = process_prompt(self.task, texts, "part", part=place)
+            answered.append((part, (await self.order.ask(asked)).text))
         except TooLong:
             halves = _halves(part)
             if sum(len(text.text) for text in texts) < LEAST or len(halves) == 1:
                 raise
             self.room = min(self.room, sum(len(text.text) for text in texts) // 2)
-        answers = [await self._of_part(half, number, count) for half in halves]
-        return "\n\n".join(answer for answer in answers if answer.strip() != NOTHING) or NOTHING
+        else:
+            return
+        for half in halves:
+            await self._ask_part(half, place, answered)
 
-    async def _together(self, found: Sequence[SourceText], count: int) -> str:
-        """The answers as one output; where no budget holds that, one after the other."""
+    async def _together(self, said: Sequence[Sequence[str]]) -> tuple[str, OutputFormat, str]:
+        """What the parts said as one output, its format, and why it was made by rule; "" where a model made it."""
+        found = [
+            SourceText(f"part {number}", f"part {number} of {len(said)}", "\n\n".join(answers))
+            for number, answers in enumerate(said, start=1)
+            if answers
+        ]
         if len(found) == 1 and self.task.output_format == "markdown":
-            return found[0].text
+            return found[0].text, "markdown", ""
         try:
-            return await self._put_together(found, count)
-        except BudgetUsedUp:
-            if not found or self.task.output_format not in ("markdown", "text"):
+            return await self._put_together(found, len(said)), self.task.output_format, ""
+        except Refused as error:
+            if not found or not (isinstance(error, BudgetUsedUp) or error.code in OF_JOINING):
                 raise
-            self.notes.append(NOT_TOGETHER)
-            return "\n\n".join(text.text for text in found)
+            answers = [*chain.from_iterable(said)]
+            try:
+                return joined_by_rule(answers, self.task.output_format), self.task.output_format, str(error)
+            except Failed:
+                return joined_by_rule(answers, "markdown"), "markdown", str(error)
 
     async def _put_together(self, found: Sequence[SourceText], count: int) -> str:
-        for _ in range(LAYERS):
-            if _size(found) <= self.room:
-                break
-            groups = _groups([self._shortened(text) for text in found], self.room)
-            found = await side_by_side(self._of_group(group, count) for group in groups)
+        """The answers as one output, put together in groups before as often as they are too long for one call.
+
+        Raises:
+            TooLong: they do not get short enough.
+            Refused: as `written` does.
+        """
         while True:
+            while (before := _size(found)) > self.room:
+                found = await self._in_groups(found, count)
+                if _size(found) > max(self.room, before * SHRUNK):
+                    raise TooLong("They do not get short enough for the model.")
             try:
                 text, notes = await written(
                     self.order.ask, process_prompt(self.task, found, "answers", part=(0, count))
                 )
             except TooLong:
+                self.room = min(self.room, _size(found)) // 2
                 if self.room < LEAST:
                     raise
-                self.room //= 2
-                found = [self._shortened(text, of=max(1, len(found))) for text in found]
             else:
                 self.notes += notes
                 return text
 
-    async def _of_group(self, group: Sequence[SourceText], count: int) -> SourceText:
-        asked = process_prompt(self.task, group, "answers", part=(0, count), output_format="markdown")
-        return replace(group[0], name=f"{group[0].name} and after it", text=(await self.order.ask(asked)).text)
+    async def _in_groups(self, found: Sequence[SourceText], count: int) -> list[SourceText]:
+        pieces = [piece for text in found for piece in _pieces(text, self.room // 2 - len(text.name) - AROUND)]
+        groups = await side_by_side(self._of_group(group, count) for group in _groups(pieces, self.room))
+        return [*chain.from_iterable(groups)]
 
-    def _shortened(self, text: SourceText, of: int = 2) -> SourceText:
-        """As much of an answer as leaves room for another one."""
-        most = self.room // of - len(text.name) - LEAST // 10
-        if len(text.text) <= most:
-            return text
-        self.is_shortened = True
-        return replace(text, text=text.text[: max(most, 0)])
+    async def _of_group(self, group: Sequence[SourceText], count: int) -> list[SourceText]:
+        """A group as one text, or as several where the model does not take it at once."""
+        asked = process_prompt(self.task, group, "answers", part=(0, count), output_format="markdown")
+        try:
+            text = (await self.order.ask(asked)).text
+        except TooLong:
+            if _size(group) < LEAST:
+                raise
+        else:
+            return [replace(group[0], name=f"{group[0].name.removesuffix(AFTER)}{AFTER}", text=text)]
+        pieces = group if len(group) > 1 else _pieces(group[0], len(group[0].text) // 2 + 1)
+        half = len(pieces) // 2
+        return [*await self._of_group(pieces[:half], count), *await self._of_group(pieces[half:], count)]
+
+
+def _is_nothing(answer: str) -> bool:
+    return answer.strip().strip("`*.") == NOTHING
+
+
+def _pieces(text: SourceText, most: int) -> list[SourceText]:
+    """A text in pieces of so many characters at most, which end with a line or a word where one ends."""
+    pieces, rest = [], text.text
+    while len(rest) > most:
+        line, word = (rest.rfind(end, most // 2, most) + 1 for end in ("\n", " "))
+        pieces.append(rest[: line or word or most])
+        rest = rest[line or word or most :]
+    return [replace(text, text=piece) for piece in (*pieces, rest)]
 
 
 def _halves(part: Part) -> list[Part]:
@@ -210,4 +246,4 @@ def _groups(found: Sequence[SourceText], room: int) -> list[list[SourceText]]:
 
 
 def _size(found: Sequence[SourceText]) -> int:
-    return sum(len(text.text) + len(text.name) + LEAST // 10 for text in found)
+    return sum(len(text.text) + len(text.name) + AROUND for text in found)

@@ -1,5 +1,6 @@
 """What is kept of a call: what was sent to the provider as it was sent, and what came of it as far as it came."""
 
+import asyncio
 import json
 from contextlib import aclosing
 from typing import Any, get_args
@@ -7,14 +8,18 @@ from typing import Any, get_args
 import pytest
 from providers import KEY, Playing, opened, saying
 from pytest_httpserver import HTTPServer
+from structlog.testing import capture_logs
 from test_providers import PLAN, planning
 
-from builders import Told, requested
+from builders import CALL, Told, requested
 from poweron_events.content import ContentStore
+from poweron_events.errors import Unavailable
 from poweron_events.event import ModelCall
 from poweron_services.config import Provider
 from poweron_services.models.answers import PlanningAnswer
-from poweron_services.models.call import Caller, Decided
+from poweron_services.models.call import Called, Caller, Decided
+from poweron_services.roles import content_retry
+from poweron_services.roles.kept_calls import KeptCalls
 
 WORKFLOW = Told().tell(requested()).workflow
 CUT = '{"tasks": [{"objective": "Fi'
@@ -115,3 +120,25 @@ async def test_an_answer_that_did_not_come_to_its_end_is_kept_as_far_as_it_came_
     assert await kept.answer(decided.call) == came
     assert decided.call.finish_reason == reason
     assert getattr(decided.answer, "code", None) == code
+
+
+class Silent(ContentStore):
+    """Remembers nothing and recalls nothing, and never says so."""
+
+    async def recall(self, workflow_id: str, kind: str, question: bytes) -> bytes | None:
+        return await asyncio.Future()
+
+    async def remember(self, workflow_id: str, kind: str, question: bytes, content: bytes) -> None:
+        await asyncio.Future()
+
+
+@pytest.mark.req("L-10")
+@pytest.mark.timeout(10)
+async def test_an_answer_of_a_step_is_kept_and_recalled_within_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content_retry, "STORE_TIMEOUT", 0.01)
+    kept = KeptCalls(Silent.at("memory:///"), WORKFLOW.id, "key")
+    with capture_logs() as logs:
+        await kept.keep(planning(), Called("The total is 42.", CALL))
+    assert [(line["event"], line["workflow_id"]) for line in logs] == [("content_store_unavailable", WORKFLOW.id)]
+    with pytest.raises(Unavailable, match=r"the content store did not answer for 0\.01 s"):
+        await kept.recall(planning())

@@ -10,13 +10,17 @@ from functools import partial
 from typing import Final
 
 import orjson
+import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from poweron_events.content import ContentStore
+from poweron_events.errors import Unavailable
 from poweron_events.event import ModelCall
 from poweron_services.models.call import Called
 from poweron_services.models.prompts import Prompt
-from poweron_services.roles.content_retry import retry_content
+from poweron_services.roles.content_retry import content_time_limit, retry_content
+
+log = structlog.get_logger()
 
 KIND: Final = "answers"
 FENCE: Final = "fence"
@@ -42,9 +46,15 @@ class KeptCalls:
     """Its idempotency key, the same for every try."""
 
     async def recall(self, prompt: Prompt) -> Called | None:
-        """What was answered when the step was tried before; None where it was not, or not in this form."""
+        """What was answered when the step was tried before; None where it was not, or not in this form.
+
+        Raises:
+            Unavailable: the content store does not answer.
+        """
         question = self._question(prompt)
-        stored = await retry_content(self.workflow_id, partial(self.content.recall, self.workflow_id, KIND, question))
+        recall = partial(self.content.recall, self.workflow_id, KIND, question)
+        async with content_time_limit():
+            stored = await retry_content(self.workflow_id, recall)
         try:
             kept = None if stored is None else _Kept.model_validate_json(stored)
         except ValidationError:  # of another release
@@ -52,11 +62,15 @@ class KeptCalls:
         return None if kept is None else Called(kept.text, kept.call)
 
     async def keep(self, prompt: Prompt, called: Called) -> None:
-        """Remember an answer before anything is made of it."""
+        """Remember an answer before anything is made of it; it is used also where that takes too long."""
         kept = {"text": called.text, "call": called.call.model_dump(mode="json", by_alias=True)}
         question, written = self._question(prompt), orjson.dumps(kept)
         remember = partial(self.content.remember, self.workflow_id, KIND, question, written)
-        await retry_content(self.workflow_id, remember)
+        try:
+            async with content_time_limit(len(written)):
+                await retry_content(self.workflow_id, remember)
+        except Unavailable as error:
+            log.warning("content_store_unavailable", error=str(error), workflow_id=self.workflow_id)
 
     def _question(self, prompt: Prompt) -> bytes:
         shown = hashlib.sha256(str(prompt.render(FENCE)).encode()).hexdigest()

@@ -94,18 +94,18 @@ _FOR_ALL: Final = re.compile(
     r"|elke?|wszystki\w*)\b",
     re.IGNORECASE,
 )
-_SENTENCE: Final = re.compile(r"[.!?;\n]+|, ?(?:and|then|und|dann|et|puis|e|poi|y|luego|en|och|og|i) ")
+_CLAUSE: Final = re.compile(r"[.!?;\n]+|, ?(?:and|then|und|dann|et|puis|e|poi|y|luego|en|och|og|i) ")
 _NEEDS: Final = re.compile(rf"\W*{_BEGINS}|.*?\b(?:{_SUM_UP}|{_COMPARE}|{_ALL}|{_REPORT}|{_CONVERT})\b", re.IGNORECASE)
 _ASKS: Final = re.compile(rf".*?\b(?:{_ASKED}|{_ALL})\b", re.IGNORECASE)
 
 
 def needs_everything(task: str) -> bool:
     """Whether a task cannot be done from some passages, however well they fit."""
-    return any(map(_needs, _SENTENCE.split(task[:MOST_READ].replace("\u2019", "'"))))
+    return any(map(_needs, _CLAUSE.split(task[:MOST_READ].replace("\u2019", "'"))))
 
 
-def _needs(sentence: str) -> bool:
-    told = _WHERE.sub(" ", " ".join(sentence.split()))
-    if _QUESTION.match(told):
-        return _ASKS.match(_FOR_ALL.sub(" ", told)) is not None
-    return _NEEDS.match(told) is not None
+def _needs(clause: str) -> bool:
+    task = _WHERE.sub(" ", " ".join(clause.split()))
+    if _QUESTION.match(task):
+        return _ASKS.match(_FOR_ALL.sub(" ", task)) is not None
+    return _NEEDS.match(task) is not None

@@ -26,6 +26,7 @@ from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.config import Settings
+from poweron_services.configured_secrets import hide_configured_secrets
 
 log = structlog.get_logger()
 
@@ -64,6 +65,7 @@ async def execute_unified_workflow(
     """
     telemetry.configure_for_library()
     settings = settings or Settings()
+    await asyncio.to_thread(hide_configured_secrets, settings)
     await check_content(settings)
     async with open_connections(settings, progress) as connections:
         return await run_request(

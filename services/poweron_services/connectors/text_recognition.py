@@ -2,7 +2,8 @@
 
 The command is a program of the machine (`tesseract - - -l eng`): the picture on its standard input, the text on its
 standard output. It is no child that reads documents, so it keeps its rights, but it has no environment, and limits of
-time, memory and output; it ends with all that it started. Pages of a PDF are drawn in a child of their own first.
+time, memory and output; it ends with all that it started. Pages of a PDF are drawn in a child of their own first, and
+so is a picture anew that has more pixels than the command has memory for.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ COMMAND_CHILD = "poweron_services.connectors.ocr_child"
 PAGE = "page "  # how the locator of a page begins
 LONGEST_NUMBER = 9  # digits of it
 LENGTH = 4  # bytes of the number before each picture
+MEMORY = DEFAULT_LIMITS.memory_bytes // MEGABYTE  # MB that a process may have
 SECONDS_PER_PICTURE = 60.0
 SECONDS_IN_ALL = 150.0  # for all pages of a document; later than this nothing new is begun
 PAGES_AT_ONCE = 8  # that are drawn, and in memory
@@ -63,7 +65,8 @@ class TextRecognition:
         return _with_texts(document, texts, failed)
 
     async def _itself(self, data: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
-        yield "", data
+        smaller = await drawn(data, ())
+        yield "", (smaller[0] or data) if smaller else b""
 
     async def _of_pages(self, data: bytes, pages: Sequence[int]) -> AsyncGenerator[tuple[str, bytes], None]:
         for start in range(0, len(pages), PAGES_AT_ONCE):
@@ -72,6 +75,8 @@ class TextRecognition:
                 yield f"{PAGE}{page}", picture
 
     async def _text_of(self, picture: bytes) -> str:
+        if not picture:
+            raise Unrecognised(f"it needs more than {MEMORY} MB of memory; hand over a smaller picture")
         command = (sys.executable, "-I", "-m", COMMAND_CHILD, *self.command)
         try:
             async with asyncio.timeout(SECONDS_PER_PICTURE), _process(*command) as process:
@@ -82,12 +87,15 @@ class TextRecognition:
         if said is None:
             raise Unrecognised("the command wrote more than any page holds")
         if code:
-            raise Unrecognised(f"the command ended with code {code}")
+            raise Unrecognised(f"the command, which may use {MEMORY} MB of memory, ended with code {code}")
         return said.decode(errors="replace")
 
 
 async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
-    """Pictures of pages of a PDF, as many as could be drawn."""
+    """Pictures of pages of a PDF, as many as could be drawn.
+
+    Where no pages are named, the document is a picture: with fewer pixels, or empty where it may stay as it is.
+    """
     limits = replace(DEFAULT_LIMITS, characters=0)
     question = json.dumps({"pages": list(pages), "limits": asdict(limits)}).encode() + b"\n"
     said = None
@@ -96,13 +104,13 @@ async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
             asyncio.timeout(limits.wall_seconds),
             _process(sys.executable, "-I", "-m", DRAWING_CHILD) as process,
         ):
-            said = await _answer(process, question + data, MOST_DRAWN * len(pages))
+            said = await _answer(process, question + data, MOST_DRAWN * max(1, len(pages)))
     return list(_parted(said or b""))
 
 
 def _parted(said: bytes) -> Iterator[bytes]:
     at = 0
-    while at + LENGTH < len(said):
+    while at + LENGTH <= len(said):
         size = int.from_bytes(said[at : at + LENGTH])
         at += LENGTH + size
         if at <= len(said):

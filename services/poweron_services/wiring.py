@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -114,9 +114,16 @@ def now_ms() -> int:
 
 
 async def serve(
-    connections: Connections, roles: Collection[str], model: ChatModel, open_actions: OpenActions = actions
+    connections: Connections,
+    roles: Collection[str],
+    model: ChatModel,
+    open_actions: OpenActions = actions,
+    *,
+    started: Callable[[], None] = lambda: None,
 ) -> None:
     """Play the roles until cancelled, with these actions, which are closed in the end; servers may be unavailable.
+
+    `started` is called once the actions are there, which may take as long as a tool server's first start.
 
     Raises:
         LogLost: events are missing that the rows were made of; all that was held in memory is gone.
@@ -128,6 +135,7 @@ async def serve(
         telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,
         opened_actions(open_actions, connections, roles) as work,
     ):
+        started()
         process = _Process(connections, instance, spans)
         await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
 

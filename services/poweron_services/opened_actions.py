@@ -24,7 +24,7 @@ from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.roles.action_secrets import ActionSecrets
-from poweron_services.roles.named_addresses import Settled
+from poweron_services.roles.named_addresses import ConfiguredPlaces
 
 if TYPE_CHECKING:
     from poweron_services.connectors.mcp.opened_tools import OpenedTools
@@ -56,9 +56,9 @@ class OpenedActions:
         return self.tools.methods if self.tools else ()
 
     @property
-    def settled(self) -> Settled:
+    def configured_places(self) -> ConfiguredPlaces:
         """The places that the settings of servers of tools name."""
-        return self.tools.settled if self.tools else {}
+        return self.tools.configured_places if self.tools else {}
 
     @property
     def lists(self) -> ActionLists:

@@ -32,7 +32,7 @@ from poweron_services.models.staged import StagedModel
 from poweron_services.opened_actions import OpenedActions, opened_actions
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.named_addresses import Settled
+from poweron_services.roles.named_addresses import ConfiguredPlaces
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner
@@ -252,13 +252,16 @@ def group_of(roles: frozenset[str]) -> str:
 
 
 def stage_functions(
-    caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec], settled: Settled | None = None
+    caller: Caller,
+    content: ContentStore,
+    specs: Mapping[str, ActionSpec],
+    configured_places: ConfiguredPlaces | None = None,
 ) -> dict[Role, StageFunction]:
     """What every role but the executor does when it is its turn."""
     return {
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),
-        "parameterizer": Parameterizer(caller, specs, content, settled or {}),
+        "parameterizer": Parameterizer(caller, specs, content, configured_places or {}),
         "observer": Observer(content, specs),
         "refiner": Refiner(caller),
         "reviewer": Reviewer(caller, content),
@@ -281,11 +284,11 @@ def _worker(
         approval=work.approval,
         web=work.web,
         lists=work.lists,
-        settled=work.settled,
+        configured_places=work.configured_places,
         progress=progress.step,
         secrets=work.secrets,
     )
-    functions = stage_functions(caller, connections.content, work.specs, work.settled)
+    functions = stage_functions(caller, connections.content, work.specs, work.configured_places)
     return Worker(
         event_log=connections.log,
         snapshots=PostgresPorts(connections.pool),

@@ -8,21 +8,20 @@ so is a picture anew that has more pixels than the command has memory for.
 
 import asyncio
 import json
-import os
-import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
-from poweron_events.errors import Unavailable
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.documents_child.readers import clean
+from poweron_services.connectors.isolated_process import CHUNK, isolated_process, send
 
 DRAWING_CHILD = "poweron_services.connectors.documents_child.page_pictures"
 COMMAND_CHILD = "poweron_services.connectors.ocr_child"
+PURPOSE = "look at pictures in"
 PAGE = "page "  # how the locator of a page begins
 LONGEST_NUMBER = 9  # digits of it
 LENGTH = 4  # bytes of the number before each picture
@@ -33,7 +32,6 @@ PAGES_AT_ONCE = 8  # that are drawn, and in memory
 MOST_DRAWN = 20 * MEGABYTE  # bytes of the picture of one page
 MOST_TEXT = 1 * MEGABYTE  # bytes of the text of one picture
 MOST_RUNS = 20  # of pages, that are named one by one
-CHUNK = 1 << 16
 
 
 class Unrecognised(Exception):
@@ -79,7 +77,7 @@ class TextRecognition:
             raise Unrecognised(f"it needs more than {MEMORY} MB of memory; hand over a smaller picture")
         command = (sys.executable, "-I", "-m", COMMAND_CHILD, *self.command)
         try:
-            async with asyncio.timeout(SECONDS_PER_PICTURE), _process(*command) as process:
+            async with asyncio.timeout(SECONDS_PER_PICTURE), isolated_process(command, PURPOSE) as process:
                 said = await _answer(process, picture, MOST_TEXT)
                 code = 0 if said is None else await process.wait()
         except TimeoutError:
@@ -102,7 +100,7 @@ async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
     with suppress(TimeoutError):
         async with (
             asyncio.timeout(limits.wall_seconds),
-            _process(sys.executable, "-I", "-m", DRAWING_CHILD) as process,
+            isolated_process((sys.executable, "-I", "-m", DRAWING_CHILD), PURPOSE) as process,
         ):
             said = await _answer(process, question + data, MOST_DRAWN * max(1, len(pages)))
     return list(_parted(said or b""))
@@ -117,41 +115,14 @@ def _parted(said: bytes) -> Iterator[bytes]:
             yield said[at - size : at]
 
 
-@asynccontextmanager
-async def _process(*command: str) -> AsyncGenerator[Process, None]:
-    """Without environment, in a session of its own, so that nothing it starts outlives it."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True
-        )
-    except OSError as error:
-        raise Unavailable(f"No process could be started to look at pictures in: {error}.") from error
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
-
-
 async def _answer(process: Process, data: bytes, at_most: int) -> bytes | None:
     """What it writes; None if that is too much."""
     async with asyncio.TaskGroup() as group:
-        sending = group.create_task(_send(process, data))
+        sending = group.create_task(send(process, data))
         said = await _received(process, at_most)
         if said is None:
             sending.cancel()
     return said
-
-
-async def _send(process: Process, data: bytes) -> None:
-    stdin = process.stdin
-    assert stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # its end says why
-        for start in range(0, len(data), CHUNK):
-            stdin.write(memoryview(data)[start : start + CHUNK])
-            await stdin.drain()
-    stdin.close()
 
 
 async def _received(process: Process, at_most: int) -> bytes | None:

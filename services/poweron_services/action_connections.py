@@ -14,7 +14,7 @@ A label can be named by a request. Secrets are read by the process that runs an 
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -146,6 +146,13 @@ class ActionConnections:
 
 
 NO_CONNECTIONS: Final = ActionConnections()
+
+
+def secrets_in(found: Iterable[Connection | UnusableConnection]) -> Iterator[str]:
+    """The values of all secrets of these connections."""
+    for each in found:
+        if isinstance(each, Connection):
+            yield from (secret.get_secret_value() for secret in each.secrets.values())
 
 
 def _file(path: str) -> str:

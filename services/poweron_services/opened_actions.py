@@ -1,12 +1,10 @@
 """What steps can do in one process: the actions that are there, what they work with, and what holds them back."""
 
 import os
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-from pydantic import SecretStr
+from typing import TYPE_CHECKING
 
 from poweron_events.catalog import CATALOG, ActionSpec, meaningless
 from poweron_events.errors import Refused
@@ -15,7 +13,8 @@ from poweron_services.actions.action import Action, Resources
 from poweron_services.actions.connected_actions import offered
 from poweron_services.actions.registry import OpenActions
 from poweron_services.client.connect import Connections
-from poweron_services.config import ProviderSettings, Settings
+from poweron_services.config import Settings
+from poweron_services.configured_secrets import own_secrets
 from poweron_services.connectors.document_reader import DocumentReader, affordable_readers
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.page_reader import PageReader
@@ -25,13 +24,11 @@ from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
 from poweron_services.roles.action_secrets import ActionSecrets
-from poweron_services.roles.named_addresses import Settled
+from poweron_services.roles.named_addresses import ConfiguredPlaces
 
 if TYPE_CHECKING:
     from poweron_services.connectors.mcp.opened_tools import OpenedTools
     from poweron_services.connectors.search.search_engine import SearchEngine
-
-AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +56,9 @@ class OpenedActions:
         return self.tools.methods if self.tools else ()
 
     @property
-    def settled(self) -> Settled:
+    def configured_places(self) -> ConfiguredPlaces:
         """The places that the settings of servers of tools name."""
-        return self.tools.settled if self.tools else {}
+        return self.tools.configured_places if self.tools else {}
 
     @property
     def lists(self) -> ActionLists:
@@ -77,7 +74,8 @@ class OpenedActions:
     @property
     def secrets(self) -> ActionSecrets:
         """What is hidden in whatever an action says."""
-        return ActionSecrets.of(self.connections, own_secrets(self.settings, self.tools))
+        tools = self.tools.secrets if self.tools else ()
+        return ActionSecrets.of(self.connections, (*own_secrets(self.settings), *tools))
 
     def check_patterns(self) -> None:
         """Refuse a setting with a pattern that means no action: with a slip in it, what it was to hold back would run.
@@ -171,16 +169,3 @@ def _web(connections: Connections, engine: "SearchEngine | None") -> AbstractAsy
         search=engine.search if engine else no_search,
         local_pages=(engine.folder_page if engine else None) or no_local_pages,
     )
-
-
-def own_secrets(settings: Settings, tools: "OpenedTools | None" = None) -> Iterator[str]:
-    """What this process itself knows that nobody may be told: an action may repeat all of its environment."""
-    from poweron_services.search_variables import SearchKeys  # noqa: PLC0415 - likewise
-
-    login = (settings.kafka_sasl_password, settings.postgres)
-    for held in (settings, ProviderSettings(), SearchKeys()):
-        named = {name: getattr(held, name) for name in type(held).model_fields if name.endswith("api_key")}
-        yield from (key.get_secret_value() for key in named.values() if isinstance(key, SecretStr))
-    yield from (each.get_secret_value() for each in login if each is not None)
-    yield from (value for name in AWS_SECRETS if (value := os.environ.get(name)))
-    yield from tools.secrets if tools else ()

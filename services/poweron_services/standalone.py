@@ -26,10 +26,16 @@ from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.config import Settings
+from poweron_services.configured_secrets import hide_configured_secrets
 
 log = structlog.get_logger()
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
+STARTED_WITHIN = 3.0  # seconds until it is told what the start of our own service waits for
+WAITING_FOR_TOOLS = (
+    "Waiting for the tool servers that POWERON_MCP names: they are asked which tools they have. A first start may "
+    "download what they need. The request is sent then."
+)
 RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
 
 
@@ -64,6 +70,7 @@ async def execute_unified_workflow(
     """
     telemetry.configure_for_library()
     settings = settings or Settings()
+    await asyncio.to_thread(hide_configured_secrets, settings)
     await check_content(settings)
     async with open_connections(settings, progress) as connections:
         return await run_request(
@@ -105,14 +112,16 @@ async def check_content(settings: Settings) -> None:
 async def _served(
     connections: Connections, asking: Callable[[], Coroutine[Any, Any, Outcome]], progress: Callable[[str], None]
 ) -> Outcome:
-    """What comes of asking while this process plays all roles."""
+    """What comes of asking while this process plays all roles; nothing is asked before it can."""
     from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
 
     if names := connections.settings.provided_models:
         progress(f"Loading {' and '.join(names)}…")  # the clients of providers take seconds to import
     async with open_model(connections.settings) as model:
-        served = asyncio.create_task(serve(connections, ROLES, model))
-        asked = asyncio.create_task(asking())
+        started = asyncio.Event()
+        tell_wait = partial(progress, WAITING_FOR_TOOLS) if connections.settings.mcp else lambda: None
+        served = asyncio.create_task(serve(connections, ROLES, model, started=started.set))
+        asked = asyncio.create_task(_asked_once(started, asking, tell_wait))
         try:
             await asyncio.wait({served, asked}, return_when=asyncio.FIRST_COMPLETED)
             if served.done() and not asked.done():
@@ -121,6 +130,18 @@ async def _served(
         finally:
             await _cancelled(asked)
             await _cancelled(served)
+
+
+async def _asked_once(
+    started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Outcome]], tell_wait: Callable[[], None]
+) -> Outcome:
+    """What comes of asking once our own service has started; what it waits for is told where that takes long."""
+    hint = asyncio.get_running_loop().call_later(STARTED_WITHIN, tell_wait)
+    try:
+        await started.wait()
+    finally:
+        hint.cancel()
+    return await asking()
 
 
 async def _cancelled(task: "asyncio.Task[Any]") -> None:

@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ from poweron_services.models.staged import StagedModel
 from poweron_services.opened_actions import OpenedActions, opened_actions
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
-from poweron_services.roles.named_addresses import Settled
+from poweron_services.roles.named_addresses import ConfiguredPlaces
 from poweron_services.roles.observer import Observer
 from poweron_services.roles.parameterizer import Parameterizer
 from poweron_services.roles.planner import Planner
@@ -114,9 +114,16 @@ def now_ms() -> int:
 
 
 async def serve(
-    connections: Connections, roles: Collection[str], model: ChatModel, open_actions: OpenActions = actions
+    connections: Connections,
+    roles: Collection[str],
+    model: ChatModel,
+    open_actions: OpenActions = actions,
+    *,
+    started: Callable[[], None] = lambda: None,
 ) -> None:
     """Play the roles until cancelled, with these actions, which are closed in the end; servers may be unavailable.
+
+    `started` is called once the actions are there, which may take as long as a tool server's first start.
 
     Raises:
         LogLost: events are missing that the rows were made of; all that was held in memory is gone.
@@ -128,6 +135,7 @@ async def serve(
         telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,
         opened_actions(open_actions, connections, roles) as work,
     ):
+        started()
         process = _Process(connections, instance, spans)
         await _until_lost(connections.log, _services(process, frozenset(roles), model, work))
 
@@ -244,13 +252,16 @@ def group_of(roles: frozenset[str]) -> str:
 
 
 def stage_functions(
-    caller: Caller, content: ContentStore, specs: Mapping[str, ActionSpec], settled: Settled | None = None
+    caller: Caller,
+    content: ContentStore,
+    specs: Mapping[str, ActionSpec],
+    configured_places: ConfiguredPlaces | None = None,
 ) -> dict[Role, StageFunction]:
     """What every role but the executor does when it is its turn."""
     return {
         "planner": Planner(caller, content, specs),
         "selector": Selector(caller, content, specs),
-        "parameterizer": Parameterizer(caller, specs, content, settled or {}),
+        "parameterizer": Parameterizer(caller, specs, content, configured_places or {}),
         "observer": Observer(content, specs),
         "refiner": Refiner(caller),
         "reviewer": Reviewer(caller, content),
@@ -273,11 +284,11 @@ def _worker(
         approval=work.approval,
         web=work.web,
         lists=work.lists,
-        settled=work.settled,
+        configured_places=work.configured_places,
         progress=progress.step,
         secrets=work.secrets,
     )
-    functions = stage_functions(caller, connections.content, work.specs, work.settled)
+    functions = stage_functions(caller, connections.content, work.specs, work.configured_places)
     return Worker(
         event_log=connections.log,
         snapshots=PostgresPorts(connections.pool),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+import tracemalloc
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -18,11 +19,12 @@ from poweron_events.errors import Conflict, LogLost
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import StoredDocument
+from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services.client import content_cleanup
 from poweron_services.client.connect import Connections
-from poweron_services.client.content_cleanup import DAY, Cleanup, ContentCleanup, NotItsLog
+from poweron_services.client.content_cleanup import DAY, Cleanup, NotItsLog, clearing_up
 from poweron_services.config import Settings
 from poweron_services.roles.kept_calls import KIND
 
@@ -80,8 +82,8 @@ async def paths(connections: Connections) -> set[str]:
 
 
 async def cleaned_up(connections: Connections, *, foreign: bool = False) -> Cleanup:
-    cleaning = ContentCleanup(connections, time.time())
-    return await cleaning.remove(await cleaning.find(foreign=foreign))
+    with clearing_up(connections, time.time()) as cleaning:
+        return await cleaning.remove(await cleaning.find(foreign=foreign))
 
 
 def gone(cleanup: Cleanup) -> dict[str, set[str]]:
@@ -159,7 +161,8 @@ async def test_a_dry_run_tells_the_same_and_removes_nothing(connections: Connect
     unnamed = await connections.content.put(ENDED, b"of a process that died")
     aged(place)
     before = await paths(connections)
-    found = await ContentCleanup(connections, time.time()).find()
+    with clearing_up(connections, time.time()) as cleaning:
+        found = await cleaning.find()
     assert gone(found) == {ENDED: {unnamed}}
     assert await paths(connections) == before
     assert (await cleaned_up(connections)).all == found.all
@@ -196,6 +199,43 @@ async def test_nothing_goes_while_events_are_missing_from_the_log(connections: C
     with pytest.raises(LogLost):
         await cleaned_up(emptied, foreign=True)
     assert f"{ENDED}/{name}" in await paths(connections)
+
+
+class Many(ContentStore):
+    """A store of very many objects, made up as they are asked for: every name is told by the log, and all are old."""
+
+    async def stored(self, workflow_id: str | None = None) -> AsyncGenerator[Sequence[StoredObject], None]:
+        for page in range(MANY // PAGE):
+            of = uuid.UUID(int=page)
+            yield [StoredObject(f"{of}/{name}", 1_000, 0.0) for name in names_of(page)]
+
+
+MANY, PAGE = 30_000, 500  # objects
+LEAST_OF_A_LIST = 400  # bytes of an object in a list of all, with its path and its name
+
+
+def names_of(page: int) -> list[str]:
+    return [f"{number:064x}" for number in range(page * PAGE, (page + 1) * PAGE)]
+
+
+async def test_however_much_is_stored_no_list_of_all_of_it_is_held_in_memory(
+    connections: Connections, place: str
+) -> None:
+    letters = topics.DEAD_LETTERS.name
+    for page in range(MANY // PAGE):
+        record = Record(letters, 0, page, 0, b"k", " ".join(names_of(page)).encode(), {})
+        await connections.log.append(letters, [DeadLetter.of(record, "It is of a later release.").message()])
+    many = Connections(connections.settings, connections.log, connections.pool, Many.at(place))
+    await catch_up(many.log, many.pool)  # which holds what it writes of dead letters
+    tracemalloc.start()
+    try:
+        with clearing_up(many, time.time()) as cleaning:
+            found = await cleaning.find(foreign=True)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.all == []
+    assert most < MANY * LEAST_OF_A_LIST / 10
 
 
 # --- writers meanwhile --------------------------------------------------------------------------------
@@ -260,12 +300,12 @@ async def test_what_was_stored_again_since_it_was_found_stays(connections: Conne
     name = await connections.content.put(ENDED, b"the same bytes")
     await ended(connections)
     aged(place)
-    cleaning = ContentCleanup(connections, time.time())
-    found = await cleaning.find()
-    assert gone(found) == {ENDED: {name}}
-    assert await connections.content.put(ENDED, b"the same bytes") == name
-    assert gone(await cleaning.remove(found)) == {}
-    assert await connections.content.get(ENDED, name) == b"the same bytes"
+    with clearing_up(connections, time.time()) as cleaning:
+        found = await cleaning.find()
+        assert gone(found) == {ENDED: {name}}
+        assert await connections.content.put(ENDED, b"the same bytes") == name
+        assert gone(await cleaning.remove(found)) == {}
+        assert await connections.content.get(ENDED, name) == b"the same bytes"
 
 
 async def test_what_was_named_or_opened_again_since_it_was_found_stays(connections: Connections, place: str) -> None:
@@ -273,13 +313,13 @@ async def test_what_was_named_or_opened_again_since_it_was_found_stays(connectio
     other = await connections.content.put(ENDED, b"not named, but of an open round now")
     await ended(connections)
     aged(place)
-    cleaning = ContentCleanup(connections, time.time())
-    found = await cleaning.find()
-    assert gone(found) == {ENDED: {named, other}}
-    told = Told("1").tell(requested(), planned(), *step(1), reviewed(), completed())
-    more = told.tell(follow_up(documents=(document(content=named),))).messages[-1:]
-    await connections.log.append(EVENTS, more)
-    assert gone(await cleaning.remove(found)) == {}
+    with clearing_up(connections, time.time()) as cleaning:
+        found = await cleaning.find()
+        assert gone(found) == {ENDED: {named, other}}
+        told = Told("1").tell(requested(), planned(), *step(1), reviewed(), completed())
+        more = told.tell(follow_up(documents=(document(content=named),))).messages[-1:]
+        await connections.log.append(EVENTS, more)
+        assert gone(await cleaning.remove(found)) == {}
 
 
 async def test_what_a_list_of_calls_names_stays_and_so_do_the_answers_of_a_step_that_may_be_tried_again(

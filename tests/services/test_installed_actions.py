@@ -1,5 +1,6 @@
 """Actions of packages that are installed beside ours: the how-to as it stands, and what cannot be used."""
 
+import asyncio
 import re
 import sys
 from collections.abc import Iterator
@@ -113,6 +114,8 @@ def A(given):
 BROKEN = {
     "unimportable": ("import nothing_of_the_kind", "unimportable:A", "ModuleNotFoundError"),
     "without_it": ("x = 1", "without_it:A", "AttributeError"),
+    "leaving": ("import sys; sys.exit('no licence')", "leaving:A", "SystemExit: no licence"),
+    "stopping": ("class Stop(BaseException): ...\ndef A(given): raise Stop('now')", "stopping:A", "Stop: now"),
     "raising": ("def A(given): raise ValueError('no licence')", "raising:A", "ValueError: no licence"),
     "no_action": ("A = lambda given: 7", "no_action:A", "TypeError"),
     "ours": (
@@ -142,6 +145,13 @@ async def test_what_cannot_be_used_is_named_and_left_out_and_the_others_work(ins
     for name, (_, _, why) in BROKEN.items():
         assert why in told[f"broken of {name}"]
     assert told["tickets of museum_again"] == "There is another action of the name 'museum.tickets'."
+
+
+@pytest.mark.parametrize("stop", ["KeyboardInterrupt", "asyncio.CancelledError"])
+async def test_a_person_who_stops_the_start_is_obeyed_while_a_package_is_loaded(installed: Any, stop: str) -> None:
+    installed("interrupted", f"import asyncio\nraise {stop}", "one = interrupted:A")
+    with pytest.raises((KeyboardInterrupt, asyncio.CancelledError)):
+        await our_actions()
 
 
 @pytest.mark.req("C-08")

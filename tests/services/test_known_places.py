@@ -10,7 +10,7 @@ import pytest
 from builders import document
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.fold.state import ChatMessage
-from poweron_services.connectors.mcp.server_list import read_servers, settled_by
+from poweron_services.connectors.mcp.server_list import configured_places_of, read_servers
 from poweron_services.decider.known_places import KnownPlaces, check_places
 from poweron_services.decider.parameter_places import Place, places, takes_addresses
 from poweron_services.decider.validation import NotAllowed
@@ -117,7 +117,7 @@ KNOWN = replace(
                 names=("b.txt",),
             )
         ],
-        settled=frozenset({"-y", "docs/examples/notes/", "https://set.example/api"}),
+        configured_places=frozenset({"-y", "docs/examples/notes/", "https://set.example/api"}),
     ),
     results=(
         'Allowed directories:\n/srv/docs\n[FILE] c d.txt\n[DIR] sub\n{"name": "e.txt"}\n/srv/docs/sub/f.txt:\nText.',
@@ -172,11 +172,11 @@ def test_a_path_that_a_model_made_up_is_refused_and_not_repeated(path: str) -> N
 @pytest.mark.req("X-01")
 def test_the_settings_make_known_what_they_hand_to_a_server_and_to_no_other_one() -> None:
     example = Path(__file__).parents[2] / "docs" / "examples" / "mcp.json"
-    settled = settled_by(read_servers(example, {}))
+    configured_places = configured_places_of(read_servers(example, {}))
     club = Place("path", "path", "docs/examples/club")
-    check_places([club], KnownPlaces.of([], settled["files"]))
+    check_places([club], KnownPlaces.of([], configured_places["files"]))
     with pytest.raises(NotAllowed):
-        check_places([club], KnownPlaces.of([], settled.get("other", frozenset())))
+        check_places([club], KnownPlaces.of([], configured_places.get("other", frozenset())))
 
 
 @pytest.mark.req("S4")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -342,6 +343,42 @@ def test_a_number_in_a_workbook_is_the_number_that_the_document_says(
 ) -> None:
     table = "| a | b |\n| --- | --- |\n" + "\n".join(f"| x{number} | {cell} |" for number, cell in enumerate(cells))
     assert tuple(row[1] for row in cells_of(written("xlsx", draft(table)))[1:]) == tuple(values)
+
+
+BUILT_IN = {"1": "0", "3": "#,##0", "4": "#,##0.00"}  # formats that every workbook knows by their numbers
+
+
+def number_formats(data: bytes) -> list[str]:
+    """Those of the numbers in the sheet, in their order."""
+    styles = ZipFile(io.BytesIO(data)).read("xl/styles.xml").decode()
+    named = {id_: unescape(code) for id_, code in re.findall(r'<numFmt numFmtId="(\d+)" formatCode="([^"]*)"', styles)}
+    used = re.findall(r'<xf numFmtId="(\d+)"', styles.partition("<cellXfs")[2])
+    cells = re.findall(rb'<c r="\w+" s="(\d+)"><v>', sheet_xml(data))
+    return [(BUILT_IN | named)[used[int(cell)]] for cell in cells]
+
+
+SHAPES = {
+    ("Sales", "950", "1250000"): "#,##0",
+    ("Budget", "412000", "418500"): "#,##0",
+    ("Price", "1234.50", "7.25"): "#,##0.00",
+    ("Price", "12500 EUR", "900 EUR"): '#,##0 "EUR"',
+    ("Share", "12.5%", "8.1%"): "#,##0.0%",
+    ("Founded", "1998", "2024"): "0",
+    ("Year", "1998", "12024"): "0",
+    ("Rechnungsnummer", "998", "10023"): "0",
+    ("Postal code", "80331", "10115"): "0",
+    ("Serial", "482913", "482914"): "0",
+    ("Call", "4989123456", "498912345678"): "0",
+}
+
+
+@pytest.mark.parametrize("column", SHAPES, ids=" ".join)
+def test_what_counts_or_measures_has_thousands_marks_in_a_workbook_and_names_in_digits_have_none(
+    column: tuple[str, str, str],
+) -> None:
+    header, *cells = column
+    table = f"| a | {header} |\n| --- | --- |\n" + "\n".join(f"| x | {cell} |" for cell in cells)
+    assert number_formats(written("xlsx", draft(table))) == [SHAPES[column]] * 2
 
 
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed here")

@@ -2,7 +2,9 @@
 
 import io
 import shutil
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 import psutil
@@ -64,19 +66,20 @@ async def test_pages_of_a_pdf_that_are_only_pictures_stand_where_they_were() -> 
 
 
 async def test_the_command_knows_nothing_of_the_environment_and_may_do_only_so_much() -> None:
-    program = "import resource; print(dict(os.environ), resource.getrlimit(resource.RLIMIT_AS)[0] >> 30)"
+    program = "import resource; print(dict(os.environ), resource.getrlimit(resource.RLIMIT_AS)[0])"
 
     document = await extract(ONE_PIXEL, "a.gif", recognition=command(program))
 
-    seen, gigabytes = document.sections[0].text.rsplit(" ", 1)
+    seen, limit = document.sections[0].text.rsplit(" ", 1)
     assert set(eval(seen)) <= {"LC_CTYPE"}  # which Python sets for itself
-    assert gigabytes == "2"
+    assert int(limit) == 600_000_000
 
 
 @pytest.mark.parametrize(
     ("program", "why"),
     [
-        ("sys.exit(3)", "the command ended with code 3."),
+        ("sys.exit(3)", "the command, which may use 600 MB of memory, ended with code 3."),
+        ("bytearray(600_000_000)", "the command, which may use 600 MB of memory, ended with code 1."),
         ("print('x' * 2_000_000)", "the command wrote more than any page holds."),
         ("time.sleep(600)", "it took longer than 0.5 seconds."),
         ("os.fork() or time.sleep(600); time.sleep(600)", "it took longer than 0.5 seconds."),
@@ -93,6 +96,39 @@ async def test_a_command_that_fails_is_told_and_ends_with_all_that_it_started(
 
     assert str(unread.value).endswith(why)
     assert [child for child in psutil.Process().children(recursive=True) if "sleep" in " ".join(child.cmdline())] == []
+
+
+def black_png(width: int, height: int) -> bytes:
+    """In colours, made without ever being held as a whole."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    packing, row = zlib.compressobj(1), bytes(1 + 3 * width)
+    packed = b"".join(packing.compress(row) for _ in range(height)) + packing.flush()
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("ending", ["png", "jpeg", "tiff"])
+async def test_a_picture_with_more_pixels_than_the_command_has_memory_for_is_drawn_anew_with_fewer(ending: str) -> None:
+    packed = io.BytesIO()
+    Image.new("L", (6_000, 5_000), "white").save(packed, ending)
+    size_of_png = command("print(int.from_bytes(data[16:20]), int.from_bytes(data[20:24]))")
+
+    document = await extract(packed.getvalue(), f"a.{ending}", recognition=size_of_png)
+
+    assert document.sections[0].text == "3794 3162"  # 12 million, of the same proportions
+    assert document.metadata == (("size", "6000 by 5000 pixels"),)
+
+
+async def test_a_picture_that_needs_more_memory_than_any_process_has_says_so() -> None:
+    with pytest.raises(UnreadableDocument) as unread:
+        await extract(black_png(14_000, 8_500), "a.png", recognition=command("print('seen')"))
+
+    assert str(unread.value).endswith(
+        "No text was recognised in the document: it needs more than 600 MB of memory; hand over a smaller picture."
+    )
 
 
 async def test_a_picture_without_text_says_so() -> None:

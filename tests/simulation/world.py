@@ -40,7 +40,7 @@ CHAOS = 2.0  # seconds
 QUIET = 45.0  # seconds after which what has not ended is stuck
 LOOK = 0.05  # seconds between looks whether everything is at rest
 APPROVALS = [NEVER, NEVER, Approval({"test.once"}, expires_ms=1_500), Approval({"*"}, expires_ms=700)]
-FAREWELL = 60.0  # seconds in which the tasks of all processes must end when they are told to
+ENDS_WITHIN = 60.0  # seconds in which the tasks of all processes must end when they are told to
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class World:
 
     def _bury(self) -> None:
         """Let nothing of this world be left for the next one."""
-        over = self.loop.time() + FAREWELL
+        over = self.loop.time() + ENDS_WITHIN
         for process in self.processes:
             process.bury()
         self.loop.run(lambda: self.loop.time() > over or all(self._is_buried(process) for process in self.processes))

@@ -3,6 +3,7 @@
 One that cannot be used is named and left out; the others work.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -28,7 +29,9 @@ def others(ours: Collection[str], given: Resources) -> dict[str, Action]:
         try:
             for action in opening():
                 _add(action, found, ours)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with what others wrote, ours must work
+        except (KeyboardInterrupt, CancelledError):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever others wrote, `sys.exit()`, too, ours must work
             said = str(error) if isinstance(error, PowerOnError) else f"{type(error).__name__}: {error}"
             log.warning("action_left_out", source=source, error=said)
     return found

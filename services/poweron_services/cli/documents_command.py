@@ -9,7 +9,8 @@ from typing import Any
 from poweron_services.cli.error_messages import load_settings, sentence, sentences, stop
 from poweron_services.cli.event_lines import size
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell
-from poweron_services.client.content_cleanup import Cleanup, ContentCleanup, NotItsLog, Stored
+from poweron_services.client.content_cleanup import Cleanup, NotItsLog, clearing_up
+from poweron_services.client.content_inventory import Stored
 from poweron_services.config import Settings
 from poweron_services.standalone import open_connections
 
@@ -35,9 +36,9 @@ def gc(*, dry_run: bool, yes: bool, as_json: bool) -> None:
 
 async def _clean_up(settings: Settings, *, dry_run: bool, yes: bool) -> Cleanup:
     async with open_connections(settings, tell) as connections:
-        cleaning = ContentCleanup(connections, time.time())
-        found = await cleaning.find(foreign=yes)
-        return found if dry_run else await cleaning.remove(found)
+        with clearing_up(connections, time.time()) as cleaning:
+            found = await cleaning.find(foreign=yes)
+            return found if dry_run else await cleaning.remove(found)
 
 
 def _json(cleanup: Cleanup, *, dry_run: bool) -> dict[str, Any]:

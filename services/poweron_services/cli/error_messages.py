@@ -25,6 +25,7 @@ from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.config import Settings, misspelled
+from poweron_services.configured_secrets import hide_configured_secrets
 
 log = structlog.get_logger()
 
@@ -78,6 +79,7 @@ def load_settings(*watching: Processor) -> Settings:
     for warning in filter(None, (settings.deprecated, *misspelled(os.environ))):
         tell(warning, style="yellow")
     telemetry.configure("warning", telemetry.LogFile(settings.home / LOG), *watching, _tell_left_out)
+    hide_configured_secrets(settings)
     return settings
 
 

@@ -19,6 +19,7 @@ from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.config import Settings, misspelled
+from poweron_services.configured_secrets import hide_configured_secrets
 from poweron_services.process_memory import tune_memory
 from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
@@ -31,6 +32,7 @@ def serve(roles: Sequence[str]) -> None:
     """Play roles until SIGTERM or Ctrl-C."""
     settings = Settings()
     telemetry.configure(settings.log_level)
+    hide_configured_secrets(settings)
     if settings.deprecated is not None:
         log.warning("setting_deprecated", advice=settings.deprecated)
     for warning in misspelled(os.environ):

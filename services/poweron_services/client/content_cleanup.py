@@ -7,59 +7,27 @@ stays.
 
 import re
 import time
-from collections import defaultdict
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from poweron_events import topics
 from poweron_events.codec import InvalidRequest, Undecodable, decode_request
-from poweron_events.content import CLEARED_WITHIN, CLEARING, ContentStore, MissingContent, StoredObject
-from poweron_events.content_files import LEFTOVER
+from poweron_events.content import CLEARED_WITHIN, CLEARING, ContentStore, MissingContent
 from poweron_events.dead_letter import read_dead_letter
 from poweron_events.errors import Conflict, Refused
 from poweron_events.log import EventLog, Record
+from poweron_events.request import RequestIdentity
 from poweron_projections import request_answers
 from poweron_projections.catch_up import catch_up
 from poweron_services.client.connect import Connections
+from poweron_services.client.content_inventory import ContentInventory, Stored
 
 DAY: Final = 86_400.0  # seconds
 MAX_INDEX: Final = 50_000_000  # bytes of a content that may name others, such as the list of a result's documents
 TOPICS: Final = (topics.EVENTS.name, topics.REQUESTS.name, topics.DEAD_LETTERS.name)
 _NAMES: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_CONTENT: Final = re.compile(r"[0-9a-f]{64}")
-_KIND: Final = re.compile(r"[a-z][a-z_]{0,50}")
-
-Sort = Literal["content", "answer", "key", "leftover"]
-"""Bytes under their commitment, a remembered answer, a workflow's key, a file whose writer died."""
-
-
-class Stored(NamedTuple):
-    """Something of the content store that might go."""
-
-    workflow_id: str
-    sort: Sort
-    name: str
-    path: str
-    size: int
-    modified: float
-
-    @classmethod
-    def of(cls, found: StoredObject) -> "Stored | None":
-        """What is stored; None for what is not ours, which stays."""
-        workflow_id, *inner, name = found.path.split("/")
-        sort = _sort(inner, name) if workflow_id != found.path else None
-        return None if sort is None else cls(workflow_id, sort, name, *found)
-
-
-def _sort(inner: Sequence[str], name: str) -> Sort | None:
-    if len(inner) > 1 or not all(map(_KIND.fullmatch, inner)):
-        return None
-    if LEFTOVER.fullmatch(name):
-        return "leftover"
-    if _CONTENT.fullmatch(name):
-        return "answer" if inner else "content"
-    return "key" if name == "key" and not inner else None
 
 
 @dataclass(slots=True)
@@ -84,12 +52,8 @@ class NotItsLog(Refused):
 class _Seen:
     """What the log says of what might go; it only ever adds what stays."""
 
-    might_go: Collection[str]
+    inventory: ContentInventory
     positions: dict[str, Mapping[int, int]] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
-    """By events and dead letters."""
-    asked: dict[str, list[Record]] = field(default_factory=lambda: defaultdict(list))
-    """The requests that name something."""
     known: set[str] = field(default_factory=set)
     """The workflows of which there is any event."""
     moved: set[str] = field(default_factory=set)
@@ -106,15 +70,24 @@ class _Seen:
 
     def _take(self, record: Record) -> None:
         names = {name.decode() for name in _NAMES.findall(_bytes(record))}
-        found = names.intersection(self.might_go)
         if record.topic == topics.REQUESTS.name:
-            for name in found:
-                self.asked[name].append(record)
+            if names and (identity := _identity(record)):
+                self.inventory.ask(names, identity)
             return
-        self.named |= found
+        self.inventory.name(names)
         if record.topic == topics.EVENTS.name and record.key is not None:
             self.known.add(record.key.decode(errors="replace"))
             self.moved.add(record.key.decode(errors="replace"))
+
+
+def _identity(record: Record) -> RequestIdentity | None:
+    """Of a request; None where nobody can read it: a dead letter says so then, and names what it names."""
+    try:
+        return decode_request(record.value, record.headers).identity
+    except InvalidRequest as error:
+        return error.identity
+    except Undecodable:
+        return None
 
 
 def _bytes(record: Record) -> bytes:
@@ -128,12 +101,20 @@ def _bytes(record: Record) -> bytes:
         return value
 
 
+@contextmanager
+def clearing_up(connections: Connections, now: float) -> Generator["ContentCleanup", None, None]:
+    """One clearing up; `now` is in seconds since 1970."""
+    with closing(ContentInventory()) as inventory:
+        yield ContentCleanup(connections, now, inventory)
+
+
 @dataclass(slots=True)
 class ContentCleanup:
-    """One clearing up."""
+    """Finds what would go, and removes it; held in memory are what goes, and the ids of workflows."""
 
     connections: Connections
     now: float
+    inventory: ContentInventory
     _seen: _Seen = field(init=False)
     _open: frozenset[str] = field(init=False)
 
@@ -148,14 +129,16 @@ class ContentCleanup:
         log, content = self.connections.log, self.connections.content
         await log.check()
         await catch_up(log, self.connections.pool)
-        stored = [each async for page in content.stored() for each in map(Stored.of, page) if each is not None]
-        self._seen = _Seen({each.name for each in stored if each.sort == "content" and self._is_old(each, self.now)})
+        async for page in content.stored():
+            self.inventory.add([each for each in map(Stored.of, page) if each is not None], self.now - DAY)
+        self._seen = _Seen(self.inventory)
         await self._seen.read_on(log)
         self._seen.moved.clear()
         await catch_up(log, self.connections.pool)  # reading the log takes its time, and rounds are opened meanwhile
         self._open = await request_answers.open_workflows(self.connections.pool)
-        _expect_its_log(stored, self._seen.known, foreign=foreign)
-        return Cleanup({workflow: going async for workflow, going in self._going(stored)})
+        if not foreign:
+            _expect_its_log(self.inventory, self._seen.known)
+        return Cleanup({workflow: going async for workflow, going in self._going()})
 
     async def remove(self, cleanup: Cleanup) -> Cleanup:
         """Remove what was found, as far as that still holds; what has gone."""
@@ -182,12 +165,9 @@ class ContentCleanup:
                 await _remove_key(content, key)
             return going
 
-    async def _going(self, stored: Iterable[Stored]) -> AsyncGenerator[tuple[str, list[Stored]], None]:
-        grouped = defaultdict[str, list[Stored]](list)
-        for each in stored:
-            grouped[each.workflow_id].append(each)
-        for workflow in sorted(grouped):
-            if going := await self._of_workflow(workflow, grouped[workflow], self.now):
+    async def _going(self) -> AsyncGenerator[tuple[str, list[Stored]], None]:
+        for workflow, stored in self.inventory.workflows():
+            if going := await self._of_workflow(workflow, stored, self.now):
                 yield workflow, going
 
     async def _of_workflow(self, workflow: str, stored: Sequence[Stored], now: float) -> list[Stored]:
@@ -209,21 +189,12 @@ class ContentCleanup:
 
     async def _is_named(self, each: Stored) -> bool:
         """Whether an event names it, or a request that nobody has answered yet."""
-        if each.name in self._seen.named:
+        if self.inventory.is_named(each.name):
             return True
-        for record in self._seen.asked.get(each.name, ()):
-            if not await self._is_answered(record):
+        for asking in self.inventory.asking(each.name):
+            if await request_answers.answer(self.connections.pool, asking.source, asking.id) is None:
                 return True
         return False
-
-    async def _is_answered(self, record: Record) -> bool:
-        try:
-            identity = decode_request(record.value, record.headers).identity
-        except InvalidRequest as error:
-            identity = error.identity
-        except Undecodable:
-            return True  # a dead letter says so, and names what it names
-        return await request_answers.answer(self.connections.pool, identity.source, identity.id) is not None
 
     async def _unlisted(self, unnamed: Sequence[Stored], others: Iterable[Stored]) -> list[Stored]:
         """Those that no content which stays names either: a result of many documents has a list of its own."""
@@ -250,10 +221,14 @@ async def _remove_key(content: ContentStore, key: Stored) -> None:
         await content.put_back_key(key.workflow_id, held)
 
 
-def _expect_its_log(stored: Iterable[Stored], known: Collection[str], *, foreign: bool) -> None:
-    workflows = {each.workflow_id for each in stored}
-    if workflows and not foreign and workflows.isdisjoint(known):
+def _expect_its_log(inventory: ContentInventory, known: Collection[str]) -> None:
+    strange = 0
+    for workflow_id in inventory.workflow_ids():
+        if workflow_id in known:
+            return
+        strange += 1
+    if strange:
         raise NotItsLog(
-            f"The log knows none of the {len(workflows)} workflows of the content store, so it may be the log of "
+            f"The log knows none of the {strange} workflows of the content store, so it may be the log of "
             "another one, and everything would go."
         )

@@ -2,12 +2,9 @@
 
 import asyncio
 import json
-import os
-import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from asyncio.subprocess import Process
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import get_args
@@ -16,15 +13,13 @@ import structlog
 from pydantic import BaseModel, Field, ValidationError
 
 from poweron_events.codes import UnreadCode
-from poweron_events.errors import Unavailable
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Right, Section
 from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 from poweron_services.connectors.documents_child.readers import Note
+from poweron_services.connectors.isolated_process import CHUNK, isolated_process, send
 
 CHILD = "poweron_services.connectors.documents_child"
-CHUNK = 1 << 20  # bytes that are received at a time
 SMALL = 1 << 14  # bytes; what more of them say is looked at in a thread
-SENT = 1 << 20  # bytes that are sent at a time
 BYTES_PER_CHARACTER = 2  # of what is heard and kept, for each character that may come out
 MOST_NOTES = 2_000  # of one process
 MOST_PAGES = 10_000_000
@@ -122,42 +117,18 @@ async def hear(data: bytes, name: str, heard: Heard, on_heard: Callable[[], None
     """
     limits = heard.limits
     question = json.dumps({"name": name, "limits": asdict(limits)}).encode() + b"\n"
+    starting = isolated_process((sys.executable, "-I", "-m", CHILD), "read a document in")
     try:
-        async with asyncio.timeout(limits.wall_seconds), _child() as child, asyncio.TaskGroup() as group:
-            sending = group.create_task(_send(child, question, data))
+        async with (
+            asyncio.timeout(limits.wall_seconds),
+            starting as child,
+            asyncio.TaskGroup() as group,
+        ):
+            sending = group.create_task(send(child, question, data))
             await _listen(child, heard, on_heard)
             sending.cancel()
     except TimeoutError:
         heard.timed_out = True
-
-
-@asynccontextmanager
-async def _child() -> AsyncGenerator[Process, None]:
-    """A Python without environment, in a session of its own, so that nothing it starts outlives it."""
-    command = (sys.executable, "-I", "-m", CHILD)
-    try:
-        child = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True, limit=CHUNK
-        )
-    except OSError as error:
-        raise Unavailable(f"No process could be started to read a document in: {error}.") from error
-    try:
-        yield child
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.communicate()
-
-
-async def _send(child: Process, question: bytes, data: bytes) -> None:
-    stdin, view = child.stdin, memoryview(data)
-    assert stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # a child that died says why by its silence
-        stdin.write(question)
-        for start in range(0, len(data), SENT):  # what is written at once is copied
-            stdin.write(view[start : start + SENT])
-            await stdin.drain()
-    stdin.close()
 
 
 async def _listen(child: Process, heard: Heard, on_heard: Callable[[], None]) -> None:

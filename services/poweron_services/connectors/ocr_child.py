@@ -7,19 +7,20 @@ import os
 import resource
 import sys
 
-MEMORY_BYTES = 2 << 30
+from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, cap
+
 CPU_SECONDS = 120
 FILE_BYTES = 100_000_000  # of what it puts aside while it works
 
 
 def main(command: list[str]) -> None:
     for kind, most in (
-        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_AS, DEFAULT_LIMITS.memory_bytes),
         (resource.RLIMIT_CPU, CPU_SECONDS),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(kind, (most, most))
+        cap(kind, most)
     os.execve(command[0], command, {})  # noqa: S606 - who runs PowerOn has named the program
 
 

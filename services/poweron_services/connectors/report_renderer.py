@@ -5,21 +5,17 @@ A format that cannot be written is told with a reason, and the others come all t
 
 import asyncio
 import json
-import os
-import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from poweron_events.errors import Unavailable
 from poweron_services.connectors.document_child import tell_kept
 from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
+from poweron_services.connectors.isolated_process import isolated_process, send
 from poweron_services.connectors.reports_child.report import Draft, Part, PartKind, ReportFormat
 
 __all__ = ["LIMITS", "Draft", "Part", "PartKind", "Rendered", "ReportFormat", "ReportRenderer"]
@@ -29,7 +25,6 @@ LIMITS: Final = replace(DEFAULT_LIMITS, memory_bytes=1 << 30, wall_seconds=35.0,
 ENVIRONMENT: Final = {"RAYON_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 """However many processors there are: each thread would take of the memory that the process may have."""
 LENGTH: Final = 4  # bytes of the number before each part
-SENT: Final = 1 << 16  # bytes that are sent at a time
 MOST_WRITTEN: Final = 100 * MEGABYTE  # of one file
 MOST_IN_VAIN: Final = 2  # children one after the other that write nothing at all
 MOST_UNSHOWN: Final = 20  # signs that a note names
@@ -86,14 +81,17 @@ class ReportRenderer:
         """What one child writes before its end; fewer files than formats where it did not get through."""
         written: list[tuple[_Told, bytes]] = []
         question = json.dumps(asdict(draft)).encode()
+        limits, formats = json.dumps(asdict(self._limits)), json.dumps(draft.formats)
+        command = (sys.executable, "-I", "-m", CHILD, limits, formats)
+        starting = isolated_process(command, "write a report in", ENVIRONMENT)
         with suppress(TimeoutError, asyncio.IncompleteReadError, ValidationError):
-            async with asyncio.timeout(self._limits.wall_seconds), self._child(draft.formats) as child:
+            async with asyncio.timeout(self._limits.wall_seconds), starting as child:
                 assert child.stdout is not None
                 ready, _ = await _part(child.stdout)
                 if ready.rights_kept:
                     tell_kept(ready.rights_kept)
                 async with asyncio.TaskGroup() as group:
-                    sending = group.create_task(_send(child, question))
+                    sending = group.create_task(send(child, question))
                     for _ in draft.formats:
                         try:
                             written.append(await _part(child.stdout))
@@ -101,33 +99,6 @@ class ReportRenderer:
                             sending.cancel()
                             break
         return written
-
-    @asynccontextmanager
-    async def _child(self, formats: Sequence[ReportFormat]) -> AsyncGenerator[Process, None]:
-        """A Python of one thread, in a session of its own, so that nothing it starts outlives it."""
-        command = (sys.executable, "-I", "-m", CHILD, json.dumps(asdict(self._limits)), json.dumps(formats))
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=ENVIRONMENT, start_new_session=True
-            )
-        except OSError as error:
-            raise Unavailable(f"No process could be started to write a report in: {error}.") from error
-        try:
-            yield child
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            await child.communicate()
-
-
-async def _send(child: Process, question: bytes) -> None:
-    stdin = child.stdin
-    assert stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # a child that died says why by its silence
-        for start in range(0, len(question), SENT):
-            stdin.write(question[start : start + SENT])
-            await stdin.drain()
-    stdin.close()
 
 
 async def _part(stdout: asyncio.StreamReader) -> tuple[_Told, bytes]:

@@ -2,36 +2,36 @@
 
 The command is a program of the machine (`tesseract - - -l eng`): the picture on its standard input, the text on its
 standard output. It is no child that reads documents, so it keeps its rights, but it has no environment, and limits of
-time, memory and output; it ends with all that it started. Pages of a PDF are drawn in a child of their own first.
+time, memory and output; it ends with all that it started. Pages of a PDF are drawn in a child of their own first, and
+so is a picture anew that has more pixels than the command has memory for.
 """
 
 import asyncio
 import json
-import os
-import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
-from poweron_events.errors import Unavailable
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE
 from poweron_services.connectors.documents_child.readers import clean
+from poweron_services.connectors.isolated_process import CHUNK, isolated_process, send
 
 DRAWING_CHILD = "poweron_services.connectors.documents_child.page_pictures"
 COMMAND_CHILD = "poweron_services.connectors.ocr_child"
+PURPOSE = "look at pictures in"
 PAGE = "page "  # how the locator of a page begins
 LONGEST_NUMBER = 9  # digits of it
 LENGTH = 4  # bytes of the number before each picture
+MEMORY = DEFAULT_LIMITS.memory_bytes // MEGABYTE  # MB that a process may have
 SECONDS_PER_PICTURE = 60.0
 SECONDS_IN_ALL = 150.0  # for all pages of a document; later than this nothing new is begun
 PAGES_AT_ONCE = 8  # that are drawn, and in memory
 MOST_DRAWN = 20 * MEGABYTE  # bytes of the picture of one page
 MOST_TEXT = 1 * MEGABYTE  # bytes of the text of one picture
 MOST_RUNS = 20  # of pages, that are named one by one
-CHUNK = 1 << 16
 
 
 class Unrecognised(Exception):
@@ -63,7 +63,8 @@ class TextRecognition:
         return _with_texts(document, texts, failed)
 
     async def _itself(self, data: bytes) -> AsyncGenerator[tuple[str, bytes], None]:
-        yield "", data
+        smaller = await drawn(data, ())
+        yield "", (smaller[0] or data) if smaller else b""
 
     async def _of_pages(self, data: bytes, pages: Sequence[int]) -> AsyncGenerator[tuple[str, bytes], None]:
         for start in range(0, len(pages), PAGES_AT_ONCE):
@@ -72,9 +73,11 @@ class TextRecognition:
                 yield f"{PAGE}{page}", picture
 
     async def _text_of(self, picture: bytes) -> str:
+        if not picture:
+            raise Unrecognised(f"it needs more than {MEMORY} MB of memory; hand over a smaller picture")
         command = (sys.executable, "-I", "-m", COMMAND_CHILD, *self.command)
         try:
-            async with asyncio.timeout(SECONDS_PER_PICTURE), _process(*command) as process:
+            async with asyncio.timeout(SECONDS_PER_PICTURE), isolated_process(command, PURPOSE) as process:
                 said = await _answer(process, picture, MOST_TEXT)
                 code = 0 if said is None else await process.wait()
         except TimeoutError:
@@ -82,68 +85,44 @@ class TextRecognition:
         if said is None:
             raise Unrecognised("the command wrote more than any page holds")
         if code:
-            raise Unrecognised(f"the command ended with code {code}")
+            raise Unrecognised(f"the command, which may use {MEMORY} MB of memory, ended with code {code}")
         return said.decode(errors="replace")
 
 
 async def drawn(data: bytes, pages: Sequence[int]) -> list[bytes]:
-    """Pictures of pages of a PDF, as many as could be drawn."""
+    """Pictures of pages of a PDF, as many as could be drawn.
+
+    Where no pages are named, the document is a picture: with fewer pixels, or empty where it may stay as it is.
+    """
     limits = replace(DEFAULT_LIMITS, characters=0)
     question = json.dumps({"pages": list(pages), "limits": asdict(limits)}).encode() + b"\n"
     said = None
     with suppress(TimeoutError):
         async with (
             asyncio.timeout(limits.wall_seconds),
-            _process(sys.executable, "-I", "-m", DRAWING_CHILD) as process,
+            isolated_process((sys.executable, "-I", "-m", DRAWING_CHILD), PURPOSE) as process,
         ):
-            said = await _answer(process, question + data, MOST_DRAWN * len(pages))
+            said = await _answer(process, question + data, MOST_DRAWN * max(1, len(pages)))
     return list(_parted(said or b""))
 
 
 def _parted(said: bytes) -> Iterator[bytes]:
     at = 0
-    while at + LENGTH < len(said):
+    while at + LENGTH <= len(said):
         size = int.from_bytes(said[at : at + LENGTH])
         at += LENGTH + size
         if at <= len(said):
             yield said[at - size : at]
 
 
-@asynccontextmanager
-async def _process(*command: str) -> AsyncGenerator[Process, None]:
-    """Without environment, in a session of its own, so that nothing it starts outlives it."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}, start_new_session=True
-        )
-    except OSError as error:
-        raise Unavailable(f"No process could be started to look at pictures in: {error}.") from error
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
-
-
 async def _answer(process: Process, data: bytes, at_most: int) -> bytes | None:
     """What it writes; None if that is too much."""
     async with asyncio.TaskGroup() as group:
-        sending = group.create_task(_send(process, data))
+        sending = group.create_task(send(process, data))
         said = await _received(process, at_most)
         if said is None:
             sending.cancel()
     return said
-
-
-async def _send(process: Process, data: bytes) -> None:
-    stdin = process.stdin
-    assert stdin is not None
-    with suppress(BrokenPipeError, ConnectionResetError):  # its end says why
-        for start in range(0, len(data), CHUNK):
-            stdin.write(memoryview(data)[start : start + CHUNK])
-            await stdin.drain()
-    stdin.close()
 
 
 async def _received(process: Process, at_most: int) -> bytes | None:

@@ -29,22 +29,22 @@ class KnownPlaces:
     addresses: frozenset[str]
     names: frozenset[str]
     """The names of documents, and the links of results."""
-    settled: AbstractSet[str] = frozenset()
+    configured_places: AbstractSet[str] = frozenset()
     """What the settings hand to the server."""
     results: tuple[str, ...] = ()
     """The texts of its results."""
 
     @classmethod
-    def of(cls, messages: Iterable[ChatMessage], settled: AbstractSet[str] = frozenset()) -> "KnownPlaces":
+    def of(cls, messages: Iterable[ChatMessage], configured_places: AbstractSet[str] = frozenset()) -> "KnownPlaces":
         """What messages tell without the texts of results."""
         told = tuple(messages)
         documents = (document.document_name for message in told for document in message.documents)
         links = (link for message in told for link in message.links)
         return cls(
             requests=tuple(message.message for message in told if message.kind == "workflow_start"),
-            addresses=known_addresses(told) | _addresses(settled),
+            addresses=known_addresses(told) | _addresses(configured_places),
             names=frozenset((*documents, *links)),
-            settled=settled,
+            configured_places=configured_places,
         )
 
     def holds(self, place: Place) -> bool:
@@ -72,7 +72,7 @@ class KnownPlaces:
         """Whether that stands somewhere by itself."""
         if not any(map(str.isalnum, value)):
             return False
-        given = value in self.names or any(value == each.rstrip("/") for each in self.settled)
+        given = value in self.names or any(value == each.rstrip("/") for each in self.configured_places)
         return given or any(stands(value, text) for text in (*self.requests, *self.results))
 
     def _name(self, name: str) -> bool:
@@ -115,6 +115,6 @@ def stands(value: str, text: str, more: str = "") -> bool:
     return re.search(whole, text) is not None
 
 
-def _addresses(settled: AbstractSet[str]) -> frozenset[str]:
-    written = (canonical(each) for each in settled)
-    return frozenset(settled) | frozenset(filter(None, written))
+def _addresses(configured_places: AbstractSet[str]) -> frozenset[str]:
+    written = (canonical(each) for each in configured_places)
+    return frozenset(configured_places) | frozenset(filter(None, written))

@@ -40,7 +40,7 @@ from poweron_services.roles.action_results import Stored, completed, failed, sto
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.kept_calls import KeptCalls
-from poweron_services.roles.named_addresses import PlaceCheck, Settled, addresses_known
+from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck, addresses_known
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
@@ -72,7 +72,7 @@ class Execution:
     approval: Approval
     web: Web | None = None
     lists: ActionLists = EVERYTHING
-    settled: Settled = field(default_factory=dict)
+    configured_places: ConfiguredPlaces = field(default_factory=dict)
     progress: StepTeller = tell_nobody
     secrets: ActionSecrets = NO_ACTION_SECRETS
 
@@ -201,7 +201,7 @@ class Execution:
         assert selection is not None
         assert parameters is not None
         spec = self.actions[selection.action].spec
-        check = partial(PlaceCheck(self.content, self.settled).given, parameters.parameters, spec, workflow)
+        check = partial(PlaceCheck(self.content, self.configured_places).given, parameters.parameters, spec, workflow)
         async with content_time_limit():
             await retry_content(workflow.id, check)
 

@@ -1,12 +1,18 @@
 """The secrets of actions: handed to the one that needs them, and hidden in whatever any action says."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from poweron_services import telemetry
-from poweron_services.action_connections import NO_CONNECTIONS, ActionConnections, Connection, UnusableConnection
+from poweron_services.action_connections import (
+    NO_CONNECTIONS,
+    ActionConnections,
+    Connection,
+    UnusableConnection,
+    secrets_in,
+)
 from poweron_services.models.prompts import Prompt
 from poweron_services.secret_redaction import NO_SECRETS, SecretRedaction
 
@@ -69,13 +75,7 @@ class ActionSecrets:
 
     def _read(self) -> HeldSecrets:
         found = self.connections.resolve_all()
-        return HeldSecrets(found, SecretRedaction([*_values(found.values()), *self.others]))
+        return HeldSecrets(found, SecretRedaction([*secrets_in(found.values()), *self.others]))
 
 
 NO_ACTION_SECRETS: Final = ActionSecrets()
-
-
-def _values(found: Iterable[Connection | UnusableConnection]) -> Iterator[str]:
-    for each in found:
-        if isinstance(each, Connection):
-            yield from (secret.get_secret_value() for secret in each.secrets.values())

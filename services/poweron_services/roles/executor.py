@@ -16,7 +16,7 @@ from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets
 from poweron_services.roles.claims import Assignment, Claim, Claims
-from poweron_services.roles.named_addresses import Settled
+from poweron_services.roles.named_addresses import ConfiguredPlaces
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
 
 
@@ -36,7 +36,7 @@ class Executor:
         approval: Approval = NEVER,
         web: Web | None = None,
         lists: ActionLists = EVERYTHING,
-        settled: Settled | None = None,
+        configured_places: ConfiguredPlaces | None = None,
         progress: StepTeller = tell_nobody,
         secrets: ActionSecrets = NO_ACTION_SECRETS,
     ) -> None:
@@ -54,7 +54,7 @@ class Executor:
             approval,
             web=web,
             lists=lists,
-            settled=settled or {},
+            configured_places=configured_places or {},
             progress=progress,
             secrets=secrets,
         )

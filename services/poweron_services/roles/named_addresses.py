@@ -20,7 +20,7 @@ from poweron_services.roles.named_documents import earlier_messages
 MAX_RESULTS = 100  # documents of results whose text is looked into, the newest first
 MAX_RESULT = 1_000_000  # bytes of one of them
 
-Settled = Mapping[str, AbstractSet[str]]
+ConfiguredPlaces = Mapping[str, AbstractSet[str]]
 """What the settings hand to the servers of others: addresses and paths by the method of their actions."""
 
 
@@ -38,7 +38,7 @@ class PlaceCheck:
     """Refuses what a model made up, of any action."""
 
     content: ContentStore
-    settled: Settled = field(default_factory=dict)
+    configured_places: ConfiguredPlaces = field(default_factory=dict)
 
     async def selected(self, selected: ActionSelected, spec: ActionSpec, workflow: Workflow) -> None:
         """Refuse the selection of an action of the web that names an address which nobody but the model has named.
@@ -61,7 +61,7 @@ class PlaceCheck:
             raise NotAllowed(too_many, code="parameter_invalid")
         method = _method(spec.name)
         messages = await _messages(workflow, self.content)
-        known = KnownPlaces.of(messages, self.settled.get(method, frozenset()))
+        known = KnownPlaces.of(messages, self.configured_places.get(method, frozenset()))
         if all(map(known.holds, named)):
             return
         texts = await self._texts(workflow.id, messages, method)

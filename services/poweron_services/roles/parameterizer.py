@@ -25,7 +25,7 @@ from poweron_services.decider.validation import (
 from poweron_services.models.answers import ParametersAnswer
 from poweron_services.models.call import Caller
 from poweron_services.models.prompts import ParametersPrompt, Template
-from poweron_services.roles.named_addresses import PlaceCheck, Settled
+from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import reasons
 
@@ -39,7 +39,7 @@ class Parameterizer:
     caller: Caller
     catalog: Mapping[str, ActionSpec]
     content: ContentStore
-    settled: Settled = field(default_factory=dict)
+    configured_places: ConfiguredPlaces = field(default_factory=dict)
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         selection = workflow.step.selection
@@ -67,7 +67,7 @@ class Parameterizer:
         call: ModelCall | None,
     ) -> ParametersSet | ParametersRejected:
         try:
-            await PlaceCheck(self.content, self.settled).given(given, spec, workflow)
+            await PlaceCheck(self.content, self.configured_places).given(given, spec, workflow)
         except NotAllowed as error:
             return _rejected(workflow, error, call)
         return _completed(workflow, given, fields, spec, call)

@@ -36,15 +36,16 @@ DEFAULT_LIMITS = Limits()
 
 def confine(limits: Limits) -> None:
     """Hold this process, and all it may ever start, to these limits. There is no way back."""
-    _cap(resource.RLIMIT_AS, limits.memory_bytes)
-    _cap(resource.RLIMIT_CPU, limits.cpu_seconds)
-    _cap(resource.RLIMIT_NOFILE, limits.open_files)
-    _cap(resource.RLIMIT_FSIZE, 0)
-    _cap(resource.RLIMIT_CORE, 0)
-    _cap(resource.RLIMIT_NPROC, 0)  # that are started from now on; it does not bind root
+    cap(resource.RLIMIT_AS, limits.memory_bytes)
+    cap(resource.RLIMIT_CPU, limits.cpu_seconds)
+    cap(resource.RLIMIT_NOFILE, limits.open_files)
+    cap(resource.RLIMIT_FSIZE, 0)
+    cap(resource.RLIMIT_CORE, 0)
+    cap(resource.RLIMIT_NPROC, 0)  # that are started from now on; it does not bind root
 
 
-def _cap(kind: int, value: int) -> None:
+def cap(kind: int, value: int) -> None:
+    """Hold this process to no more of a resource than it may have anyway."""
     _, hard = resource.getrlimit(kind)
     allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
     with suppress(ValueError):  # macOS limits no address space

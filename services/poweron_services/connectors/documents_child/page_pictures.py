@@ -1,7 +1,8 @@
-"""The process that draws pages of a PDF as pictures, for whoever recognises their text.
+"""The process that draws pages of a PDF, or a large picture anew, as pictures for whoever recognises their text.
 
-The first line of its input says which pages, the rest is the document; each picture follows its length. It is confined
-and has given up its rights before it looks into the document, as the process that reads one.
+The first line of its input says which pages, the rest is the document, which is a picture itself where no pages are
+named; each picture follows its length, which is 0 where the picture may stay as it is. It is confined and has given up
+its rights before it looks into the document, as the process that reads one.
 """
 
 import io
@@ -9,19 +10,21 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pypdfium2
-from PIL import Image, PngImagePlugin
+from PIL import Image
 
 from poweron_services.connectors.documents_child.limits import Limits, confine
+from poweron_services.connectors.documents_child.picture import PLUGINS
 from poweron_services.connectors.documents_child.rights import give_up_rights
 
 LENGTH = 4  # bytes of the number before each picture
 DOTS_PER_INCH, POINTS_PER_INCH = 200, 72
 MOST_PIXELS = 12_000_000  # of one page, however large its paper
+MOST_AS_IT_IS = 24_000_000  # pixels of a picture that is not drawn anew; with more, memory is short for a command
 
-LOADED = (PngImagePlugin,)
-Image._initialized = 2  # noqa: SLF001 - it would look for further formats
+LOADED = PLUGINS
 
 
 def main() -> None:
@@ -31,14 +34,14 @@ def main() -> None:
     confine(Limits(**question["limits"]))
     data = sys.stdin.buffer.read()
     give_up_rights()
-    for picture in _pictures(data, question["pages"]):
+    for picture in _pages(data, question["pages"]) if question["pages"] else [_smaller(data)]:
         answers.write(len(picture).to_bytes(LENGTH) + picture)
         answers.flush()
     answers.close()
     os._exit(0)
 
 
-def _pictures(data: bytes, pages: list[int]) -> Iterator[bytes]:
+def _pages(data: bytes, pages: list[int]) -> Iterator[bytes]:
     document = pypdfium2.PdfDocument(data)
     for number in pages:
         page = document[number - 1]
@@ -48,6 +51,21 @@ def _pictures(data: bytes, pages: list[int]) -> Iterator[bytes]:
         page.render(scale=scale, grayscale=True).to_pil().save(packed, "PNG", compress_level=1)
         page.close()
         yield packed.getvalue()
+
+
+def _smaller(data: bytes) -> bytes:
+    """A picture that has too many pixels, with fewer of them; nothing where it is small enough, or damaged."""
+    with suppress(OSError, SyntaxError, ValueError), Image.open(io.BytesIO(data)) as image:
+        width, height = image.size
+        if width * height <= MOST_AS_IT_IS or getattr(image, "n_frames", 1) > 1:
+            return b""
+        scale = (MOST_PIXELS / (width * height)) ** 0.5
+        size = (max(1, int(width * scale)), max(1, int(height * scale)))
+        image.draft("L", size)  # a JPEG is not even unpacked at its full size
+        packed = io.BytesIO()
+        image.convert("L").resize(size, reducing_gap=2.0).save(packed, "PNG", compress_level=1)
+        return packed.getvalue()
+    return b""
 
 
 if __name__ == "__main__":

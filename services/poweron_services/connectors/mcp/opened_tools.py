@@ -8,7 +8,7 @@ from typing import NamedTuple
 from poweron_services.config import Settings
 from poweron_services.connectors.mcp.known_servers import ApprovedTool, approved_tools
 from poweron_services.connectors.mcp.known_tools import KnownTools
-from poweron_services.connectors.mcp.server_list import read_servers, secrets_of, settled_by
+from poweron_services.connectors.mcp.server_list import configured_places_of, read_servers, secrets_of
 from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
 
@@ -21,7 +21,7 @@ class OpenedTools(NamedTuple):
     approved: Sequence[ApprovedTool]
     secrets: tuple[str, ...]
     """What stands in `env` and `headers`."""
-    settled: Mapping[str, frozenset[str]]
+    configured_places: Mapping[str, frozenset[str]]
     """What the file hands to each server in plain sight, by the method of its actions."""
 
 
@@ -37,4 +37,6 @@ async def open_tools(
     entries = read_servers(file, environment)
     async with tool_servers(entries, WebSettings.of(settings)) as servers:
         approved = await approved_tools(servers, KnownTools.of_home(settings.home))
-        yield OpenedTools(tuple(entry.method for entry in entries), approved, secrets_of(entries), settled_by(entries))
+        yield OpenedTools(
+            tuple(entry.method for entry in entries), approved, secrets_of(entries), configured_places_of(entries)
+        )

@@ -131,7 +131,7 @@ def secrets_of(servers: Iterable[ToolServerEntry]) -> tuple[str, ...]:
     return tuple(secret.get_secret_value() for server in servers for secret in server.secrets)
 
 
-def settled_by(servers: Iterable[ToolServerEntry]) -> dict[str, frozenset[str]]:
+def configured_places_of(servers: Iterable[ToolServerEntry]) -> dict[str, frozenset[str]]:
     """What the file hands to each server in plain sight, such as folders, by the method of its actions."""
     return {server.method: frozenset(_handed_to(server.place)) for server in servers}
 

@@ -20,7 +20,7 @@ from poweron_services.connectors.mcp.streams import MAX_MESSAGE, Incoming, Traff
 
 log = structlog.get_logger()
 
-FAREWELL: Final = 2.0  # seconds for a server to end once its input is closed, and again once it is told to
+ENDS_WITHIN: Final = 2.0  # seconds for a server to end once its input is closed, and again once it is told to
 MAX_SAID: Final = 2_000  # bytes of its standard error
 CHUNK: Final = 65_536
 
@@ -129,7 +129,7 @@ async def _end(child: Process) -> None:
 
 
 async def _ended(child: Process) -> bool:
-    with anyio.move_on_after(FAREWELL):
+    with anyio.move_on_after(ENDS_WITHIN):
         while child.returncode is None:  # noqa: ASYNC110 - `wait` waits for the pipes too, which a grandchild may hold
             await anyio.sleep(0.01)
     return child.returncode is not None

@@ -1,10 +1,12 @@
 """The tables of a report as a workbook: numbers are numbers, everything else is text and no formula.
 
-A number whose marks can be read in two ways stays the text that it is.
+A number whose marks can be read in two ways stays the text that it is. What counts or measures has thousands marks;
+years, codes and other names in digits stand as they were written.
 """
 
 import io
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,6 +21,15 @@ from poweron_services.decider.written_numbers import Number, column_numbers, dec
 MOST_NAME: Final = 31  # characters of a sheet's name
 MOST_TEXT: Final = 32_000  # characters of a cell
 WIDEST: Final = 60
+MOST_DIGITS: Final = 8  # of what is taken for a count though nothing says so; a phone number has more
+_FIRST_YEAR, _LAST_YEAR = 1_500, 2_199
+_IS_NAME: Final = re.compile(
+    r"\b(?:ids?|no|nr|nos|number|nummer|numéro|número|numero|code|codes|key|zip|plz|postal|postleitzahl|phone|telephone"
+    r"|telefon|téléphone|teléfono|tel|mobile|fax|year|years|jahr|année|año|anno|account|konto|iban|isbn|ref|reference"
+    r"|referenz|kostenstelle|cost cent(?:er|re)|sku|article|artikel|port|version)\b|nummer\b|#",
+    re.IGNORECASE,
+)
+"""Headers of columns in which digits name something and count nothing."""
 _FORBIDDEN: Final = re.compile(r"[\[\]:*?/\\']")
 
 
@@ -72,17 +83,39 @@ def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
     hint = decimal_mark([cell for row in rows for cell in row])
     for column in range(table.columns):
         cells = [row[column] for row in rows]
-        for row, (cell, value) in enumerate(zip(cells, column_numbers(cells, hint), strict=True), start=first):
-            _write(sheet, (row, column), cell, value, formats)
+        numbers = column_numbers(cells, hint)
+        counts = column > 0 and _counts(text_of(table.header[column]) if table.header else "", numbers)
+        for row, (cell, value) in enumerate(zip(cells, numbers, strict=True), start=first):
+            if value is None:
+                _write_text(sheet, (row, column), cell, formats)
+            else:
+                _write_number(sheet, (row, column), value, formats(num_format=_shape(value, grouped=counts)))
         longest = max((len(cell) for cell in (*cells, *map(text_of, table.header[column : column + 1]))), default=8)
         sheet.set_column(column, column, min(WIDEST, max(8, longest + 2)))
 
 
-def _write(sheet: Worksheet, place: tuple[int, int], cell: str, value: Number | None, formats: _Formats) -> None:
-    if value is not None:
-        scale = 100 if value.unit == "%" else 1
-        sheet.write_number(*place, float(value.value / scale), formats(num_format=_shape(value)))
-    elif cell:
+def _counts(header: str, numbers: Sequence[Number | None]) -> bool:
+    """Whether a column counts or measures, and is no list of years, codes or other names in digits.
+
+    It does where one of its numbers has a unit, decimals or thousands marks; else where they are of different lengths,
+    or all of them round.
+    """
+    known = [number for number in numbers if number is not None]
+    if _IS_NAME.search(header) or all(_FIRST_YEAR <= number.value <= _LAST_YEAR for number in known):
+        return False
+    if any(number.unit or number.decimals or number.group for number in known):
+        return True
+    lengths = {len(str(abs(int(number.value)))) for number in known}
+    return max(lengths) <= MOST_DIGITS and (len(lengths) > 1 or all(number.value % 100 == 0 for number in known))
+
+
+def _write_number(sheet: Worksheet, place: tuple[int, int], value: Number, shape: Format) -> None:
+    scale = 100 if value.unit == "%" else 1
+    sheet.write_number(*place, float(value.value / scale), shape)
+
+
+def _write_text(sheet: Worksheet, place: tuple[int, int], cell: str, formats: _Formats) -> None:
+    if cell:
         sheet.write_string(*place, cell, _text_format(cell, formats))
 
 
@@ -92,8 +125,10 @@ def _text_format(cell: str, formats: _Formats) -> Format:
     return formats(text_wrap=len(cell) > WIDEST, **more)
 
 
-def _shape(value: Number) -> str:
-    digits = ("#,##0" if value.group else "0") + ("." + "0" * value.decimals if value.decimals else "")
+def _shape(value: Number, *, grouped: bool) -> str:
+    digits = ("#,##0" if grouped or value.group or value.unit else "0") + (
+        "." + "0" * value.decimals if value.decimals else ""
+    )
     if value.unit == "%":
         return f"{digits}%"
     unit = f'"{value.unit}"' if value.unit else ""

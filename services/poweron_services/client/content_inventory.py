@@ -1,0 +1,110 @@
+"""What the content store holds, and what the log names of it: in a temporary file, since it may be millions of objects.
+
+SQLite removes the file by itself, also where the process is killed.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from typing import Final, Literal, NamedTuple
+
+from poweron_events.content import StoredObject
+from poweron_events.content_files import LEFTOVER
+from poweron_events.request import RequestIdentity
+
+_CONTENT: Final = re.compile(r"[0-9a-f]{64}")
+_KIND: Final = re.compile(r"[a-z][a-z_]{0,50}")
+_CACHE_KB: Final = 8_000
+_TABLES: Final = f"""
+PRAGMA cache_size = -{_CACHE_KB};
+PRAGMA journal_mode = OFF;
+CREATE TABLE stored (workflow_id TEXT, sort TEXT, name TEXT, path TEXT, size INTEGER, modified REAL);
+CREATE TABLE might_go (name TEXT PRIMARY KEY, is_named INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE asked (name TEXT, source TEXT, id TEXT);
+CREATE INDEX asked_names ON asked (name);
+"""
+_MIGHT_GO: Final = "INSERT OR IGNORE INTO might_go (name) VALUES (?)"
+_NAMED: Final = "UPDATE might_go SET is_named = 1 WHERE name = ?"
+_ASKED: Final = "INSERT INTO asked SELECT name, ?, ? FROM might_go WHERE name = ?"
+_IS_NAMED: Final = "SELECT 1 FROM might_go WHERE name = ? AND is_named"
+
+Sort = Literal["content", "answer", "key", "leftover"]
+"""Bytes under their commitment, a remembered answer, a workflow's key, a file whose writer died."""
+
+
+class Stored(NamedTuple):
+    """Something of the content store that might go."""
+
+    workflow_id: str
+    sort: Sort
+    name: str
+    path: str
+    size: int
+    modified: float
+
+    @classmethod
+    def of(cls, found: StoredObject) -> "Stored | None":
+        """What is stored; None for what is not ours, which stays."""
+        workflow_id, *inner, name = found.path.split("/")
+        sort = _sort(inner, name) if workflow_id != found.path else None
+        return None if sort is None else cls(workflow_id, sort, name, *found)
+
+
+def _sort(inner: Sequence[str], name: str) -> Sort | None:
+    if len(inner) > 1 or not all(map(_KIND.fullmatch, inner)):
+        return None
+    if LEFTOVER.fullmatch(name):
+        return "leftover"
+    if _CONTENT.fullmatch(name):
+        return "answer" if inner else "content"
+    return "key" if name == "key" and not inner else None
+
+
+class ContentInventory:
+    """All that is stored, and which of the content that might go is named; one user at a time."""
+
+    def __init__(self) -> None:
+        self._file = sqlite3.connect("", isolation_level=None)
+        self._file.executescript(_TABLES)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+    def add(self, page: Sequence[Stored], older_than: float) -> None:
+        """Take in what is stored; content that is older than this moment might go."""
+        old = ((each.name,) for each in page if each.sort == "content" and each.modified < older_than)
+        self._file.execute("BEGIN")
+        self._file.executemany("INSERT INTO stored VALUES (?, ?, ?, ?, ?, ?)", page)
+        self._file.executemany(_MIGHT_GO, old)
+        self._file.execute("COMMIT")
+
+    def name(self, names: Iterable[str]) -> None:
+        """An event or a dead letter names these."""
+        self._file.executemany(_NAMED, ((name,) for name in names))
+
+    def ask(self, names: Iterable[str], identity: RequestIdentity) -> None:
+        """A request names these."""
+        self._file.executemany(_ASKED, ((identity.source, identity.id, name) for name in names))
+
+    def is_named(self, name: str) -> bool:
+        """Whether an event or a dead letter names it."""
+        return self._file.execute(_IS_NAMED, (name,)).fetchone() is not None
+
+    def asking(self, name: str) -> list[RequestIdentity]:
+        """The requests that name it."""
+        found = self._file.execute("SELECT source, id FROM asked WHERE name = ?", (name,))
+        return [RequestIdentity(source=source, id=id_) for source, id_ in found]
+
+    def workflow_ids(self) -> Iterator[str]:
+        """The workflows of which anything is stored."""
+        with closing(self._file.execute("SELECT DISTINCT workflow_id FROM stored")) as found:
+            yield from (workflow_id for (workflow_id,) in found)
+
+    def workflows(self) -> Iterator[tuple[str, list[Stored]]]:
+        """What is stored of each workflow, in the order of their ids."""
+        with closing(self._file.execute("SELECT * FROM stored ORDER BY workflow_id")) as found:
+            for workflow_id, rows in groupby(map(Stored._make, found), key=lambda each: each.workflow_id):
+                yield workflow_id, [*rows]

@@ -1,5 +1,6 @@
 """Long documents are read whole, on the way and within limits: what cannot be read of them is named."""
 
+import asyncio
 import json
 import os
 import sys
@@ -59,6 +60,29 @@ async def test_the_pages_of_a_long_pdf_are_read_side_by_side_in_order_and_told()
     assert told == sorted(told, key=lambda pages: pages[0])
     assert told[-1] == (300, 300)
     assert children == 2
+
+
+@pytest.mark.req("X-04")
+async def test_nobody_waits_for_the_first_pages_to_read_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    other_began = asyncio.Event()
+
+    async def hear(_data: bytes, _name: str, heard: Heard, tell: Callable[[], None]) -> None:
+        first, pages = heard.limits.first_page, min(200, heard.limits.first_page + heard.limits.pages - 1)
+        heard.take(b'{"mime_type": "application/pdf"}\n{"pages": 200}\n')
+        tell()
+        if first > 1:
+            other_began.set()
+        await other_began.wait()
+        for page in range(first, pages + 1):
+            heard.take(b'{"section": {"locator": "page %d", "text": "Text"}}\n{"page_read": %d}\n' % (page, page))
+
+    monkeypatch.setattr(document_pages, "hear", hear)
+
+    async with asyncio.timeout(10):
+        document = await DocumentReader(2)(loaded(b"%PDF-"), 5, "a.pdf")
+
+    assert [section.locator for section in document.sections] == [f"page {page}" for page in range(1, 201)]
+    assert not document.truncated
 
 
 @pytest.mark.req("X-04")

@@ -78,6 +78,8 @@ def _page(document: Any, number: int) -> Iterator[Part]:
 
 def _filled_in(document: Any, page: Any, number: int) -> Any:
     """The page with what was filled into its forms, or was written upon it, as a part of it."""
+    if not raw.FPDFPage_GetAnnotCount(page.raw):
+        return page
     if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
         return page
     page.close()

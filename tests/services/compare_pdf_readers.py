@@ -9,6 +9,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pdfplumber
@@ -150,7 +151,7 @@ READERS = {
     "pdfplumber, tables by rules": plumber("lines"),
     "pdfplumber, tables by text": plumber("text"),
     "pypdfium2, text alone": pdfium,
-    "xberg, markdown in reading order": xberg,
+    **({"xberg, markdown in reading order": xberg} if find_spec("xberg") else {}),
 }
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import psutil
 import pytest
@@ -53,19 +54,46 @@ def pdf_of(*pages: str | None, font: str = "Helvetica", encrypt: StandardEncrypt
     return packed.getvalue()
 
 
-def long_pdf(pages: int, planted: Mapping[int, str] | None = None) -> bytes:
-    """Pages full of prose; on some of them a sentence is planted."""
-    packed, prose = io.BytesIO(), PROSE.split()
+def long_pdf(pages: int, planted: Mapping[int, str] | None = None, kinds: Sequence[str] = ("prose",)) -> bytes:
+    """Full pages, of these kinds in turn; on some of them a sentence is planted, the others name their number."""
+    packed = io.BytesIO()
     canvas = Canvas(packed, invariant=1)
     for page in range(1, pages + 1):
         canvas.setFont("Helvetica", 10)
-        for line in range(50):
-            words = [prose[(page * 31 + line * 7 + place * place) % len(prose)] for place in range(12)]
-            canvas.drawString(72, 770 - 14 * line, " ".join(words))
+        FULL_PAGES[kinds[page % len(kinds)]](canvas, page)
         canvas.drawString(72, 50, (planted or {}).get(page, f"This was page {page}."))
         canvas.showPage()
     canvas.save()
     return packed.getvalue()
+
+
+def _prose(canvas: Canvas, page: int) -> None:
+    for line in range(50):
+        canvas.drawString(72, 770 - 14 * line, _words(page * 31 + line * 7, 12))
+
+
+def _columns(canvas: Canvas, page: int) -> None:
+    """Both are written line by line, as many programs do."""
+    for line in range(50):
+        canvas.drawString(50, 770 - 14 * line, _words(page * 31 + line * 7, 7)[:40])
+        canvas.drawString(310, 770 - 14 * line, _words(page * 17 + line * 5, 7)[:40])
+
+
+def _table(canvas: Canvas, page: int) -> None:
+    """Each cell has a frame of its own."""
+    for row in range(40):
+        cells = [str(page * 100 + row), _words(page + row, 2)[:14], str(row * 3), f"{row * 1.5:.2f}", _words(row, 1)]
+        for column, cell in enumerate(cells if row else ("Pos", "Article", "Quantity", "Total", "Remark")):
+            canvas.rect(50 + 100 * column, 760 - 17 * row, 100, 17)
+            canvas.drawString(53 + 100 * column, 765 - 17 * row, cell)
+
+
+def _words(start: int, count: int) -> str:
+    prose = PROSE.split()
+    return " ".join(prose[(start + place * place) % len(prose)] for place in range(count))
+
+
+FULL_PAGES: Final = {"prose": _prose, "columns": _columns, "table": _table}
 
 
 def bare_pdf(contents: Sequence[bytes]) -> bytes:

@@ -1,5 +1,6 @@
 """Long documents are read whole, on the way and within limits: what cannot be read of them is named."""
 
+import asyncio
 import json
 import os
 import sys
@@ -9,8 +10,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from event_loop import longest_gap
-from papers import bare_pdf, long_pdf, pdf_of, peak_memory, reading
+from papers import FULL_PAGES, bare_pdf, long_pdf, pdf_of, peak_memory, reading
 
+from poweron_services.actions.action import InputDocument, Order
+from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.connectors import document_pages
 from poweron_services.connectors.document_child import Heard
 from poweron_services.connectors.document_reader import (
@@ -23,7 +26,10 @@ from poweron_services.connectors.document_reader import (
 )
 from poweron_services.connectors.documents_child.limits import MEGABYTE
 from poweron_services.connectors.text_recognition import TextRecognition
+from poweron_services.models.call import Called
+from poweron_services.models.prompts import Prompt
 
+KINDS = tuple(FULL_PAGES)
 MOST_MEMORY = 600_000_000  # bytes, of any process
 
 
@@ -59,6 +65,56 @@ async def test_the_pages_of_a_long_pdf_are_read_side_by_side_in_order_and_told()
     assert told == sorted(told, key=lambda pages: pages[0])
     assert told[-1] == (300, 300)
     assert children == 2
+
+
+@pytest.mark.req("X-04", "C-05")
+async def test_no_page_of_any_kind_is_left_out_and_the_first_are_told_before_the_last() -> None:
+    data, told = long_pdf(150, kinds=KINDS), list[tuple[str, int, int | None]]()
+    order = Order(
+        parameters={"documentList": ["docItem:d1:long.pdf"]},
+        documents=[InputDocument("docItem:d1:long.pdf", "long.pdf", "", len(data), "0" * 64, loaded(data))],
+        language="en",
+        idempotency_key="key",
+        ask=asks_nobody,
+        tell_progress=lambda unit, done, total=None: told.append((unit, done, total)),
+    )
+
+    done = await DocumentExtract(DocumentReader(2), 1_000_000)(order)
+
+    _, *pages = done.result.documents[0].document_data.decode().partition("\n\n## metadata")[0].split("\n\n## page ")
+    assert [text.partition("\n")[0] for text in pages] == [str(page) for page in range(1, 151)]
+    assert all(f"This was page {page}." in text for page, text in enumerate(pages, start=1))
+    assert (done.notes, done.unread) == ((), ())
+    read = [done for unit, done, total in told if (unit, total) == ("pages_read", 150)]
+    assert read == sorted(read)
+    assert any(0 < done < 150 for done in read)
+
+
+async def asks_nobody(_: Prompt) -> Called:
+    raise AssertionError("Text is extracted without a model.")
+
+
+@pytest.mark.req("X-04")
+async def test_nobody_waits_for_the_first_pages_to_read_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    other_began = asyncio.Event()
+
+    async def hear(_data: bytes, _name: str, heard: Heard, tell: Callable[[], None]) -> None:
+        first, pages = heard.limits.first_page, min(200, heard.limits.first_page + heard.limits.pages - 1)
+        heard.take(b'{"mime_type": "application/pdf"}\n{"pages": 200}\n')
+        tell()
+        if first > 1:
+            other_began.set()
+        await other_began.wait()
+        for page in range(first, pages + 1):
+            heard.take(b'{"section": {"locator": "page %d", "text": "Text"}}\n{"page_read": %d}\n' % (page, page))
+
+    monkeypatch.setattr(document_pages, "hear", hear)
+
+    async with asyncio.timeout(10):
+        document = await DocumentReader(2)(loaded(b"%PDF-"), 5, "a.pdf")
+
+    assert [section.locator for section in document.sections] == [f"page {page}" for page in range(1, 201)]
+    assert not document.truncated
 
 
 @pytest.mark.req("X-04")
@@ -293,10 +349,11 @@ async def test_the_event_loop_goes_on_while_much_is_heard() -> None:
 
 @pytest.mark.soak
 @pytest.mark.req("X-04")
-@pytest.mark.parametrize("pages", [1_000, 2_000])
-async def test_a_very_long_pdf_is_read_whole_within_memory(pages: int) -> None:
+@pytest.mark.parametrize("kinds", [("prose",), KINDS], ids=["prose", "mixed"])
+async def test_two_thousand_pages_are_read_whole_within_memory(kinds: tuple[str, ...]) -> None:
+    pages = 2_000
     planted = {page: f"The delivery code is K{page * 7919}." for page in range(37, pages, pages // 20)}
-    data = long_pdf(pages, planted)
+    data = long_pdf(pages, planted, kinds)
 
     with peak_memory() as most:
         began = time.monotonic()
@@ -305,9 +362,10 @@ async def test_a_very_long_pdf_is_read_whole_within_memory(pages: int) -> None:
 
     found = {section.locator: section.text for section in document.sections}
     assert list(found) == [f"page {page}" for page in range(1, pages + 1)]
-    assert all(code in found[f"page {page}"] for page, code in planted.items())
+    said = {page: planted.get(page, f"This was page {page}.") for page in range(1, pages + 1)}
+    assert all(sentence in found[f"page {page}"] for page, sentence in said.items())
     assert (document.truncated, document.notes) == (False, ())
-    tell(f"{pages} pages", seconds, most)
+    tell(f"{pages} pages of {', '.join(kinds)}", seconds, most)
 
 
 @pytest.mark.soak

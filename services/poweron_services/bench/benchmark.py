@@ -9,7 +9,7 @@ from statistics import mean, median
 from typing import Final
 
 from poweron_events.envelope import Envelope
-from poweron_services.bench import yardsticks
+from poweron_services.bench import document_speed, yardsticks
 from poweron_services.bench.figures import Figures, percentile, why_void
 from poweron_services.bench.first_step import cold_ms, warm_ms
 from poweron_services.bench.growth import EARLY_STEP, LATE_STEP, growth
@@ -35,7 +35,7 @@ from poweron_services.bench.run_directories import run_directories
 from poweron_services.sandbox.servers import Sandbox, open_sandbox
 from poweron_services.wiring import ROLES
 
-PARTS: Final = ("ask", "latency", "throughput", "growth", "history", "rebuild")
+PARTS: Final = ("ask", "documents", "latency", "throughput", "growth", "history", "rebuild")
 """What can be measured by itself, in this order."""
 
 DIGITS: Final = 3  # of a figure, after the point
@@ -55,6 +55,7 @@ class BenchmarkPlan:
     alone_steps: int = 41
     laps_alone: int = 200
     asks: int = 3
+    pages: int = 300
     events: int = 100_000
     page_rows: int = 1_000_000
     page_workflows: int = 100
@@ -249,7 +250,11 @@ async def measure(
             progress("How long `poweron ask` takes to its first step…")
             found["ask_cold_ms"] = await cold_ms(asked)
             found["ask_warm_ms"] = await warm_ms(asked, lambda _: None, times=plan.asks)
-        if set(parts) - {"ask"}:
+        if "documents" in parts:
+            for kind in document_speed.KINDS:
+                progress(f"Reading a PDF of {plan.pages:,} pages: {kind}…")
+                found[f"{kind}_pages_per_second"] = await document_speed.pages_per_second(kind, plan.pages)
+        if set(parts) - {"ask", "documents"}:
             async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
                 await Benchmark(sandbox, plan, progress, fsync, found, on_iterations).measure(parts)
     return Figures(**{name: round(figure, DIGITS) for name, figure in found.items()})

@@ -31,6 +31,11 @@ class Figures(Model):
     history_page_p50_ms: float | None = None
     ask_cold_ms: float | None = None
     ask_warm_ms: float | None = None
+    prose_pages_per_second: float | None = None
+    """Of a PDF, for each second that a core works for it; so are the next ones."""
+    columns_pages_per_second: float | None = None
+    tables_pages_per_second: float | None = None
+    mixed_pages_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class FigureLine:
         return ours / theirs if ours is not None and theirs else None
 
 
+LEAST_PAGES = Bound("at least", 30)
+
 FIGURE_LINES: tuple[FigureLine, ...] = (
     FigureLine(
         "one iteration, p50",
@@ -106,6 +113,10 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
     FigureLine("fold, events", "fold_events_per_second", "/s", bound=Bound("at least", 40_000)),
     FigureLine("first step, cold", "ask_cold_ms", "ms"),
     FigureLine("first step, warm", "ask_warm_ms", "ms"),
+    FigureLine("PDF of prose, pages", "prose_pages_per_second", "/s", bound=LEAST_PAGES),
+    FigureLine("PDF of columns, pages", "columns_pages_per_second", "/s", bound=LEAST_PAGES),
+    FigureLine("PDF of tables, pages", "tables_pages_per_second", "/s", bound=LEAST_PAGES),
+    FigureLine("PDF of all these, pages", "mixed_pages_per_second", "/s", bound=LEAST_PAGES),
 )
 
 

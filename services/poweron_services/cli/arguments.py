@@ -39,7 +39,7 @@ Parts = Annotated[
     typer.Option(
         "--only",
         metavar="PART",
-        help="Measure only this part, repeatable: ask, latency, throughput, growth, history or rebuild.",
+        help="Measure only this part, repeatable: ask, documents, latency, throughput, growth, history or rebuild.",
     ),
 ]
 Seed = Annotated[

@@ -100,6 +100,8 @@ def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
         yield "Rebuild: from the log to rows. Yardstick: a bare COPY of the same bytes."
     if figures.ask_cold_ms is not None:
         yield "First step: of `poweron ask`, with servers still to be started (cold) and with running ones (warm)."
+    if figures.mixed_pages_per_second is not None:
+        yield "PDF: pages for each second that a core works for them, in all processes that read."
     if fsync:
         yield "Kafka forced every record to the disk."
 

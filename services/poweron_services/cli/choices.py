@@ -7,6 +7,7 @@ class Measured(StrEnum):
     """What can be measured by itself."""
 
     ask = "ask"
+    documents = "documents"
     latency = "latency"
     throughput = "throughput"
     growth = "growth"

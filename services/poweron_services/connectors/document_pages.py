@@ -54,18 +54,22 @@ class PagesReading:
     waiting: deque[Pages] = field(default_factory=deque)
     missing: list[str] = field(default_factory=list)
     """A sentence about each part that was not read."""
+    counted: asyncio.Event = field(default_factory=asyncio.Event)
+    """Once it is known how many pages there are, or that nobody will tell."""
     lost: int = 0
     until: float = 0.0
 
     async def read(self) -> None:
         """Ask children until there is nothing left to ask for."""
         self.until = time.monotonic() + self.limits.document_seconds
-        await self._ask(Pages(1, self.limits.pages))
-        if self.places is not None and len(self.waiting) > 1:
+        self.waiting.append(Pages(1, self.limits.pages))
+        if self.places is not None:
             async with asyncio.TaskGroup() as group:
-                for _ in range(len(self.waiting) - 1):
+                working = group.create_task(self._work())
+                working.add_done_callback(lambda _: self.counted.set())
+                await self.counted.wait()
+                for _ in range(len(self.waiting)):
                     group.create_task(self._help(self.places))
-                group.create_task(self._work())
         await self._work(to_the_end=True)
 
     def document(self) -> ExtractedDocument | None:
@@ -124,11 +128,19 @@ class PagesReading:
         seconds = min(self.limits.wall_seconds, left)
         asked = replace(self.limits, first_page=pages.first, pages=pages.last - pages.first + 1, wall_seconds=seconds)
         self.heard[pages.first] = heard = Heard(asked)
-        await hear(self.data, self.name, heard, self._tell_pages)
+        await hear(self.data, self.name, heard, self._go_on)
+        self._go_on()
         if heard.pages is None:
             self._judge_whole(heard)
         else:
             self._judge(pages, heard, heard.pages)
+
+    def _go_on(self) -> None:
+        """Let others read, too, as soon as the first child has counted the pages; tell how many are read."""
+        in_all = self.heard[1].pages
+        if in_all is not None and not self.counted.is_set():
+            self.waiting += _parts(self.limits.pages + 1, in_all, self.limits.pages)
+            self.counted.set()
         self._tell_pages()
 
     def _judge_whole(self, heard: Heard) -> None:
@@ -145,8 +157,6 @@ class PagesReading:
 
     def _judge(self, pages: Pages, heard: Heard, in_all: int) -> None:
         """What is to be read next, after what was heard of these pages."""
-        if pages.first == 1:
-            self.waiting += _parts(self.limits.pages + 1, in_all, self.limits.pages)
         if heard.cut or self._characters >= self.limits.characters:
             self.missing.append(_cut_off(self.limits))
             self.waiting.clear()

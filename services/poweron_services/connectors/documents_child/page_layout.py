@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from statistics import median
+from typing import NamedTuple
 
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 
@@ -28,11 +29,10 @@ PROSE_WORDS = 4  # in the middle line of a column of prose
 
 _FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")  # letters of scripts that are written so
 _ITEM = re.compile(r"(?:[-*•▪◦\u2013]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s")
-_BROKEN_WORD = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]$")
+_BROKEN_WORD = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Text and its place, in points from the left and from the top."""
 
     x0: float
@@ -126,7 +126,8 @@ def in_reading_order(texts: Sequence[str]) -> list[str]:
     Those of a script that is written from the right are turned round, and what stands among them from the left,
     such as a name in Latin letters, is not.
     """
-    if not _FROM_RIGHT.search(" ".join(texts)):
+    shown = " ".join(texts)
+    if shown.isascii() or not _FROM_RIGHT.search(shown):
         return list(texts)
     sides = [_is_from_right(text) for text in texts]
     whole = sides.count(True) > sides.count(False)
@@ -267,7 +268,7 @@ def _prose(lines: Sequence[Line]) -> str:
         below = abs(line.cells[0].x0 - above.cells[0].x0) < INDENT * line.height
         if not (is_full and below) or _ITEM.match(line.text):
             text += "\n" + line.text
-        elif _BROKEN_WORD.search(text) and line.text[0].islower():
+        elif _BROKEN_WORD.fullmatch(text[-3:]) and line.text[0].islower():
             text = text[:-1] + line.text
         else:
             text += " " + line.text

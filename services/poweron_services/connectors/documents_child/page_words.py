@@ -19,6 +19,7 @@ STEEP = 0.9  # the sine of the angle of what is read upwards or downwards
 MOST_LETTERS = 200_000  # of a page; more of them are no text that anybody reads
 
 SPACE, HARD_SPACE = 0x20, 0xA0
+ON_THE_SPOT = tuple((right, down) for right in (-1, 0, 1) for down in (-1, 0, 1))  # points from one place to the other
 HYPHEN = 0x02  # of the library: one at the end of a line, whose word goes on in the next
 
 Box = tuple[float, float, float, float]
@@ -34,6 +35,24 @@ class _Letters:
         self.text = letter
         self.left, self.right, self.bottom, self.top = box
         self.last_left = self.left
+
+    def takes_next(self, letter: str, box: Box) -> bool:
+        """Take a letter that stands behind these on their line and is not the last of them again, as most do."""
+        left, right, bottom, top = box
+        if (
+            bottom != self.bottom
+            or top != self.top
+            or left - self.right > WORD_GAP * (top - bottom)
+            or left < self.left
+            or right < self.right
+            or top <= bottom
+            or letter == self.text[-1]
+        ):
+            return False
+        self.text += letter
+        self.last_left = left
+        self.right = right
+        return True
 
     def take(self, letter: str, box: Box) -> None:
         left, right, bottom, top = box
@@ -63,7 +82,7 @@ class _Letters:
 def words(page: Any) -> tuple[list[Piece], bool]:
     """In the order of the library, without those that were printed twice; and whether they are all that there are."""
     text_page, turned = page.get_textpage(), page.get_rotation() // 90
-    seen: set[tuple[str, int, int]] = set()
+    seen: dict[str, set[tuple[int, int]]] = {}
     found = []
     for word in _joined(text_page.raw):
         piece = Piece(*placed((word.left, word.right, word.bottom, word.top), turned), word.text)
@@ -91,6 +110,8 @@ def placed(box: Box, turned: int) -> Box:
 def _joined(text_page: Any) -> Iterator[_Letters]:
     word: _Letters | None = None
     for index, letter, box in _letters(text_page):
+        if word is not None and letter and word.takes_next(letter, box):
+            continue
         if word is not None and letter and _goes_on(text_page, index, word, box):
             if not (letter == word.text[-1] and _is_doubled(text_page, index, word, box)):
                 word.take(letter, box)
@@ -133,9 +154,13 @@ def _is_doubled(text_page: Any, index: int, word: _Letters, box: Box) -> bool:
     return ctypes.addressof(first.contents) != ctypes.addressof(again.contents) if first and again else False
 
 
-def _is_again(piece: Piece, seen: set[tuple[str, int, int]]) -> bool:
+def _is_again(piece: Piece, seen: dict[str, set[tuple[int, int]]]) -> bool:
     """Whether the word was printed before, almost on the same spot."""
     x, y = int(piece.x0), int(piece.top)
-    again = any((piece.text, x + right, y + down) in seen for right in (-1, 0, 1) for down in (-1, 0, 1))
-    seen.add((piece.text, x, y))
+    places = seen.get(piece.text)
+    if places is None:
+        seen[piece.text] = {(x, y)}
+        return False
+    again = not places.isdisjoint([(x + right, y + down) for right, down in ON_THE_SPOT])
+    places.add((x, y))
     return again

@@ -2,6 +2,7 @@
 
 import ctypes
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -77,6 +78,8 @@ def _page(document: Any, number: int) -> Iterator[Part]:
 
 def _filled_in(document: Any, page: Any, number: int) -> Any:
     """The page with what was filled into its forms, or was written upon it, as a part of it."""
+    if not raw.FPDFPage_GetAnnotCount(page.raw):
+        return page
     if raw.FPDFPage_Flatten(page.raw, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_SUCCESS:
         return page
     page.close()
@@ -119,13 +122,21 @@ def _interleaved(words: list[Piece], tables: list[tuple[Box, str]]) -> list[str]
 
 def _ruled_table(table: Any, words: list[Piece]) -> str:
     """The table that the rules draw; nothing if the rules only frame a part of the page."""
-    inside = [word for word in words if _inside(word, table.bbox)]
-    rows = [[_cell(box, inside) for box in row.cells] for row in table.rows]
+    frame = table.bbox
+    inside = sorted((word for word in words if _inside(word, frame)), key=_middle)
+    rows = [_row(row, inside) for row in table.rows]
     filled = [sum(bool(cell) for cell in row) for row in rows]
     if len(rows) < 2 or sum(count > 1 for count in filled) * 2 < len(rows) or any(None in row for row in rows):
         return ""
     texts = [[cell or "" for cell in row] for row in rows]
     return pipe_table(texts, header=looks_like_header(texts))
+
+
+def _row(row: Any, words: list[Piece]) -> list[str | None]:
+    """What stands in its boxes; the words come from the top of the page downwards."""
+    _, top, _, bottom = row.bbox
+    beside = words[bisect_left(words, top, key=_middle) : bisect_right(words, bottom, key=_middle)]
+    return [_cell(box, beside) for box in row.cells]
 
 
 def _cell(box: Box | None, words: list[Piece]) -> str | None:
@@ -139,5 +150,9 @@ def _cell(box: Box | None, words: list[Piece]) -> str | None:
 
 
 def _inside(word: Piece, box: Box) -> bool:
-    x, y = (word.x0 + word.x1) / 2, (word.top + word.bottom) / 2
-    return box[0] <= x <= box[2] and box[1] <= y <= box[3]
+    return box[0] <= (word.x0 + word.x1) / 2 <= box[2] and box[1] <= _middle(word) <= box[3]
+
+
+def _middle(word: Piece) -> float:
+    """How far from the top of the page."""
+    return (word.top + word.bottom) / 2

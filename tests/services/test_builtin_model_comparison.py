@@ -57,6 +57,14 @@ async def compared(
 
 
 @pytest.mark.req("C-06")
+@pytest.mark.parametrize("nothing", ["-", "–", "—", "n/a"])
+async def test_a_sign_for_nothing_is_no_amount_and_keeps_no_column_of_amounts_from_being_one(nothing: str) -> None:
+    said = await compared(HARBOR, MILL.replace("| Courtesy car | $120.00 |", f"| Courtesy car | {nothing} |"))
+    assert "| Bumper cover | $462.00 | $489.00 | +$27.00 |" in said
+    assert "Courtesy car" not in said
+
+
+@pytest.mark.req("C-06")
 async def test_amounts_of_one_name_stand_side_by_side_with_their_difference_and_others_below() -> None:
     assert await compared(HARBOR, MILL) == (
         "# Comparison of harbor.pdf and mill.docx\n\n"

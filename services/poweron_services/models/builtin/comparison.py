@@ -38,6 +38,7 @@ _MONEY: Final = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|CHF|GBP)\b")
 _NOTE: Final = re.compile(  # in brackets; what an amount is without or with is no note
     r"\((?![^)]*\b(?:net|gross|excl|incl|without|before|after|netto|brutto|ohne|exkl|inkl|zzgl))[^)]*\)", re.IGNORECASE
 )
+_NO_AMOUNT: Final = re.compile(r"\W*|n/?a", re.IGNORECASE)
 _BESIDE: Final = re.compile(r"[^\w%]+")
 _MARKUP: Final = re.compile(r"([\\`*_<>|\[\]])")
 
@@ -176,7 +177,7 @@ def _add_rows(one: _Document, table: Table) -> None:
         name = next(
             (cell for index, cell in enumerate(record.cells) if cell and index < column and not _is_number(cell)), ""
         )
-        if name and value:
+        if name and _says_something(value):
             label = name if _OF_MONEY.match(header) else f"{name}, {header}".strip(", ")
             times[label, value] += 1
             one.add_amount(label, value, table.place, times[label, value])
@@ -184,10 +185,15 @@ def _add_rows(one: _Document, table: Table) -> None:
 
 def _last_of_numbers(table: Table) -> int | None:
     for column in range(len(table.headers) - 1, 0, -1):
-        filled = [record.cells[column] for record in table.records if record.cells[column]]
+        filled = [record.cells[column] for record in table.records if _says_something(record.cells[column])]
         if filled and all(map(_is_number, filled)):
             return column
     return None
+
+
+def _says_something(cell: str) -> bool:
+    """Whether the cell is neither empty nor a sign for nothing."""
+    return _NO_AMOUNT.fullmatch(cell) is None
 
 
 def _is_number(cell: str) -> bool:

@@ -57,7 +57,7 @@ async def compared(
 
 
 @pytest.mark.req("C-06")
-@pytest.mark.parametrize("nothing", ["-", "–", "—", "n/a"])
+@pytest.mark.parametrize("nothing", ["-", "\u2013", "\u2014", "n/a"])
 async def test_a_sign_for_nothing_is_no_amount_and_keeps_no_column_of_amounts_from_being_one(nothing: str) -> None:
     said = await compared(HARBOR, MILL.replace("| Courtesy car | $120.00 |", f"| Courtesy car | {nothing} |"))
     assert "| Bumper cover | $462.00 | $489.00 | +$27.00 |" in said

@@ -20,6 +20,7 @@ from poweron_services.actions.action import InputDocument
 from poweron_services.connectors.document_reader import DocumentReader, ExtractedDocument, LoadBytes, OnPage
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import ProcessPrompt
+from poweron_services.process_memory import tune_memory
 
 MOST_MEMORY: Final = 600_000_000  # bytes, of any process
 PAGES: Final = {50 * number + 17: thing for number, thing in enumerate(THINGS)}
@@ -46,6 +47,12 @@ class NamingReader(Reader):
 MODELS: Final = pytest.mark.parametrize(
     ("model", "least"), [(built_in(), 19), (NamingReader(), 20)], ids=["built-in", "reader"]
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_a_service() -> None:
+    """The memory of this process as that of one which serves."""
+    tune_memory()
 
 
 @dataclass

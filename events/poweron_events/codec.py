@@ -211,10 +211,11 @@ def _text(attributes: dict[str, Any], name: str) -> str:
 
 
 def _uuid(attributes: dict[str, Any], name: str) -> str:
-    value = _text(attributes, name)
-    if not is_uuid(value):
-        raise Undecodable(f"attribute {name!r} must be a lower-case UUID, not {value[:100]!r}")
-    return value
+    value = attributes.get(name)
+    if isinstance(value, str) and is_uuid(value):
+        return value
+    found = _text(attributes, name)
+    raise Undecodable(f"attribute {name!r} must be a lower-case UUID, not {found[:100]!r}")
 
 
 def is_uuid(value: str) -> bool:

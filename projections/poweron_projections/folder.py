@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from poweron_events.codec import Undecodable
 from poweron_events.log import Record
-from poweron_projections.projection import Batch, Read, View, project, put_undecodable, read, settle
+from poweron_projections.projection import Batch, Changes, Read, View, project, put_undecodable, read, settle
 
 RECORDS_PER_TURN: Final = 100  # records folded before others on the event loop get their turn
 
@@ -20,8 +20,8 @@ LookUp = Callable[[Collection[str]], Awaitable[Mapping[str, View]]]
 class Folder(Protocol):
     """Folds the records of some partitions, each partition in order and from batch to batch."""
 
-    async def fold(self, records: Sequence[Record], look_up: LookUp) -> Batch:
-        """The rows that these records change."""
+    async def fold(self, records: Sequence[Record], look_up: LookUp) -> Changes:
+        """What these records change in the rows."""
 
 
 class Folding:
@@ -45,7 +45,7 @@ class Folding:
                 put_undecodable(record, recorded, batch)
             else:
                 workflow_id = recorded.envelope.workflow_id
-                view = self._views.get(workflow_id) or View.of(workflow_id)
+                view = self._views.get(workflow_id) or _begin(workflow_id, batch)
                 self._views[workflow_id] = project(view, record, recorded, batch)
                 self._touched.add(workflow_id)
 
@@ -58,13 +58,19 @@ class Folding:
         self._touched.clear()
 
 
+def _begin(workflow_id: str, batch: Batch) -> View:
+    """A workflow that the rows do not know."""
+    batch.begun.add(workflow_id)
+    return View.of(workflow_id)
+
+
 class LocalFolder:
     """Folds in this process."""
 
     def __init__(self) -> None:
         self._folding = Folding()
 
-    async def fold(self, records: Sequence[Record], look_up: LookUp) -> Batch:
+    async def fold(self, records: Sequence[Record], look_up: LookUp) -> Changes:
         batch, reads = Batch(), [read(record) for record in records]
         unheld = self._folding.unheld(reads)
         if unheld:
@@ -73,4 +79,4 @@ class LocalFolder:
             self._folding.take(reads[start : start + RECORDS_PER_TURN], batch)
             await asyncio.sleep(0)
         self._folding.settle(batch)
-        return batch
+        return batch.changes()

@@ -5,7 +5,7 @@ records change. Rows that nothing will change any more are made at once, the oth
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -54,24 +54,43 @@ class View(NamedTuple):
         return cls(Workflow(workflow_id))
 
 
+class Changes(NamedTuple):
+    """What is to be written, by table: new rows, and rows that may find one in their place. And what is to be told."""
+
+    new: Mapping[str, Sequence[Row]]
+    replacing: Mapping[str, Sequence[Row]]
+    letters: Sequence[DeadLetter]
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows to be written, by table; where a row replaces another, only the newest. And what is no event, to be told."""
+    """Rows gathered by table; where a row replaces another, only the newest. And what is no event, to be told.
+
+    `begun` are the workflows that had no row before: all of theirs are new.
+    """
 
     added: defaultdict[str, list[Row]] = field(default_factory=partial(defaultdict, list))
     changed: defaultdict[str, dict[object, Row]] = field(default_factory=partial(defaultdict, dict))
     letters: list[DeadLetter] = field(default_factory=list)
+    begun: set[str] = field(default_factory=set)
 
     def put(self, table: Table, rows: Sequence[Row]) -> None:
         if not rows:
             return
-        if table.keeps == "newest":
+        if table.keeps == "all":
+            self.added[table.name].extend(rows)
+        elif table.keeps == "newest":
             self.changed[table.name].update((table.key_of(row), row) for row in rows)
         else:
-            self.added[table.name].extend(rows)
+            for row in rows:
+                self.changed[table.name].setdefault(table.key_of(row), row)
 
-    def of(self, table: Table) -> Sequence[Row]:
-        return [*self.added[table.name], *self.changed[table.name].values()]
+    def changes(self) -> Changes:
+        new, replacing = dict[str, Sequence[Row]](self.added), dict[str, Sequence[Row]]()
+        for name, rows in self.changed.items():
+            new[name] = [row for row in rows.values() if row[0] in self.begun]  # its workflow comes first in each
+            replacing[name] = [row for row in rows.values() if row[0] not in self.begun]
+        return Changes(new, replacing, self.letters)
 
 
 def read(record: Record) -> Read:

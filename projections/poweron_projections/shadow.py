@@ -91,9 +91,9 @@ class Shadow:
             start = await rows.load(self.connection, topic, sorted(ends))
         self.count.expect(sum(max(0, end - start.get(number, 0)) for number, end in ends.items()))
         async for records in _batched(self.log.read(topic, start, ends)):
-            batch = await rows.fold(topic, records, self._look_up)
+            changes = await rows.fold(topic, records, self._look_up)
             async with self._free, self.connection.transaction():
-                await rows.put(self.connection, topic, records, batch)
+                await rows.put(self.connection, topic, records, changes)
             self.count.add(len(records))
 
     async def _look_up(self, workflow_ids: Collection[str]) -> Mapping[str, View]:

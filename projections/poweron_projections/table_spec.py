@@ -92,8 +92,8 @@ def _passed_as(pg_type: str) -> str:
     return "text" if pg_type == "jsonb" else pg_type  # arrays of jsonb know no codec
 
 
-def columns_of(rows: Iterable[Row]) -> Sequence[Sequence[Any]]:
-    """The rows turned on their side: one sequence a column."""
+def columns_of(rows: Iterable[Row]) -> Sequence[Row]:
+    """The rows turned on their side: one tuple a column."""
     return list(zip(*rows, strict=True))
 
 
@@ -108,6 +108,8 @@ def optional_text(value: str | None) -> str | None:
 
 def json(value: object) -> Json:
     """A value of our models as the text of a `jsonb`, without the NULs that Postgres cannot hold."""
+    if isinstance(value, tuple) and not value:
+        return "[]"
     dumped = orjson.dumps(value, default=_plain)
     if rb"\u0000" in dumped:
         dumped = orjson.dumps(_without_nul(orjson.loads(dumped)))

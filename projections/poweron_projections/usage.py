@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.event import AnyCall, FailedCalls, ModelCall
+from poweron_events.event import FailedCalls, ModelCall
 from poweron_events.fold.costs import failed_calls, model_calls
-from poweron_events.fold.state import Used, Verdict
+from poweron_events.fold.state import Verdict
 from poweron_projections.table_spec import Table, Uuid, text
 
 
@@ -42,49 +42,37 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
     envelope = recorded.envelope
     if envelope.event is None:
         return []
-    cells = [*map(_answered, model_calls(envelope.event)), *map(_failed, failed_calls(envelope.event))]
-    return [
-        UsageRow(
-            workflow_id=envelope.workflow_id, seq=seq, position=position, verdict=verdict, type=envelope.type, **each
-        )
-        for position, each in enumerate(cells)
-    ]
+    answered, failed = model_calls(envelope.event), failed_calls(envelope.event)
+    if not answered and not failed:
+        return []
+    place = (envelope.workflow_id, seq)
+    told = (verdict, envelope.type)
+    rows = [UsageRow(*place, position, *told, *_answered(call)) for position, call in enumerate(answered)]
+    rows += [UsageRow(*place, position, *told, *_failed(calls)) for position, calls in enumerate(failed, len(answered))]
+    return rows
 
 
-def _answered(call: ModelCall) -> dict[str, Any]:
-    return {
-        "provider": text(call.provider),
-        "model": text(call.model),
-        "template": text(call.template),
-        "template_sha256": text(call.template_sha256),
-        "prompt_ref": call.prompt_ref,
-        "answer_ref": call.answer_ref,
-        "cached_input_tokens": call.cached_input_tokens,
-        "reasoning_tokens": call.reasoning_tokens,
-        "tries": call.tries,
-        "finish_reason": call.finish_reason,
-        "code": None,
-        **_used(call),
-    }
+def _answered(call: ModelCall) -> tuple[Any, ...]:
+    return (
+        text(call.provider),
+        text(call.model),
+        text(call.template),
+        text(call.template_sha256),
+        call.prompt_ref,
+        call.answer_ref,
+        call.input_tokens,
+        call.output_tokens,
+        call.cached_input_tokens,
+        call.reasoning_tokens,
+        call.cost_nano_usd,
+        call.duration_ms,
+        call.tries,
+        call.finish_reason,
+        None,
+    )
 
 
-def _failed(calls: FailedCalls) -> dict[str, Any]:
+def _failed(calls: FailedCalls) -> tuple[Any, ...]:
     """Which model was asked says the log of the service; the row counts them."""
-    return {
-        "provider": "",
-        "model": "",
-        "template": "",
-        "template_sha256": "",
-        "prompt_ref": None,
-        "answer_ref": None,
-        "cached_input_tokens": 0,
-        "reasoning_tokens": 0,
-        "tries": calls.count,
-        "finish_reason": None,
-        "code": calls.code,
-        **_used(calls),
-    }
-
-
-def _used(calls: AnyCall) -> dict[str, Any]:
-    return Used.by([calls])._asdict()
+    tokens = (calls.input_tokens, calls.output_tokens, 0, 0)
+    return ("", "", "", "", None, None, *tokens, calls.cost_nano_usd, calls.duration_ms, calls.count, None, calls.code)

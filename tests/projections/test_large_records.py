@@ -13,7 +13,7 @@ from poweron_projections import rows
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool
 from poweron_projections.folder import LookUp
-from poweron_projections.projection import Batch, read
+from poweron_projections.projection import Changes, read
 from poweron_projections.rebuild import rebuild
 
 EVENTS = topics.EVENTS.name
@@ -63,7 +63,7 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     fold = rows.Rows.fold
 
-    async def measured(self: rows.Rows, topic: str, records: Sequence[Record], look_up: LookUp) -> Batch:
+    async def measured(self: rows.Rows, topic: str, records: Sequence[Record], look_up: LookUp) -> Changes:
         sizes.append(sum(len(record.value or b"") for record in records))
         return await fold(self, topic, records, look_up)
 

@@ -16,7 +16,7 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, Unavailable
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
-from poweron_projections import fold_process, shadow
+from poweron_projections import fold_process, rows, shadow
 from poweron_projections import rebuild as module
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire
@@ -44,8 +44,9 @@ async def test_a_rebuild_of_any_history_gives_the_same_rows(pool: Pool, history:
 
 
 @pytest.mark.req("H-04")
+@pytest.mark.parametrize("many", [1, 1_000])
 async def test_several_processes_make_the_rows_that_one_makes(
-    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     """Rounds that follow in a later batch, requests of ended workflows and what is no event among them."""
     for number in range(8):
@@ -56,6 +57,7 @@ async def test_several_processes_make_the_rows_that_one_makes(
     before = await contents(pool)
     monkeypatch.setattr(fold_process, "RECORDS_PER_PROCESS", 50)
     monkeypatch.setattr(shadow, "BATCH", 7)
+    monkeypatch.setattr(rows, "MANY", many)
     started = spied(monkeypatch)
     rebuilding, verifying = list[tuple[int, int]](), list[tuple[int, int]]()
     assert (await rebuild(log, pool, lambda *told: rebuilding.append(told))).differences == []

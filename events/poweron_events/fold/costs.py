@@ -1,12 +1,14 @@
 """What events cost: the calls of models that they tell of, counted towards the step, the task and the round."""
 
-from typing import Any
+from typing import Any, Final
 
-from poweron_events.event import Event, FailedCalls, ModelCall
+from poweron_events.event import AnyCall, Event, FailedCalls, ModelCall
 from poweron_events.fold.state import Round, Task, Used
 from poweron_events.outcome import Totals
 from poweron_events.selection import ActionSelected
 from poweron_events.stream import WorkflowEvent
+
+NOTHING: Final = Used()
 
 
 def model_calls(event: Event) -> tuple[ModelCall, ...]:
@@ -24,7 +26,8 @@ def failed_calls(event: Event) -> tuple[FailedCalls, ...]:
 
 def used_by(event: Event) -> Used:
     """What all calls used that an event tells of."""
-    return Used.by((*model_calls(event), *failed_calls(event)))
+    calls: tuple[AnyCall, ...] = (*model_calls(event), *failed_calls(event))
+    return Used.by(calls) if calls else NOTHING
 
 
 def charges(round_: Round, event: WorkflowEvent) -> dict[str, Any]:

@@ -113,8 +113,8 @@ class Used(NamedTuple):
     @classmethod
     def by(cls, calls: Iterable[AnyCall]) -> "Used":
         """What these calls used together."""
-        used = (cls(call.input_tokens, call.output_tokens, call.cost_nano_usd, call.duration_ms) for call in calls)
-        return sum(used, cls())
+        used = [cls(call.input_tokens, call.output_tokens, call.cost_nano_usd, call.duration_ms) for call in calls]
+        return used[0] if len(used) == 1 else sum(used, cls())
 
     def __add__(self, other: "Used") -> "Used":  # type: ignore[override] # sums, where a tuple would grow longer
         return Used(

@@ -19,8 +19,10 @@ class Record(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes of its key, value and headers."""
-        named = sum(len(name) + len(content or b"") for name, content in self.headers.items())
-        return len(self.key or b"") + len(self.value or b"") + named
+        size = len(self.key or b"") + len(self.value or b"")
+        if not self.headers:  # as all that we write
+            return size
+        return size + sum(len(name) + len(content or b"") for name, content in self.headers.items())
 
 
 class Message(NamedTuple):

@@ -33,8 +33,8 @@ log = structlog.get_logger()
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
 STARTED_WITHIN = 3.0  # seconds until it is told what the start of our own service waits for
 WAITING_FOR_TOOLS = (
-    "Waiting for the tool servers that POWERON_MCP names: they are asked which tools they have. A first start may "
-    "download what they need. The request is sent then."
+    "Waiting for the configured tool servers: they are asked which tools they have. A first start may download what "
+    "they need. The request is sent then."
 )
 RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
 

@@ -122,7 +122,7 @@ WRONG = {
     "no price": (["ask", "?", "--max-cost", "-1"], "'-1' is not a number from 0 to 10,000."),
     "no seed": (["chaos", "--seed", "x"], "'--seed': 'x' is not a whole number of at least 0."),
     "no seq": (["history", "nope", "--before", "x"], "'--before': 'x' is not a whole number from 0 to 2,147,483,647."),
-    "no part": (["bench", "--only", "foo"], "'--only': 'foo' is not one of 'ask', 'latency'"),
+    "no part": (["bench", "--only", "foo"], "'--only': 'foo' is not one of 'ask', 'documents', 'latency'"),
     "no command": (["cook"], "No such command 'cook'"),
 }
 

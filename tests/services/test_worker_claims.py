@@ -98,7 +98,7 @@ async def test_a_claim_that_is_revoked_before_it_begins_is_given_back() -> None:
         follower_end[0].end = lambda number: 10**9  # never caught up
         await world.phase(id_, "started")
         await soon(lambda: bool(process.executor._claims))
-        await soon(lambda: process.worker._works[id_].head.offset == world.folded(id_)[0].head.offset)
+        await soon(lambda: process.worker._works[id_].covers(world.folded(id_)[0]))
         _revoke(world, process)
         workflow = await world.until(id_, lambda found: found.phase == "observe" or found.step.completed is not None)
     assert workflow.step.completed.outcome == "not_begun"

@@ -18,6 +18,8 @@ REJECTED_TOO_OFTEN    a third answer to one stage at one place was rejected
 UNKNOWN_DOCUMENT      a document that a prompt named could not be found
 FALSE_ALARM           a correct process stopped on a workflow
 ACTED_ON_THE_PAST     a process acted before it had folded what was there when it was assigned
+NOT_READ_BACK         a result, an approval or an ending that was written before what it rests on was read back
+UNCHARGED             the rows count other tokens for a workflow than its events tell of, superseded ones too
 APPENDED_FOR_EVER     more records without effect in a row than crashes and rivals explain: somebody repeats himself
 PLACE_LOST            a process that rests has fewer places for work than it had
 ENDED_BY_ITSELF       a process ended that nobody had stopped
@@ -35,10 +37,13 @@ from simulation.processes import CONCURRENCY, MOST_SKEW_MS, Process
 from simulation.upstream import SOURCE
 
 from poweron_events.envelope import Recorded
-from poweron_events.execution import ActionCompleted, ActionStarted
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
+from poweron_events.fold.costs import used_by
 from poweron_events.fold.state import Workflow
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.request import RequestApproval, RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
 from poweron_projections.requests import REQUESTS
+from poweron_projections.usage import USAGE
 from poweron_services.decider.approval import parameters_sha256
 
 if TYPE_CHECKING:
@@ -46,6 +51,7 @@ if TYPE_CHECKING:
 
 Flag = tuple[str, object]
 
+NEVER_AHEAD = (ActionCompleted, ApprovalRequested, RoundCompleted, RoundFailed, RoundCancelled)
 MOST_IN_A_ROW = 40  # records of one workflow; each of many intakes in a row may write two before it refuses
 
 
@@ -57,7 +63,9 @@ def check(world: "World") -> Iterator[Flag]:
     yield from _effects(world)
     yield from _requests(world)
     yield from _appends(world)
+    yield from _ahead(world)
     yield from _rows(world)
+    yield from _usage(world)
     for process in world.processes:
         if process.serves:
             yield from held(world, process)
@@ -125,6 +133,26 @@ def _appends(world: "World") -> Iterator[Flag]:
         if len(wasted) > MOST_IN_A_ROW:
             yield "APPENDED_FOR_EVER", (recorded.envelope.workflow_id, place, type(recorded.envelope.event).__name__)
             return
+
+
+def _ahead(world: "World") -> Iterator[Flag]:
+    """E-17: what is thought ahead is thoughts, a claim at most."""
+    for place, recorded in world.full.records.items():
+        if recorded is None or not isinstance(recorded.envelope.event, NEVER_AHEAD):
+            continue
+        if recorded.envelope.cause is not None and recorded.envelope.cause.offset is None:
+            yield "NOT_READ_BACK", (place, type(recorded.envelope.event).__name__, recorded.envelope.workflow_id)
+
+
+def _usage(world: "World") -> Iterator[Flag]:
+    told, counted = Counter[str](), Counter[str]()
+    for recorded in filter(None, world.full.records.values()):
+        if recorded.envelope.event is not None:
+            told[recorded.envelope.workflow_id] += used_by(recorded.envelope.event).tokens
+    for row in world.postgres.table(USAGE):
+        counted[row.workflow_id] += row.input_tokens + row.output_tokens
+    if told != counted:
+        yield "UNCHARGED", ("told", +(told - counted), "counted", +(counted - told))
 
 
 def _answers(world: "World") -> Iterable[tuple[str, Recorded]]:

@@ -6,13 +6,10 @@ Each takes away one law. They are planted in the process that runs the worlds, b
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from poweron_events.codec import decode, sha256
 from poweron_events.envelope import Recorded, slot
-from poweron_events.execution import ActionStarted
 from poweron_events.fold import evolve as rules
 from poweron_events.fold import partial
 from poweron_events.fold.state import Verdict, Workflow
-from poweron_events.log import Message
 from poweron_projections import projection
 from poweron_services.decider import approval
 from poweron_services.intake import settlement
@@ -56,30 +53,45 @@ def last_wins() -> None:
         module.evolve = planted
 
 
-def no_read_back() -> None:
-    """E-08: the action runs as soon as its claim is sent, whoever may have been first."""
-    append = worker.Worker._append
+def effect_ahead() -> None:
+    """E-08, E-17: the action runs as soon as its claim is written, whoever may have been first."""
+    act = worker.Worker._act
 
-    async def planted(worker: worker.Worker, name: Any, workflow: Workflow, events: Sequence[Any], *rest: Any) -> None:
-        messages, _ = worker._appender.encoded(name, workflow, events)
-        await append(worker, name, workflow, events, *rest)
+    async def planted(worker: worker.Worker, work: Any, workflow: Workflow, role: Any) -> None:
+        await act(worker, work, workflow, role)
         executor = worker._executor
         claim = executor and executor._claims.get(workflow.id)
-        if claim and isinstance(events[-1], ActionStarted) and events[-1].claim == claim.token and not claim.begun:
+        started = last_written.get(workflow.id)
+        is_claimed = claim and started and started.phase == "started" and started.step.starts[-1].claim == claim.token
+        if is_claimed and not claim.begun:
             with executor._claims.begun(claim):
-                started = _as_if_read_back(worker, workflow, messages)
-                await append(worker, "executor", started, await executor._execution.run(started))
+                await worker._put("executor", started, await executor._execution.run(started))[1]
 
-    worker.Worker._append = planted
+    put, last_written = worker.Worker._put, dict[str, Workflow | None]()
+
+    def noted(worker: worker.Worker, role: Any, workflow: Workflow, events: Sequence[Any]) -> Any:
+        written, appended = put(worker, role, workflow, events)
+        last_written[workflow.id] = written[-1].after
+        return written, appended
+
+    worker.Worker._act, worker.Worker._put = planted, noted
 
 
-def _as_if_read_back(worker: worker.Worker, workflow: Workflow, messages: Sequence[Message]) -> Workflow:
-    """The workflow as it would be if nobody else had written anything."""
-    for message in messages:
-        value, now_ms = message.value, worker._now_ms()
-        recorded = Recorded(decode(value), partition=0, offset=2**40, time_ms=now_ms, sha256=sha256(value))
-        workflow, _ = rules.evolve(workflow, recorded)
-    return workflow
+def ending_ahead() -> None:
+    """E-17: a round ends on what has not been read back."""
+    worker.STAGES = worker.STAGES | {"closing"}
+
+
+def uncharged() -> None:
+    """E-17: what was thought behind an event that had no effect costs nothing."""
+    rows = projection.usage_rows
+
+    def planted(recorded: Recorded, seq: int, verdict: Verdict) -> Any:
+        cause = recorded.envelope.cause
+        is_ahead = verdict == "superseded" and cause is not None and cause.offset is None
+        return [] if is_ahead else rows(recorded, seq, verdict)
+
+    projection.usage_rows = planted
 
 
 def not_caught_up() -> None:
@@ -116,7 +128,9 @@ def never_gives_up() -> None:
 
 BUGS: Mapping[str, Callable[[], None]] = {
     "last wins": last_wins,
-    "no read-back": no_read_back,
+    "effect ahead": effect_ahead,
+    "ending ahead": ending_ahead,
+    "uncharged": uncharged,
     "not caught up": not_caught_up,
     "nobody asked": nobody_asked,
     "no budget": no_budget,

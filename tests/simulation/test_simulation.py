@@ -83,6 +83,7 @@ SEEN = {
 @pytest.mark.req("E-14")
 @pytest.mark.req("E-15")
 @pytest.mark.req("E-16")
+@pytest.mark.req("E-17")
 def test_whatever_befalls_a_world_every_law_holds() -> None:
     struck, failed = Counter[str](), dict[int, object]()
     for outcome in outcomes(range(SEEDS)):
@@ -107,7 +108,9 @@ def test_a_seed_replays_exactly() -> None:
     ("bug", "law"),
     [
         ("last wins", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM", "NO_OUTCOME", "OPENED_TWICE"}),
-        ("no read-back", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM"}),
+        ("effect ahead", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM"}),
+        ("ending ahead", {"NOT_READ_BACK"}),
+        ("uncharged", {"UNCHARGED"}),
         ("not caught up", {"ACTED_ON_THE_PAST"}),
         ("nobody asked", {"UNAPPROVED"}),
         ("no budget", {"OVER_BUDGET"}),

@@ -2,78 +2,74 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from typing import NamedTuple, cast
 
-import structlog
-
-from poweron_events import topics
 from poweron_events.codec import encode, sha256
 from poweron_events.envelope import Cause, Envelope, envelop, rfc3339, source
 from poweron_events.errors import Refused
 from poweron_events.event import Role
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.costs import failed_calls, model_calls
+from poweron_events.fold.expected import expected
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.turn import STAGES
-from poweron_events.log import EventLog, Message
+from poweron_events.log import Message
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
-from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.runtime.stages import stage_failed
 
-log = structlog.get_logger()
-
 TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", ObservationRecorded: "observer"}
 """Whose events these are, also where another role's append takes them along."""
 
-Encoded = tuple[list[Message], list[Cause]]
-"""Events as records, and each of them as a cause of what follows it."""
+
+class Written(NamedTuple):
+    """An event as a record, and the workflow as it will be if it is accepted; None if it would not be."""
+
+    message: Message
+    after: Workflow | None
 
 
-class Appender:
-    """Appends the events of one process."""
+class EventWriter:
+    """Writes the events of one process as records."""
 
-    def __init__(self, event_log: EventLog, *, instance: str, now_ms: Callable[[], int], traced: bool) -> None:
-        self._log = event_log
+    def __init__(self, *, instance: str, now_ms: Callable[[], int], traced: bool) -> None:
         self._instance = instance
         self._now_ms = now_ms
         self._traced = traced
-        self.written: dict[bytes | None, Envelope] = {}
+        self.unread: dict[bytes | None, Envelope] = {}
         """What this process has written and not read back, by its bytes: these need not be decoded."""
 
-    def encoded(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> Encoded:
+    def write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
         """The events as they are appended; in place of what cannot be written, an event that says so."""
         try:
-            return self._encoded(role, workflow, events)
+            return self._write(role, workflow, events)
         except Refused as error:
-            return self._encoded(role, workflow, [_instead(workflow, events, error)])
+            return self._write(role, workflow, [_instead(workflow, events, error)])
 
-    async def append(self, workflow: Workflow, messages: Sequence[Message]) -> None:
-        """Append them one after the other in one go; an unknown outcome repeats the same bytes."""
-
-        def failed(failure: Failure) -> None:
-            log.warning("append_retried", workflow_id=workflow.id, error=str(failure.error))
-
-        await retry(partial(self._log.append, topics.EVENTS.name, messages), failed=failed)
-
-    def _encoded(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> Encoded:
-        time = rfc3339(datetime.fromtimestamp(self._now_ms() / 1000, UTC))
-        messages, causes = list[Message](), list[Cause]()
-        cause = workflow.head
+    def _write(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> list[Written]:
+        now_ms, written = self._now_ms(), list[Written]()
+        time = rfc3339(datetime.fromtimestamp(now_ms / 1000, UTC))
+        cause, after = workflow.head, cast("Workflow | None", workflow)
         for event in events:
             if isinstance(event, ActionCompleted):
                 cause = workflow.step.starts[event.try_ - 1].cause
-            by = source(TRAVELLING.get(type(event), role), self._instance)
-            of = telemetry.traceparent(workflow.id, event) if self._traced else None
-            envelope = envelop(event, workflow_id=workflow.id, source=by, time=time, cause=cause, traceparent=of)
+            envelope = envelop(
+                event,
+                workflow_id=workflow.id,
+                source=source(TRAVELLING.get(type(event), role), self._instance),
+                time=time,
+                cause=cause,
+                traceparent=telemetry.traceparent(workflow.id, event) if self._traced else None,
+            )
             value = encode(envelope)
-            self.written[value] = envelope
-            messages.append(Message(workflow.id.encode(), value))
-            cause = Cause(envelope.id, sha256(value))
-            causes.append(cause)
-        return messages, causes
+            digest = sha256(value)
+            self.unread[value] = envelope
+            after = after and expected(after, envelope, sha256=digest, time_ms=now_ms)
+            written.append(Written(Message(workflow.id.encode(), value), after))
+            cause = Cause(envelope.id, digest)
+        return written
 
 
 def _instead(workflow: Workflow, events: Sequence[WorkflowEvent], error: Refused) -> WorkflowEvent:

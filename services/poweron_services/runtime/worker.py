@@ -1,7 +1,8 @@
 """The loop that all roles share: fold the log, see whose turn it is, do one piece of work, append what came of it.
 
-A role never calls another role and acts only on events read back from the log. There is no recovery
-code: after a crash, a rebalance or an outage the same loop loads, folds and acts (E-06, E-09).
+A role never calls another role. It has an effect only after it has read back the log, but what it thinks may run
+ahead of that (E-17). There is no recovery code: after a crash, a rebalance or an outage the same loop loads, folds
+and acts (E-06, E-09).
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from poweron_events.envelope import Recorded, source
 from poweron_events.event import Role
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.superseded import answers_head
-from poweron_events.fold.turn import turn
+from poweron_events.fold.turn import STAGES, turn
 from poweron_events.log import EventLog, Follower
 from poweron_events.outcome import DeadlinePassed
 from poweron_events.retry import Failure, retry
@@ -25,7 +26,8 @@ from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
-from poweron_services.runtime.append import Appender
+from poweron_services.runtime.append import EventWriter, Written
+from poweron_services.runtime.append_queue import Appended, AppendQueue
 from poweron_services.runtime.deadlines import RoundDeadlines
 from poweron_services.runtime.partitions import HeldPartitions, Partition
 from poweron_services.runtime.stages import StageFunction, stage_events
@@ -36,6 +38,7 @@ log = structlog.get_logger()
 
 POLL_TIMEOUT = 1.0  # seconds
 DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
+QUICK = 0.02  # seconds; what took longer to think of is in the log before the next thought begins
 MAX_WAITING = 1_000  # pieces of work that wait for a free place before reading pauses
 
 BY_INTAKE = source("intake", "")
@@ -70,7 +73,8 @@ class Worker:
         self._works: dict[str, Work] = {}
         self._follower: Follower | None = None
         self._held: HeldPartitions | None = None
-        self._appender = Appender(event_log, instance=instance, now_ms=now_ms, traced=spans is not None)
+        self._writer = EventWriter(instance=instance, now_ms=now_ms, traced=spans is not None)
+        self._queue = AppendQueue(event_log)
         self._deadlines = RoundDeadlines(now_ms, self._deadline_passed)
         self._tasks = BackgroundTasks()
 
@@ -78,7 +82,7 @@ class Worker:
         """Follow and act until cancelled; then give work in hand a moment to be appended."""
         async with self._log.follow(topics.EVENTS.name, self._group) as follower:
             self._follower = follower
-            self._held = HeldPartitions(self._log, self._snapshots, follower, self, self._appender.written)
+            self._held = HeldPartitions(self._log, self._snapshots, follower, self, self._writer.unread)
             self._tasks.spawn(self._held.tidy())
             try:
                 await self._follow(follower, self._held)
@@ -97,11 +101,12 @@ class Worker:
     async def _drain(self, held: HeldPartitions) -> None:
         held.lose_all()
         self._deadlines.forget_all()
-        working = [work.task for work in self._works.values() if work.task is not None and work.running]
+        working = [work.task for work in self._works.values() if work.task is not None]
         if working:
             await asyncio.wait(working, timeout=DRAIN_TIMEOUT)
         await held.close(DRAIN_TIMEOUT)
         await self._tasks.cancel(DRAIN_TIMEOUT)
+        await self._queue.close(DRAIN_TIMEOUT)
 
     # --- what `HeldPartitions` tells --------------------------------------------------------------------
 
@@ -120,9 +125,13 @@ class Worker:
             the_last = recorded.sha256 in workflow.superseded  # what comes after it is no longer noted
             if the_last and (ours or "reviewer" in self._stage_functions):
                 log.error("workflow_stuck", workflow_id=workflow.id, event_id=recorded.envelope.id)
-        elif ours and answers_head(workflow, recorded):
-            self._forget_work(workflow.id)
-            log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
+        elif ours and (cause := recorded.envelope.cause) is not None and cause.names(workflow.head):
+            work = self._works.get(workflow.id)
+            if work is not None and work.wrote_at(workflow):
+                retire(work)
+                self._forget_work(workflow.id)
+            if answers_head(workflow, recorded):
+                log.error("event_without_effect", workflow_id=workflow.id, event_id=recorded.envelope.id)
 
     def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
         """Tell what an event of ours ended; for intake, which folds nothing, the reviewer tells it."""
@@ -134,7 +143,7 @@ class Worker:
         """Results of work in hand are still appended, the fold decides on them; new effects do not start."""
         for workflow_id in workflow_ids:
             self._deadlines.forget(workflow_id)
-            if workflow_id not in self._works or not self._works[workflow_id].running:
+            if workflow_id not in self._works or not self._works[workflow_id].thinking:
                 self._forget_work(workflow_id)
 
     # --- acting -----------------------------------------------------------------------------------------
@@ -151,12 +160,13 @@ class Worker:
                 return
         elif work is not None:
             retire(work)
-            work = work if work.running or work.earlier is not None else None
+            work = work if work.thinking or work.earlier is not None else None
         role = turn(workflow)
         if role != "executor":
             self._forget_claim(workflow.id)
         if role is not None and self._plays(role):
-            self._works[workflow.id] = new = Work(workflow.head, partition, work)
+            self._works[workflow.id] = new = Work(partition, work)
+            new.think_at(workflow)
             new.task = self._tasks.spawn(self._work(new, workflow, role))
 
     def _plays(self, role: Role) -> bool:
@@ -175,27 +185,49 @@ class Worker:
 
         def failed(failure: Failure) -> None:
             log.error("work_retried", exc_info=failure.error, workflow_id=workflow.id, role=role)
-            work.appending = False
+            work.thinking = True
 
-        telemetry.bind_workflow(workflow, self._spans)
         try:
             if work.earlier is None or not await in_flight_already(work, workflow):
                 await retry(partial(self._act, work, workflow, role), failed=failed, on=Exception)
         finally:
+            work.thinking = False
             if not work.partition.ours and self._works.get(workflow.id) is work:
                 self._forget_work(workflow.id)
 
     async def _act(self, work: Work, workflow: Workflow, role: Role) -> None:
+        """Write what comes of the role's turn, and of every turn behind it that can be thought ahead (E-17)."""
+        following: Role | None = role
+        while following is not None:
+            work.think_at(workflow)
+            telemetry.bind_workflow(workflow, self._spans)
+            began = asyncio.get_running_loop().time()
+            events = await self._events(work, workflow, following)
+            if not events:
+                break
+            written, appended = self._put(following, workflow, events)
+            work.wrote(workflow, *(each.after for each in written[:-1] if each.after is not None))
+            following = self._next_ahead(work, written[-1].after)
+            if following is None or asyncio.get_running_loop().time() - began > QUICK:
+                work.thinking = following is not None
+                await appended
+            workflow = written[-1].after or workflow
+
+    def _next_ahead(self, work: Work, after: Workflow | None) -> Role | None:
+        """Who thinks on, on what is not read back yet: no action, no approval and no ending comes of that."""
+        if after is None or after.phase not in STAGES or not work.partition.ours:
+            return None
+        role = turn(after)
+        return role if role in self._stage_functions else None
+
+    async def _events(self, work: Work, workflow: Workflow, role: Role) -> Sequence[WorkflowEvent]:
         if role == "executor":
             assert self._executor is not None
-            events = await self._executor(workflow, self._assignment(work.partition))
-        else:
-            events = await self._in_a_slot(work.partition, workflow, self._stage_functions[role])
-            if self._executor is not None and work.partition.ours:
-                events = [*events, *await self._executor.claim_at_once(workflow, events)]
-        if events:
-            work.appending = True
-            await self._append(role, workflow, events, work)
+            return await self._executor(workflow, self._assignment(work.partition))
+        events = await self._in_a_slot(work.partition, workflow, self._stage_functions[role])
+        if self._executor is not None and work.partition.ours:
+            return [*events, *await self._executor.claim_at_once(workflow, events)]
+        return events
 
     def _assignment(self, partition: Partition) -> Assignment:
         async def caught_up() -> bool:
@@ -228,12 +260,8 @@ class Worker:
 
     def _deadline_passed(self, workflow: Workflow) -> None:
         passed = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
-        self._tasks.spawn(self._append("reviewer", workflow, [passed]))
+        self._put("reviewer", workflow, [passed])
 
-    async def _append(
-        self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent], work: Work | None = None
-    ) -> None:
-        messages, causes = self._appender.encoded(role, workflow, events)
-        if work is not None:
-            work.causes = causes
-        await self._appender.append(workflow, messages)
+    def _put(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> tuple[list[Written], Appended]:
+        written = self._writer.write(role, workflow, events)
+        return written, self._queue.put(workflow.id, [each.message for each in written])

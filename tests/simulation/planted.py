@@ -15,7 +15,7 @@ from poweron_services.decider import approval
 from poweron_services.intake import settlement
 from poweron_services.models import call
 from poweron_services.roles import rejections
-from poweron_services.runtime import partitions, worker
+from poweron_services.runtime import append, partitions, worker
 
 REMEMBERED = 1_000  # states before the last accepted event
 
@@ -75,6 +75,7 @@ def effect_ahead() -> None:
         return written, appended
 
     worker.Worker._act, worker.Worker._put = planted, noted
+    append.READ_BACK_FIRST = ()
 
 
 def ending_ahead() -> None:

@@ -8,14 +8,14 @@ from poweron_events.codec import encode, sha256
 from poweron_events.envelope import Cause, Envelope, envelop, rfc3339, source
 from poweron_events.errors import Refused
 from poweron_events.event import Role
-from poweron_events.execution import ActionCompleted, ActionStarted
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.expected import expected
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.turn import STAGES
 from poweron_events.log import Message
 from poweron_events.observation import ObservationRecorded
-from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.runtime.stages import stage_failed
@@ -24,8 +24,12 @@ TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", Obs
 """Whose events these are, also where another role's append takes them along."""
 
 
+READ_BACK_FIRST = (ActionStarted, ApprovalRequested, DeadlinePassed, RoundCompleted, RoundFailed, RoundCancelled)
+"""Behind these nobody thinks before they have been read back."""
+
+
 class Written(NamedTuple):
-    """An event as a record, and the workflow as it will be if it is accepted; None if it would not be."""
+    """An event as a record, and the workflow as it will be if it is accepted; None where nobody thinks behind it."""
 
     message: Message
     after: Workflow | None
@@ -66,7 +70,9 @@ class EventWriter:
             value = encode(envelope)
             digest = sha256(value)
             self.unread[value] = envelope
-            after = after and expected(after, envelope, sha256=digest, time_ms=now_ms)
+            if after is not None:
+                thinks_on = not isinstance(event, READ_BACK_FIRST)
+                after = expected(after, envelope, sha256=digest, time_ms=now_ms) if thinks_on else None
             written.append(Written(Message(workflow.id.encode(), value), after))
             cause = Cause(envelope.id, digest)
         return written

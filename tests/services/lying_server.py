@@ -46,6 +46,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "wordy": {"description": "x" * 200_000},
     "n" * 300: {},
     "": {},
+    "shapeless": {"inputSchema": {"type": "array"}},
     "numbers": {"inputSchema": {"type": "object", "maxProperties": 2**70}},
 }
 

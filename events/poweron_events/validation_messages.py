@@ -59,6 +59,7 @@ _PLAINLY: Final[Mapping[str, Said]] = {
     "string_unicode": _says("must be a text in UTF-8, which some of its bytes are not"),
     "string_type": _says("must be a text"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _says("must be a whole number")),
+    **dict.fromkeys(("float_type", "float_parsing"), _says("must be a number")),
     **dict.fromkeys(("bool_type", "bool_parsing"), _says("must be true or false")),
     **dict.fromkeys(("list_type", "tuple_type"), _says("must be a list")),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), _says("must be an object")),

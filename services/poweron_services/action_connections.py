@@ -72,8 +72,8 @@ class SecretPlace:
         else:
             value, place = _file(str(self.file)), f"the file {self.file}"
         if len(value) < MIN_SECRET:
-            found = "has no value" if not value else f"holds fewer than {MIN_SECRET} characters"
-            raise ValueError(f"{place} {found}: nothing so short can be kept out of texts")
+            short = f"holds fewer than {MIN_SECRET} characters: nothing so short can be kept out of texts"
+            raise ValueError(f"{place} {short if value else 'has no value; give it one'}")
         return value
 
 
@@ -140,7 +140,7 @@ class ActionConnections:
         try:
             return place.read(self.environment)
         except (OSError, ValueError) as error:
-            why = f"{getattr(error, 'strerror', None) or error}"
+            why = f"the file {place.file}: {error.strerror}" if isinstance(error, OSError) else str(error)
             where = f"{SETTING}: {name} of {label!r} cannot be read: {why}."
             raise UnusableConnection(f"The connection {label!r} cannot be used now.", detail=where) from error
 

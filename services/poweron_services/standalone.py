@@ -5,6 +5,7 @@
 
 import asyncio
 import getpass
+import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -22,6 +23,7 @@ from poweron_events.request import RequestIdentity
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
+from poweron_services.action_connections import ActionConnections
 from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
@@ -72,6 +74,8 @@ async def execute_unified_workflow(
     settings = settings or Settings()
     await asyncio.to_thread(hide_configured_secrets, settings)
     await check_content(settings)
+    if serving:
+        check_files(settings)
     async with open_connections(settings, progress) as connections:
         return await run_request(
             connections,
@@ -97,6 +101,19 @@ async def run_request(
     """The same over connections that are open already, and a content store that was seen to answer."""
     asking = partial(ask, connections, request, files, identity=identity, callbacks=callbacks)
     return await (_served(connections, asking, progress) if serving else asking())
+
+
+def check_files(settings: Settings) -> None:
+    """See that the files that the settings name can be used, before servers are started for work that needs them.
+
+    Raises:
+        Refused: one cannot; the message says why.
+    """
+    ActionConnections.read(settings.connections, os.environ)
+    if settings.mcp is not None:
+        from poweron_services.connectors.mcp.server_list import read_servers  # noqa: PLC0415 - only where asked for
+
+        read_servers(settings.mcp, os.environ)
 
 
 async def check_content(settings: Settings) -> None:

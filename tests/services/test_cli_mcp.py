@@ -4,9 +4,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+from pytest_httpserver import HTTPServer
 from tool_servers import KEY, lying, named
 from typer.testing import CliRunner
 
@@ -82,7 +84,88 @@ def test_a_server_that_does_not_start_is_told_with_what_it_said(
     servers = {each["server"]: each for each in map(orjson.loads, said.splitlines())}
     failed, works = servers["fails"], servers["lying"]
     assert (code, failed["works"], works["works"]) == (1, False, True)
-    assert failed["problem"].startswith("The server 'fails' cannot be used. It did not start as a server of MCP does.")
+    said = "The server 'fails' cannot be used. The program ended with exit code 1 before it answered. It said: "
+    assert failed["problem"].startswith(said)
+    assert failed["advice"].startswith("Run its `command` with its `args` yourself to see what it lacks.")
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"command": "no-such program"}, "What stands behind the first word belongs in `args`."),
+        ({"command": "no-such-program"}, "The program 'no-such-program' could not be started: No such file or directory."),
+        ({"command": "true", "cwd": "/no/such"}, "The folder '/no/such' (`cwd`) in which to start it is not there."),
+        ({"command": "echo", "args": ["Usage: files DIR"]}, "ended with exit code 0 before it answered. It said: Usage: files DIR"),
+        ({"command": "sh", "args": ["-c", "kill -9 $$"]}, "The program was ended by signal 9 before it answered."),
+        ({"url": "http://127.0.0.1:9/mcp"}, "No connection to it could be made: All connection attempts failed."),
+    ],
+)  # fmt: skip
+def test_why_a_server_does_not_start_is_told_with_what_can_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: dict[str, Any], why: str
+) -> None:
+    monkeypatch.setenv("POWERON_MCP", str(named(tmp_path, {"fails": entry})))
+    monkeypatch.setenv("POWERON_WEB_PRIVATE_HOSTS", "127.0.0.1:9")
+    code, said = run("check", "--json")
+    checked = orjson.loads(said)
+    assert code == 1
+    assert checked["problem"].endswith(why)
+    assert "`poweron.timeout` of the entry gives it more seconds." in checked["advice"]
+
+
+def test_an_answer_of_the_web_that_is_none_of_a_server_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
+) -> None:
+    httpserver.expect_request("/mcp").respond_with_data("Log in, please", status=401, content_type="text/html")
+    monkeypatch.setenv("POWERON_MCP", str(named(tmp_path, {"far": {"url": httpserver.url_for("/mcp")}})))
+    monkeypatch.setenv("POWERON_WEB_PRIVATE_HOSTS", f"{httpserver.host}:{httpserver.port}")
+    code, said = run("check", "--json")
+    assert code == 1
+    assert orjson.loads(said)["problem"] == (
+        "The server 'far' cannot be used. It answered with status 401 (text/html), but not as a server of MCP does."
+    )
+
+
+LISTS = """
+import json, sys
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
+ABOUT = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+KNOWN = {"initialize": {"result": ABOUT}, "tools/list": {"result": {"tools": TOOLS}}}
+UNKNOWN = {"error": {"code": -32601, "message": "Unknown"}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **KNOWN.get(asked["method"], UNKNOWN)}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["a.b", "a_b", "a/b"], ["a_b"]),
+        (["twice", "twice"], ["twice"]),
+        ([f"t{number}" for number in range(700)], [f"t{number}" for number in range(500)]),
+    ],
+)
+def test_of_tools_with_one_name_and_of_too_many_it_is_told_which_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], told: list[str]
+) -> None:
+    entry = {"command": sys.executable, "args": ["-S", "-c", f"NAMES = {names!r}\n{LISTS}"]}
+    monkeypatch.setenv("POWERON_MCP", str(named(tmp_path, {"lists": entry})))
+    ended = CliRunner().invoke(app, ["mcp", "check", "--json"])
+    tools = orjson.loads(ended.stdout)["tools"]
+    assert [tool["tool"] for tool in tools if tool["state"] == "new"] == told
+    others = [tool for tool in tools if tool["state"] != "new"]
+    assert all(tool["problem"] == "Another tool has the same name as an action." for tool in others)
+    if len(names) > len(tools):
+        assert "An action of others is left out, " in ended.stderr
+
+
+def test_a_file_without_servers_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = named(tmp_path, {"off": {"command": "x", "disabled": True}})
+    monkeypatch.setenv("POWERON_MCP", str(path))
+    ended = CliRunner().invoke(app, ["mcp", "check"])
+    assert ended.exit_code == 2
+    assert f"{str(path)!r}, which POWERON_MCP names, has no server that is not disabled" in ended.stderr
 
 
 @pytest.mark.req("C-08")
@@ -115,6 +198,11 @@ def test_no_server_is_named_and_no_such_server(monkeypatch: pytest.MonkeyPatch) 
     assert (ended.exit_code, ended.stderr) == (
         2, "No servers of tools are named. Set POWERON_MCP to a file that names some.\n",
     )  # fmt: skip
+
+
+def test_a_folder_to_allow_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["mcp", "serve", "--allow", str(tmp_path / "none")])
+    assert (ended.exit_code, ended.stderr) == (2, f"There is no folder {str(tmp_path / 'none')!r} to allow.\n")
 
 
 def test_who_names_no_server_does_not_wait_for_the_sdk() -> None:

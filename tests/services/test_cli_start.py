@@ -29,3 +29,16 @@ def test_a_bucket_without_credentials_is_told_before_any_server_is_started(
     )
     assert "POWERON_KAFKA" not in ended.stderr
     assert "tarting" not in ended.stderr
+
+
+@pytest.mark.parametrize("setting", ["POWERON_MCP", "POWERON_CONNECTIONS"])
+def test_a_file_that_cannot_be_used_is_told_before_any_server_is_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, setting: str
+) -> None:
+    (tmp_path / "named").write_text("{")
+    monkeypatch.setenv("POWERON_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(setting, str(tmp_path / "named"))
+    ended = CliRunner().invoke(app, ["ask", "?"])
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith(f"{setting}: {str(tmp_path / 'named')!r} ")
+    assert "tarting" not in ended.stderr

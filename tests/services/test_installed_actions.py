@@ -15,6 +15,7 @@ from poweron_events.execution import ActionCompleted
 from poweron_events.request import workflow_id
 from poweron_events.selection import SelectionRejected
 from poweron_services.action_variables import ActionVariables
+from poweron_services.config import Settings
 from poweron_services.decider.action_lists import ActionLists
 
 pytestmark = pytest.mark.usefixtures("logged")
@@ -78,6 +79,12 @@ async def test_the_how_to_makes_an_action_that_runs_in_the_loop(installed: Any) 
     assert (completed.outcome, completed.error) == ("done", None)
     said = await with_it.content.get(ID, completed.documents[0].content)
     assert said.decode() == "3 tickets cost 36 euros."
+
+
+def test_the_model_of_the_how_to_is_one_that_can_be_set() -> None:
+    named = re.search(r"export POWERON_MODEL=(\S+)", PAGE)
+    assert named is not None
+    assert Settings(model=named[1]).provided_models == [named[1]]
 
 
 @pytest.mark.req("C-08")

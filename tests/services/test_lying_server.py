@@ -92,7 +92,9 @@ async def test_a_tool_that_cannot_be_described_is_named_once_and_left_out(tmp_pa
         async with tools_of(named(tmp_path, {"lying": lying(tmp_path)}), tmp_path / "home") as actions:
             await called(actions, "read_text")
     told = [(line["action"], line["source"]) for line in logged if line["event"] == "action_left_out"]
-    assert told == [("wordy", "lying"), ("n" * 300, "lying"), ("", "lying"), ("numbers", "lying")]
+    assert told == [(tool, "lying") for tool in ("shapeless", "wordy", "n" * 300, "", "numbers")]
+    (shapeless,) = (line["error"] for line in logged if line.get("action") == "shapeless")
+    assert shapeless == "inputSchema.type must be 'object'"
 
 
 @pytest.mark.parametrize("tool", ["flood_bytes", "flood_parts"])

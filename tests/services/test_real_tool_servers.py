@@ -294,4 +294,4 @@ async def test_one_that_never_answers_over_http_is_given_up(tmp_path: Path, http
         why = await refused(tmp_path, httpserver, timeout=0.5)
     finally:
         released.set()
-    assert str(why) == "The server 'far' cannot be used. It did not start within 0.5 s."
+    assert str(why) == "The server 'far' cannot be used. It did not answer within 0.5 s."

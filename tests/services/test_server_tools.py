@@ -100,7 +100,8 @@ async def test_a_server_that_cannot_be_started_is_told_of_and_the_rest_works(
             assert "ai.process" in work.actions
     (told,) = [line for line in logged if line["event"] == "tool_server_unavailable"]
     assert told["error"] == (
-        "The server 'gone' cannot be used. The program could not be started: No such file or directory."
+        "The server 'gone' cannot be used. The program '/nowhere/at-all' could not be started: "
+        "No such file or directory."
     )
 
 

@@ -1,5 +1,6 @@
 """The file that names servers of tools: read as other MCP clients write it, and refused in sentences without secrets."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,14 @@ def test_the_usual_form_is_read_and_a_program_gets_no_more_environment_than_it_n
         ({"web": {"command": "x"}}, "`web` is a method of PowerOn's own actions; give it another name."),
         ({"a.b": {"command": "x"}, "a_b": {"command": "y"}}, "its actions would have the names of those of 'a.b'"),
         ({"a": {"url": "https://x", "headers": {"K": SECRET + "\n"}}}, "a header must be printable ASCII."),
-        ({"a": [SECRET]}, "the server 'a' cannot be used"),
+        ({"a": [SECRET]}, "the server 'a' cannot be used: what its name stands for must be an object."),
+        ({" ": {"command": "x"}}, "it has no name; give it one."),
+        ({"a": {"command": "x", "poweron": {"timeout": "soon"}}}, "poweron.timeout must be a number."),
+        ({"a": {"command": "x", "env": {"K=": SECRET}}}, "the name of a variable in `env` is empty, or has"),
+        ({"a": {"command": "x", "env": {"K": SECRET + "\0"}}}, "a zero byte must not stand in `env`."),
+        ({"a": {"url": "https://x", "headers": {"My Key": SECRET}}}, "the name of a header is empty, or has"),
+        ({"a": {"url": "ftp://x/${MUSEUM_KEY}"}}, "its `url` must be an address that begins with http:// or https://"),
+        ({"a": {"url": f"https://ada:{SECRET}@x"}}, "names no user; a key belongs in `headers`."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_refused_in_a_sentence_that_tells_no_value(
@@ -71,6 +79,34 @@ def test_a_file_that_is_no_list_is_refused(tmp_path: Path, written: bytes) -> No
     path.write_bytes(written)
     with pytest.raises(Refused, match=r'is no list of servers; write it like \{"mcpServers": \{…\}\}\.'):
         read_servers(path, {})
+
+
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        (b'{"mcpServers": {\n  "a": {"command": "x"},\n}}', "It is no JSON: trailing comma is not allowed, line 2, column 24."),
+        (b" " * 1_000_001, "It has more than 1,000,000 bytes."),
+        (b'{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "says 'a' twice in one object; say it once."),
+    ],
+)  # fmt: skip
+def test_a_slip_in_the_file_is_told_with_its_place(tmp_path: Path, written: bytes, why: str) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_bytes(written)
+    with pytest.raises(Refused) as refused:
+        read_servers(path, {})
+    assert str(refused.value).endswith(why)
+
+
+def test_a_file_with_the_mark_of_utf_8_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_bytes(b'\xef\xbb\xbf{"mcpServers": {"a": {"command": "x"}}}')
+    assert [entry.name for entry in read_servers(path, {})] == ["a"]
+
+
+def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "mcp.json")
+    with pytest.raises(Refused, match=r"It is no file\."):
+        read_servers(tmp_path / "mcp.json", {})
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import test_kill
 from processes import MET, ONE_STEP, script, serving
-from tool_servers import KEY, lying, named
+from tool_servers import KEY, lying, named, tools_of
 
 from poweron_events import RequestWorkflow
 from poweron_events.execution import ActionCompleted, ActionStarted
@@ -77,3 +77,38 @@ async def test_killed_once_it_has_counted_it_is_not_called_again(
     if tool == "count_and_wait":
         assert completed.outcome == "unknown"
     assert counted(tmp_path, tool) == 1
+
+
+@pytest.mark.req("E-08")
+@pytest.mark.parametrize(
+    ("moment", "times"),
+    [
+        ("initialize came", 0),
+        ("initialize was answered", 0),
+        ("tools/list was answered", 0),
+        ("tools/call came", 1),
+        ("counted", 1),
+        ("tools/call was answered", 1),
+    ],
+)
+async def test_killed_by_the_server_itself_at_any_moment_of_a_call_it_is_not_called_again(
+    connections: Connections, environment: dict[str, str], tmp_path: Path, moment: str, times: int
+) -> None:
+    prepared(environment, tmp_path, "count")
+    async with tools_of(tmp_path / "mcp.json", Path(environment["POWERON_HOME"]) / "mcp"):
+        pass  # known from here on, so that the server is started at the call
+    (tmp_path / "strike").write_text(moment)
+    with serving(environment, tmp_path, ["all"]) as processes:
+        workflow_id = await test_kill._request(connections, RequestWorkflow(prompt="Count."))
+        following = asyncio.create_task(test_kill._followed(connections, workflow_id, lambda _: None))
+        async with asyncio.timeout(60):
+            while processes.running["all"].poll() is None:  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.01)
+        assert (tmp_path / "struck").exists()
+        processes.replace(["all"])
+        seen = await following
+    accepted = [event for verdict, event in seen if verdict == "accepted"]
+    assert len([event for event in accepted if isinstance(event, ActionStarted)]) == 1
+    (completed,) = [event for event in accepted if isinstance(event, ActionCompleted)]
+    assert completed.outcome in ("unknown", "done")
+    assert counted(tmp_path, "count") == times

@@ -25,7 +25,7 @@ from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.client.ask import File, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings, wrong_language
-from poweron_services.standalone import check_content, local_identity, open_connections, run_request
+from poweron_services.standalone import check_content, check_files, local_identity, open_connections, run_request
 
 EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
 MAX_CONNECTIONS, MAX_LABEL = 100, 100  # of a request; characters
@@ -200,6 +200,8 @@ async def _ask(
     asked: AskProgress,
 ) -> tuple[Outcome, Shown]:
     await check_content(settings)
+    if serving:
+        check_files(settings)
     async with open_connections(settings, tell) as connections:
         asking = request if workflow is None else await follow_up(connections, request, workflow)
         async with watching_progress(connections.progress) as asked.watch:

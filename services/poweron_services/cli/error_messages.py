@@ -86,7 +86,8 @@ def load_settings(*watching: Processor) -> Settings:
 def _tell_left_out(_: object, __: str, line: EventDict) -> EventDict:
     """Say which actions of others cannot be used: a person would wonder where they are."""
     if line.get("event") == "action_left_out":
-        tell(f"An action of others is left out, {line.get('source')}: {line.get('error')}", style="yellow")
+        which = f"{line.get('action')!r} of {line.get('source')}" if "action" in line else line.get("source")
+        tell(f"An action of others is left out, {which}: {line.get('error')}", style="yellow")
     elif line.get("event") == "tool_server_unavailable":
         tell(f"{line.get('error')} Its tools are left out. {advice_for('tool_server_unavailable')}", style="yellow")
     return line

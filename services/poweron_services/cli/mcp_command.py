@@ -21,13 +21,16 @@ from poweron_services.config import Settings
 from poweron_services.connectors.mcp.action_names import action_of, with_own_names
 from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.mcp.known_tools import KnownTools
-from poweron_services.connectors.mcp.server_list import read_servers
+from poweron_services.connectors.mcp.server_list import FORM, HttpServer, read_servers
 from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
-from poweron_services.connectors.mcp.tool_server import ToolServer, tool_servers
+from poweron_services.connectors.mcp.tool_server import NOT_LET, ToolServer, tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
+from poweron_services.decider.schema_check import check_description
 
 State = Literal["approved", "new", "changed", "gone", "unusable"]
 NO_SERVERS: Final = "No servers of tools are named. Set POWERON_MCP to a file that names some."
+EMPTY: Final = "{file!r}, which POWERON_MCP names, has no server that is not disabled; write one into it, like {form}."
+_TIMEOUT: Final = "Where it is slow, `poweron.timeout` of the entry gives it more seconds."
 DIGEST: Final = 12  # characters that are shown
 MAX_DIFF: Final = 200  # lines
 MAX_SENTENCE: Final = 600  # characters
@@ -51,6 +54,8 @@ class CheckedServer:
     name: str
     tools: tuple[CheckedTool, ...]
     problem: str = ""
+    advice: str = ""
+    """What can be done about the problem."""
 
     @property
     def works(self) -> bool:
@@ -92,7 +97,7 @@ async def _all_work(settings: Settings, *, as_json: bool) -> bool:
 def _entries(settings: Settings) -> Any:
     entries = () if settings.mcp is None else read_servers(settings.mcp, os.environ)
     if not entries:
-        stop(NO_SERVERS, USAGE)
+        stop(EMPTY.format(file=str(settings.mcp), form=FORM) if settings.mcp else NO_SERVERS, USAGE)
     return entries
 
 
@@ -103,14 +108,25 @@ async def _asked(server: ToolServer, known: KnownTools) -> CheckedServer:
         offered = await server.tools()
     except PowerOnError as error:
         told = f"{error} It said: {error.detail}" if error.detail else str(error)
-        return CheckedServer(name, tuple(_tool(server, tool, "approved") for tool in approved.values()), told)
+        tools = tuple(_tool(server, tool, "approved") for tool in approved.values())
+        return CheckedServer(name, tools, told, _advice(server, told))
     return CheckedServer(name, tuple(_compared(server, approved, offered)))
+
+
+def _advice(server: ToolServer, problem: str) -> str:
+    """What whoever wrote the file can do; nothing where the problem says it."""
+    if NOT_LET in problem:
+        return ""
+    if isinstance(server.entry.place, HttpServer):
+        return f"See that `url` and `headers` of its entry are right, and that it runs. {_TIMEOUT}"
+    return f"Run its `command` with its `args` yourself to see what it lacks. {_TIMEOUT}"
 
 
 def _compared(
     server: ToolServer, approved: Mapping[str, ToolDescription], offered: Mapping[str, ToolDescription]
 ) -> list[CheckedTool]:
-    named = {*with_own_names(server.entry.name, approved).values()} | (offered.keys() - approved.keys())
+    every = with_own_names(server.entry.name, {**approved, **offered})  # as it will be once all are approved
+    named = {*with_own_names(server.entry.name, approved).values()} | {*every.values()} - approved.keys()
     found = []
     for tool, now in offered.items():
         before = approved.get(tool)
@@ -129,7 +145,7 @@ def _compared(
 def _tool(server: ToolServer, described: ToolDescription, state: State, problem: str = "") -> CheckedTool:
     tool = ApprovedTool(action_of(server.entry.name, described.name), described, server)
     try:
-        ServerTool.of(tool)
+        check_description(ServerTool.of(tool).spec)
     except Refused as error:
         state, problem = "unusable", str(error)
     return CheckedTool(tool.action, state, described, tool.needs_approval, problem)
@@ -185,6 +201,7 @@ def _object(server: CheckedServer) -> dict[str, Any]:
         "server": server.name,
         "works": server.works,
         "problem": server.problem or None,
+        "advice": server.advice or None,
         "tools": [
             {
                 "action": tool.action,
@@ -211,6 +228,8 @@ def _print(server: CheckedServer) -> None:
     stdout.print(row.append(f"  {counted(len(server.tools), 'tool')}"))
     if server.problem:
         stdout.print(f"  {one_line(server.problem, MAX_SENTENCE)}")
+        if server.advice:
+            stdout.print(f"  {server.advice}")
     width = max((len(tool.action) for tool in server.tools), default=0)
     for tool in server.tools:
         line = Text(f"  {tool.action:<{width}}  ")

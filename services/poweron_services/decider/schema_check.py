@@ -48,11 +48,17 @@ def check_description(spec: ActionSpec) -> None:
         raise UnusableSchema(f"The patterns in the schema of {spec.name} take too long to check.")
     try:
         _check_schema(spec.parameters)
-        for pattern in patterns:
+    except SchemaError as error:
+        raise _unusable(spec, error.message.partition("\n")[0][:200].rstrip(".")) from error
+    for pattern in patterns:
+        try:
             _matcher(pattern)
-    except (SchemaError, PatternError) as error:
-        why = getattr(error, "message", str(error)).partition("\n")[0][:200].rstrip(".")
-        raise UnusableSchema(f"The parameters of {spec.name} are described by no usable schema: {why}.") from error
+        except PatternError as error:
+            raise _unusable(spec, f"the pattern {pattern[:200]!r} cannot be used") from error
+
+
+def _unusable(spec: ActionSpec, why: str) -> UnusableSchema:
+    return UnusableSchema(f"The parameters of {spec.name} are described by no usable schema: {why}.")
 
 
 def _check_schema(schema: JsonSchema) -> None:

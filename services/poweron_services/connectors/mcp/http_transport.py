@@ -19,6 +19,7 @@ from poweron_services.connectors.web.web_settings import WebSettings
 CONNECT: Final = 10.0  # seconds
 SENT: Final = 30.0  # seconds to write a message, and for a connection to be free
 CONNECTIONS: Final = 20
+MAX_TOLD: Final = 200  # characters of what is told of an answer
 EVENTS: Final = "text/event-stream"
 SESSION: Final = "Mcp-Session-Id"
 
@@ -72,7 +73,13 @@ class _Guarded(httpx2.AsyncHTTPTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self._rules.check(WebAddress.of(str(request.url)))
-        response = await super().handle_async_request(request)
+        try:
+            response = await super().handle_async_request(request)
+        except httpx2.ConnectError as error:
+            self._traffic.answer = f"No connection to it could be made: {str(error)[:MAX_TOLD]}."
+            raise
+        if request.method == "POST":
+            self._traffic.answer = _told(response)
         if request.method == "POST" and _is_no_answer(request, response):
             await response.aclose()
             raise _NoAnswer(f"status {response.status_code}")
@@ -81,6 +88,12 @@ class _Guarded(httpx2.AsyncHTTPTransport):
         if not response.headers.get("Content-Type", "").lower().startswith(EVENTS):  # each event has a limit of its own
             response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream), self._traffic)
         return response
+
+
+def _told(response: httpx2.Response) -> str:
+    kind = "".join(filter(str.isprintable, response.headers.get("Content-Type", "").partition(";")[0]))[:MAX_TOLD]
+    described = f"status {response.status_code}" + (f" ({kind})" if kind else "")
+    return f"It answered with {described}, but not as a server of MCP does."
 
 
 def _is_no_answer(request: httpx2.Request, response: httpx2.Response) -> bool:

@@ -3,7 +3,9 @@
 What stands in `env` and `headers`, or comes from a variable, is secret: it is shown nowhere.
 """
 
+import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_events.validation_messages import explain
 from poweron_services.connectors.mcp.action_names import method_of
+from poweron_services.connectors.web.web_address import WebAddress
 
 SETTING: Final = "POWERON_MCP"
 MAX_BYTES: Final = 1_000_000  # of the file
@@ -29,6 +32,9 @@ INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDI
 HARMLESS: Final = frozenset({*INHERITED, "PWD"})
 """Variables that are no secrets: with them, no path in a result would be readable."""
 
+FORM: Final = '{"mcpServers": {…}}'
+
+_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -143,21 +149,60 @@ def _handed_to(place: StdioServer | HttpServer) -> Iterator[str]:
 
 
 def _named(path: Path) -> dict[str, Any]:
-    try:
-        written = path.expanduser().read_bytes()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise Refused(f"{SETTING}: {str(path)!r} cannot be read: {why}.") from error
-    try:
-        said = orjson.loads(written) if len(written) <= MAX_BYTES else None
-    except orjson.JSONDecodeError:
-        said = None
+    said = _parsed(path, _written(path))
     servers = said.get("mcpServers") if isinstance(said, dict) else None
     if not isinstance(servers, dict):
-        raise Refused(f'{SETTING}: {str(path)!r} is no list of servers; write it like {{"mcpServers": {{…}}}}.')
+        raise _no_list(path)
     if len(servers) > MAX_SERVERS:
         raise Refused(f"{SETTING}: {str(path)!r} names {len(servers)} servers; there may be {MAX_SERVERS}.")
     return servers
+
+
+def _written(path: Path) -> bytes:
+    try:
+        if (path := path.expanduser()).exists() and not (path.is_file() or path.is_dir()):
+            raise _no_list(path, "It is no file.")
+        with path.open("rb") as file:
+            written = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Refused(f"{SETTING}: {str(path)!r} cannot be read: {why}.") from error
+    if len(written) > MAX_BYTES:
+        raise _no_list(path, f"It has more than {MAX_BYTES:,} bytes.")
+    return written.removeprefix(BOM_UTF8)
+
+
+def _parsed(path: Path, written: bytes) -> Any:
+    try:
+        orjson.loads(written)  # tells the place of a slip well, and takes no more levels than can be read
+        return json.loads(written, object_pairs_hook=_said_once)
+    except orjson.JSONDecodeError as error:
+        raise _no_list(path, f"It is no JSON: {error.msg}, line {error.lineno}, column {error.colno}.") from None
+    except _SaidTwice as error:
+        raise Refused(f"{SETTING}: {str(path)!r} says {error.name[:100]!r} twice in one object; say it once.") from None
+    except (ValueError, RecursionError):
+        raise _no_list(path) from None
+
+
+class _SaidTwice(Exception):
+    """Two values of one object have the same name: which one is meant, nobody knows."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def _said_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in said:
+            raise _SaidTwice(name)
+        said[name] = value
+    return said
+
+
+def _no_list(path: Path, why: str = "") -> Refused:
+    return Refused(f"{SETTING}: {str(path)!r} is no list of servers; write it like {FORM}. {why}".strip())
 
 
 def _is_disabled(said: Any) -> bool:
@@ -165,6 +210,10 @@ def _is_disabled(said: Any) -> bool:
 
 
 def _read(name: str, said: Any, environment: Mapping[str, str]) -> ToolServerEntry:
+    if not name.strip():
+        raise _wrong(name, "it has no name; give it one")
+    if not isinstance(said, dict):
+        raise _wrong(name, "what its name stands for must be an object")
     try:
         entry = _Entry.model_validate(said)
     except ValidationError as error:
@@ -178,6 +227,10 @@ def _read(name: str, said: Any, environment: Mapping[str, str]) -> ToolServerEnt
 
 
 def _stdio(entry: _Entry, filled: "_Filled") -> StdioServer:
+    if any(not variable or {*variable} & {"=", "\0"} for variable in entry.env):
+        raise _wrong(filled.name, "the name of a variable in `env` is empty, or has a character that none can have")
+    if any("\0" in value for value in entry.env.values()):
+        raise _wrong(filled.name, "a zero byte must not stand in `env`")
     inherited = {name: SecretStr(filled.environment[name]) for name in INHERITED if name in filled.environment}
     return StdioServer(
         command=filled.text(entry.command or ""),
@@ -189,12 +242,19 @@ def _stdio(entry: _Entry, filled: "_Filled") -> StdioServer:
 
 def _http(entry: _Entry, filled: "_Filled") -> HttpServer:
     headers = filled.secret(entry.headers)
+    if not all(map(_HEADER.fullmatch, headers)):
+        raise _wrong(filled.name, "the name of a header is empty, or has a character that none can have")
     for value in headers.values():
         if not value.get_secret_value().isprintable() or not value.get_secret_value().isascii():
             raise _wrong(filled.name, "a header must be printable ASCII")
     url = filled.text(entry.url or "")
     if "?" in url:
         filled.secrets.append(url)  # with what is asked for in it, which is a key most often
+    try:
+        WebAddress.of(url)
+    except Refused:
+        why = "its `url` must be an address that begins with http:// or https://, and names no user"
+        raise _wrong(filled.name, f"{why}; a key belongs in `headers`") from None
     return HttpServer(url, headers)
 
 

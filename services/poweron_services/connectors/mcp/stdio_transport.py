@@ -21,7 +21,8 @@ from poweron_services.connectors.mcp.streams import MAX_MESSAGE, Incoming, Traff
 log = structlog.get_logger()
 
 ENDS_WITHIN: Final = 2.0  # seconds for a server to end once its input is closed, and again once it is told to
-MAX_SAID: Final = 2_000  # bytes of its standard error
+EXITS_WITHIN: Final = 0.5  # seconds for the exit code to come once there is no more to read
+MAX_NAMED: Final = 200  # characters of a command
 CHUNK: Final = 65_536
 
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -64,8 +65,16 @@ async def _start(server: StdioServer) -> Process:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is no command"
-        raise Unavailable(f"The program could not be started: {why}.", code="tool_server_unavailable") from error
+        raise Unavailable(_why_not_started(server, error), code="tool_server_unavailable") from error
+
+
+def _why_not_started(server: StdioServer, error: Exception) -> str:
+    if server.folder is not None and not os.path.isdir(server.folder):  # noqa: PTH112 - as the system takes it
+        return f"The folder {server.folder[:MAX_NAMED]!r} (`cwd`) in which to start it is not there."
+    why = getattr(error, "strerror", None) or "it is no command"
+    told = f"The program {server.command[:MAX_NAMED]!r} could not be started: {why}."
+    parts = server.command.split()
+    return f"{told} What stands behind the first word belongs in `args`." if len(parts) > 1 else told
 
 
 async def _read(child: Process, to: MemoryObjectSendStream[Incoming], traffic: Traffic) -> None:
@@ -74,7 +83,12 @@ async def _read(child: Process, to: MemoryObjectSendStream[Incoming], traffic: T
     async with to:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             while line := await _line(stdout, traffic):
-                await to.send(_parsed(line))
+                parsed = _parsed(line)
+                if isinstance(parsed, Exception):
+                    traffic.says(line)
+                await to.send(parsed)
+        if traffic.code != "tool_result_too_large" and await _ended(child, EXITS_WITHIN):
+            traffic.exit_code = child.returncode
 
 
 async def _line(stdout: asyncio.StreamReader, traffic: Traffic) -> bytes:
@@ -112,7 +126,7 @@ async def _listen(child: Process, traffic: Traffic) -> None:
     stderr = child.stderr
     assert stderr is not None
     while said := await stderr.read(CHUNK):
-        traffic.said = (traffic.said + said)[-MAX_SAID:]
+        traffic.says(said)
 
 
 async def _end(child: Process) -> None:
@@ -128,8 +142,8 @@ async def _end(child: Process) -> None:
     await anyio.lowlevel.checkpoint()
 
 
-async def _ended(child: Process) -> bool:
-    with anyio.move_on_after(ENDS_WITHIN):
+async def _ended(child: Process, within: float = ENDS_WITHIN) -> bool:
+    with anyio.move_on_after(within):
         while child.returncode is None:  # noqa: ASYNC110 - `wait` waits for the pipes too, which a grandchild may hold
             await anyio.sleep(0.01)
     return child.returncode is not None

@@ -13,9 +13,11 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from poweron_events.codes import Code
+from poweron_services.connectors.mcp.listed_tools import leave_out_unreadable
 
 MAX_MESSAGE: Final = 8_000_000  # bytes
 MAX_PARTS: Final = 10_000  # of one answer, such as contents or tools: to check each takes time
+MAX_SAID: Final = 2_000  # bytes of what a program says of itself
 PROGRESS_PAUSE: Final = 0.1  # seconds
 MAX_REQUESTS: Final = 100  # of a server to us, as long as it runs
 
@@ -32,9 +34,21 @@ class Traffic:
     """Why it ended; of use once `ended` is set."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     said: bytes = b""
-    """The end of what the program wrote to its standard error."""
+    """The end of what the program wrote to its standard error, and of what it wrote that is no message."""
+    exit_code: int | None = None
+    """Of a program that ended by itself."""
+    answer: str = ""
+    """What came of the last request by HTTP, as a sentence for whoever cannot speak with the server."""
+    version: str = ""
+    """Of the protocol, once it is agreed upon."""
+    unreadable: dict[str, str] = field(default_factory=dict)
+    """Why tools of the last list were taken out of it, by name."""
     _requests: int = 0
     _progress: float = 0.0
+
+    def says(self, said: bytes) -> None:
+        """Keep the end of what it says."""
+        self.said = (self.said + said[-MAX_SAID:])[-MAX_SAID:]
 
     def lets_in(self, message: Incoming) -> bool:
         """Whether whoever waits for answers is given the message."""
@@ -48,6 +62,11 @@ class Traffic:
                 return True
         self.unasked += 1
         return False
+
+    def take_out_unreadable(self, message: Incoming) -> None:
+        """Leave the tools out of a list that the protocol does not know."""
+        if self.version and isinstance(message, SessionMessage):
+            self.unreadable.update(leave_out_unreadable(message.message, self.version))
 
     def _may_progress(self) -> bool:
         now = time.monotonic()
@@ -66,6 +85,7 @@ async def let_in(source: ObjectReceiveStream[Incoming], to: ObjectSendStream[Inc
                     traffic.code = "tool_result_too_large"
                     return
                 if traffic.lets_in(message):
+                    traffic.take_out_unreadable(message)
                     await to.send(message)
                 elif not traffic.unasked % 100:
                     await anyio.lowlevel.checkpoint()  # a flood is no reason to keep others waiting

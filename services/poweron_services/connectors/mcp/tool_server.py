@@ -194,19 +194,30 @@ class ToolServer:
     def _not_started(self, error: BaseException, traffic: "Traffic") -> Unavailable:
         first = _first(error)
         said = redacted(" ".join(traffic.said.decode(errors="replace").split())[-MAX_SAID:])
-        if isinstance(first, TimeoutError):
-            return self._unavailable(f"It did not start within {self.entry.timeout:g} s.", said)
-        if isinstance(first, PowerOnError) and first.code == "address_refused":
-            return self._unavailable(NOT_LET)
-        if isinstance(first, PowerOnError):
-            return self._unavailable(str(first), first.detail or said)
-        if isinstance(self.entry.place, HttpServer):
-            return self._unavailable("It cannot be reached, or does not answer as a server of MCP does.")
-        return self._unavailable("It did not start as a server of MCP does.", said)
+        detail = first.detail if isinstance(first, PowerOnError) else ""
+        is_let = getattr(first, "code", "") != "address_refused"
+        return self._unavailable(_why_not_started(first, self.entry, traffic), (detail or said) if is_let else "")
 
     def _unavailable(self, why: str, detail: str = "") -> Unavailable:
         sentence = self.redaction.redacted(f"{self._named} cannot be used. {why}")
         return Unavailable(sentence, code="tool_server_unavailable", detail=self.redaction.redacted(detail))
+
+
+def _why_not_started(error: BaseException, entry: ToolServerEntry, traffic: "Traffic") -> str:
+    if isinstance(error, TimeoutError):
+        what = "answer" if isinstance(entry.place, HttpServer) else "start"
+        return f"It did not {what} within {entry.timeout:g} s."
+    if isinstance(error, PowerOnError):
+        return NOT_LET if error.code == "address_refused" else str(error)
+    if traffic.answer:
+        return traffic.answer
+    match traffic.exit_code:
+        case None:
+            return "It did not answer as a server of MCP does."
+        case code if code < 0:
+            return f"The program was ended by signal {-code} before it answered."
+        case code:
+            return f"The program ended with exit code {code} before it answered."
 
 
 def _is_over(session: "asyncio.Future[ToolSession]") -> bool:

@@ -18,6 +18,7 @@ from mcp_types import (
     Implementation,
     ListToolsResult,
     PaginatedRequestParams,
+    Tool,
 )
 from pydantic import JsonValue, ValidationError
 
@@ -76,20 +77,28 @@ class ToolSession:
             Unavailable: its answer cannot be read.
         """
         found: dict[str, ToolDescription] = {}
-        self.left_out = {}
+        self.left_out = self._traffic.unreadable = {}
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             page = await self._listed(cursor)
             for tool in page.tools[: MAX_TOOLS - len(found)]:
-                described = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
-                try:
-                    found.setdefault(tool.name, ToolDescription.model_validate(described))
-                except ValidationError as error:
-                    self.left_out[tool.name] = explain(error)
+                self._take(tool, found)
             cursor = page.next_cursor
+            if len(found) >= MAX_TOOLS and (cursor is not None or page.tools[-1].name not in found):
+                self.left_out["what comes after them"] = f"A server may have {MAX_TOOLS} tools."
             if cursor is None or len(found) >= MAX_TOOLS:
                 break
         return found
+
+    def _take(self, tool: Tool, found: dict[str, ToolDescription]) -> None:
+        if tool.name in found:
+            self.left_out[tool.name] = "The server has two tools of this name; the first one is taken."
+            return
+        described = tool.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            found[tool.name] = ToolDescription.model_validate(described)
+        except ValidationError as error:
+            self.left_out[tool.name] = explain(error)
 
     async def _listed(self, cursor: str | None) -> ListToolsResult:
         try:
@@ -135,6 +144,7 @@ async def tool_session(entry: ToolServerEntry, web: WebSettings, traffic: Traffi
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # its lines hold what strangers wrote
     us = Implementation(name="poweron", version=version("poweron-services"))
     async with Client(_let_in(_opened(entry, web, traffic), traffic), cache=None, client_info=us) as client:
+        traffic.version = client.protocol_version
         yield ToolSession(client.session, traffic)
 
 

@@ -1,0 +1,44 @@
+"""A list of tools on its way in: one that breaks the protocol is left out, for the SDK would refuse all of the list."""
+
+from typing import Any, Final
+
+from mcp_types import JSONRPCResponse, ListToolsResult
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+
+from poweron_events.validation_messages import named, worded
+
+METHOD: Final = "tools/list"
+
+
+def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
+    """Take them out of the answer, if it is such a list; why, by their names."""
+    listed = message.result if isinstance(message, JSONRPCResponse) else {}
+    tools = listed.get("tools")
+    if not isinstance(tools, list) or not (wrong := _problems(listed, version)):
+        return {}
+    listed["tools"] = [tool for number, tool in enumerate(tools) if number not in wrong]
+    return {_name(tools[number], number): why for number, why in wrong.items()}
+
+
+def _problems(listed: dict[str, Any], version: str) -> dict[int, str]:
+    """What is wrong with a tool, by its place in the list."""
+    try:
+        validate_server_result(METHOD, version, listed)
+        ListToolsResult.model_validate(listed)
+    except ValidationError as error:
+        found: dict[int, str] = {}
+        for problem in error.errors(include_url=False, include_input=False):
+            match problem["loc"]:
+                case ("tools", int(number), *place):
+                    told = worded(place, problem["type"], problem.get("ctx", {}))
+                    found.setdefault(number, told or f"{named(place)} is not as the protocol wants it")
+        return found
+    except (KeyError, ValueError):  # of a version that the SDK has no form for
+        return {}
+    return {}
+
+
+def _name(tool: Any, number: int) -> str:
+    name = tool.get("name") if isinstance(tool, dict) else None
+    return name if isinstance(name, str) and name else f"tool {number + 1}"

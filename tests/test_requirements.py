@@ -7,7 +7,7 @@ from collections import Counter
 from test_house import HOUSE, modules
 
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \| (.+) \| (holds|partly|later) \|$", re.MULTILINE)
-COUNTS = {"M": 8, "L": 10, "A": 3, "P": 9, "D": 4, "C": 9, "R": 3, "H": 4, "B": 3, "X": 6, "E": 16}
+COUNTS = {"M": 8, "L": 10, "A": 3, "P": 9, "D": 4, "C": 9, "R": 3, "H": 4, "B": 3, "X": 6, "E": 17}
 ROWS = ROW.findall((HOUSE / "docs" / "requirements.md").read_text(encoding="utf-8"))
 STATES = {name: state for name, _, state in ROWS}
 

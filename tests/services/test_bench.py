@@ -17,7 +17,8 @@ from builders import At, Told, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_services.bench import instant
-from poweron_services.bench.figures import FIGURE_LINES, Figures, lines, percentile, value, why_void
+from poweron_services.bench.figures import FIGURE_LINES, Figures, lines, peer_lines, percentile, value, why_void
+from poweron_services.bench.peer import measured_peer, peer_command
 from poweron_services.bench.processes import CpuMeter
 from poweron_services.bench.run_directories import run_directories
 from poweron_services.cli import bench_command
@@ -147,13 +148,17 @@ def test_the_json_has_a_name_for_every_figure() -> None:
         "columnsPagesPerSecond",
         "tablesPagesPerSecond",
         "mixedPagesPerSecond",
+        "peerIterationsPerSecond",
+        "peerIterationP50Ms",
+        "peerCpuSecondsPer1000Iterations",
     ]
 
 
 def test_every_line_shows_figures_that_there_are() -> None:
     named = {name for line in FIGURE_LINES for name in (line.figure, line.yardstick) if name}
     assert {name for name in named if value(GOOD, name) is None} == set()
-    assert set(Figures.model_fields) - named == {"ring_iterations_per_second"}  # which the legend tells
+    beside_a_peer = {line.yardstick for line in peer_lines(fsync=False)}
+    assert set(Figures.model_fields) - named - beside_a_peer == {"ring_iterations_per_second"}  # the legend tells it
 
 
 def test_each_part_can_be_chosen() -> None:
@@ -273,3 +278,45 @@ def test_json_is_one_object_that_also_says_why_the_run_is_void(monkeypatch: pyte
         12.0,
         "The bare ring needed 12.0 ms for a lap, where 9 ms is the limit.",
     )
+
+
+# --- beside a peer ----------------------------------------------------------------------------------
+
+PEER = {"peer": "slow", "iter_p50_ms": 8.0, "iter_per_s": 300, "cpu_s_per_1000_iter": 5.0}
+
+
+def peer_program(tmp_path: Path, *lines: str, ending: int = 0) -> tuple[str, ...]:
+    program = tmp_path / "peer.py"
+    program.write_text(f"import sys\nprint({chr(10).join(lines)!r})\nsys.exit({ending})\n")
+    return peer_command(f"{sys.executable} {program}")
+
+
+@pytest.mark.parametrize("prefix", ["", "RESULT "])
+async def test_a_peer_tells_its_figures_in_a_line_of_json(tmp_path: Path, prefix: str) -> None:
+    figures = await measured_peer(peer_program(tmp_path, "warming up", prefix + orjson.dumps(PEER).decode(), "bye"))
+    assert (figures.iterations_per_second, figures.iteration_p50_ms) == (300, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "ending", "said"),
+    [
+        ("nothing", 0, "told 0 lines of figures"),
+        (orjson.dumps(PEER).decode(), 3, "ended with 3"),
+        (orjson.dumps(PEER | {"iter_per_s": 0}).decode(), 0, "told 0 lines of figures"),
+    ],
+)
+async def test_a_peer_that_tells_no_figures_is_told_with_its_last_words(
+    tmp_path: Path, line: str, ending: int, said: str
+) -> None:
+    with pytest.raises(Refused, match=said) as told:
+        await measured_peer(peer_program(tmp_path, line, ending=ending))
+    assert f"Its last words: {line}" in str(told.value)
+
+
+def test_the_table_beside_a_peer_judges_by_the_peer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    beside = changed(peer_iterations_per_second=800.0, peer_iteration_p50_ms=12.0)
+    _, output = told(monkeypatch, tmp_path, beside, "--peer", sys.executable)
+    rows = {cells[0]: cells[1:] for cells in (re.split(r" {2,}", line.strip()) for line in output.splitlines())}
+    assert "yardstick" not in output
+    assert rows["iterations, 64 at once"] == ["1,200/s", "800/s", "1.50", "ratio ≥ 2", "no"]
+    assert rows["one iteration, p50"] == ["6.00 ms", "12.0 ms", "0.50", "ratio ≤ 0.7", "yes"]

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doubles import WHOLE_LOOP, Counting, Process, World, script, soon
 
 from builders import cancellation
-from doubles import WHOLE_LOOP, Counting, Process, World, script, soon
 from poweron_events.content import ContentStore
 from poweron_events.log import Message
 from poweron_events.request import Budgets

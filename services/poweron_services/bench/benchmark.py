@@ -22,6 +22,7 @@ from poweron_services.bench.loop_speed import (
     warm_up,
     workflow_runner,
 )
+from poweron_services.bench.peer import PeerFigures, measured_peer
 from poweron_services.bench.processes import CpuMeter, running, until_ready
 from poweron_services.bench.rebuild_speed import (
     copy_rate,
@@ -51,6 +52,7 @@ class BenchmarkPlan:
     workflows: int = 200
     steps: int = 5
     at_once: int = 64
+    beside_a_peer: int = 5
     alone: int = 3
     alone_steps: int = 41
     laps_alone: int = 200
@@ -80,6 +82,28 @@ class Benchmark:
     """Told how many iterations were made, and of how many."""
     _made: int = 0
     _planned: int = 0
+
+    async def measure_beside(self, peer: Sequence[str]) -> None:
+        """Take turns with a peer's command."""
+        self._planned = self.plan.at_once * self.plan.steps + self.plan.beside_a_peer * (
+            self.plan.workflows * self.plan.steps + self.plan.alone * self.plan.alone_steps
+        )
+        ours, alone, theirs = list[Throughput](), list[float](), list[PeerFigures]()
+        await self._check()
+        async with self._loop() as (runner, meter):
+            for time in range(self.plan.beside_a_peer):
+                self._tell("Ours, then the peer's", time, of=self.plan.beside_a_peer)
+                alone += await self._alone(runner)
+                ours.append(await self._many(runner, meter))
+                theirs.append(await measured_peer(peer))
+                self.progress(f"  {ours[-1].iterations / ours[-1].projected:,.0f} iterations/s, {theirs[-1]!r}")
+        self.found["iteration_p50_ms"] = percentile(alone, 50)
+        self.found["iteration_p99_ms"] = percentile(alone, 99)
+        self._find_throughput(ours)
+        self.found["peer_iteration_p50_ms"] = median(each.iteration_p50_ms for each in theirs)
+        self.found["peer_iterations_per_second"] = median(each.iterations_per_second for each in theirs)
+        cpu = median(each.cpu_seconds_per_1000_iterations for each in theirs)
+        self.found["peer_cpu_seconds_per_1000_iterations"] = cpu
 
     async def measure(self, parts: Collection[str]) -> None:
         self._planned = self.plan.iterations(parts)
@@ -131,10 +155,17 @@ class Benchmark:
         for time in range(self.plan.times):
             self._tell("One workflow at a time, and one lap of the ring at a time", time)
             laps += await self._lap_times()
-            ours += await latencies(runner, workflows=self.plan.alone, steps=self.plan.alone_steps)
+            ours += await self._alone(runner)
         self.found["ring_p50_ms"] = percentile(laps, 50)
         self.found["iteration_p50_ms"] = percentile(ours, 50)
         self.found["iteration_p99_ms"] = percentile(ours, 99)
+
+    async def _alone(self, runner: WorkflowRunner) -> list[float]:
+        return await latencies(runner, workflows=self.plan.alone, steps=self.plan.alone_steps)
+
+    async def _many(self, runner: WorkflowRunner, meter: CpuMeter) -> Throughput:
+        plan = self.plan
+        return await throughput(runner, meter, workflows=plan.workflows, steps=plan.steps, at_once=plan.at_once)
 
     async def _lap_times(self) -> list[float]:
         async with yardsticks.ring(self.sandbox.kafka_settings) as ring:
@@ -151,17 +182,18 @@ class Benchmark:
             self._tell(f"{plan.workflows} workflows, {plan.at_once} at once, and as many laps of the ring", time)
             bare.append(await self._ring_rate())
             projected.append(await self._projected_ring_rate())
-            ours.append(
-                await throughput(runner, meter, workflows=plan.workflows, steps=plan.steps, at_once=plan.at_once)
-            )
+            ours.append(await self._many(runner, meter))
         self.found["ring_iterations_per_second"] = median(bare)
         self.found["ring_projected_iterations_per_second"] = median(projected)
+        self._find_throughput(ours)
+
+    def _find_throughput(self, ours: Sequence[Throughput]) -> None:
         self.found["iterations_per_second"] = median(each.iterations / each.projected for each in ours)
         self.found["cpu_seconds_per_1000_iterations"] = median(1_000 * each.cpu_per_iteration for each in ours)
         self.found["bytes_per_iteration"] = mean(each.bytes_per_iteration for each in ours)
         self._tell_details(ours)
 
-    def _tell_details(self, ours: list[Throughput]) -> None:
+    def _tell_details(self, ours: Sequence[Throughput]) -> None:
         ended = median(each.iterations / each.ended for each in ours)
         self.progress(f"  {ended:,.0f} iterations/s until the last round had ended.")
         middle = sorted(ours, key=lambda each: each.cpu_per_iteration)[len(ours) // 2]
@@ -217,8 +249,8 @@ class Benchmark:
         self.found["rebuild_events_per_second"] = median(rebuilt)
         self.found["fold_events_per_second"] = median(folded)
 
-    def _tell(self, what: str, time: int) -> None:
-        self.progress(f"{what} ({time + 1} of {self.plan.times})…")
+    def _tell(self, what: str, time: int, of: int | None = None) -> None:
+        self.progress(f"{what} ({time + 1} of {of or self.plan.times})…")
 
 
 async def measure(
@@ -227,6 +259,7 @@ async def measure(
     *,
     parts: Collection[str] = PARTS,
     fsync: bool = False,
+    peer: Sequence[str] | None = None,
     plan: BenchmarkPlan | None = None,
     on_iterations: Callable[[int, int], None] = lambda _, __: None,
 ) -> Figures:
@@ -237,6 +270,7 @@ async def measure(
         progress: told in sentences what is going on.
         parts: what to measure, of `PARTS`.
         fsync: let the broker force each record to the disk.
+        peer: a command that is measured in turn with us, in place of the parts.
         plan: how much is done.
         on_iterations: told how many iterations of the loop were made, and of how many.
 
@@ -246,6 +280,10 @@ async def measure(
     """
     plan, found = plan or BenchmarkPlan(), dict[str, float]()
     async with run_directories(home, progress) as (asked, measured):
+        if peer is not None:
+            async with open_sandbox(measured, progress, fsync=fsync) as sandbox:
+                await Benchmark(sandbox, plan, progress, fsync, found, on_iterations).measure_beside(peer)
+            parts = ()
         if "ask" in parts:
             progress("How long `poweron ask` takes to its first step…")
             found["ask_cold_ms"] = await cold_ms(asked)

@@ -36,6 +36,10 @@ class Figures(Model):
     columns_pages_per_second: float | None = None
     tables_pages_per_second: float | None = None
     mixed_pages_per_second: float | None = None
+    peer_iterations_per_second: float | None = None
+    """Of a peer, measured in turn with ours; so are the next ones."""
+    peer_iteration_p50_ms: float | None = None
+    peer_cpu_seconds_per_1000_iterations: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,34 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
     FigureLine("PDF of tables, pages", "tables_pages_per_second", "/s", bound=LEAST_PAGES),
     FigureLine("PDF of all these, pages", "mixed_pages_per_second", "/s", bound=LEAST_PAGES),
 )
+
+
+PEER_LINES: tuple[FigureLine, ...] = (
+    FigureLine(
+        "one iteration, p50", "iteration_p50_ms", "ms", yardstick="peer_iteration_p50_ms", share=Bound("at most", 0.7)
+    ),
+    FigureLine(
+        "iterations, 64 at once",
+        "iterations_per_second",
+        "/s",
+        yardstick="peer_iterations_per_second",
+        share=Bound("at least", 2.0),
+    ),
+    FigureLine(
+        "CPU, 1,000 iterations",
+        "cpu_seconds_per_1000_iterations",
+        "s",
+        yardstick="peer_cpu_seconds_per_1000_iterations",
+    ),
+)
+"""What is shown where a peer was measured in turn with us."""
+LEAST_WITH_FSYNC = Bound("at least", 1.5)  # of a peer's rate, where the broker waits for the disk
+
+
+def peer_lines(*, fsync: bool) -> tuple[FigureLine, ...]:
+    """What is shown beside a peer."""
+    one, rate, cpu = PEER_LINES
+    return (one, replace(rate, share=LEAST_WITH_FSYNC) if fsync else rate, cpu)
 
 
 def lines(*, fsync: bool) -> tuple[FigureLine, ...]:

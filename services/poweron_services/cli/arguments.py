@@ -42,6 +42,14 @@ Parts = Annotated[
         help="Measure only this part, repeatable: ask, documents, latency, throughput, growth, history or rebuild.",
     ),
 ]
+Peer = Annotated[
+    str | None,
+    typer.Option(
+        "--peer",
+        metavar="COMMAND",
+        help="Measure in turn with this command, which runs the same workload and prints its figures as JSON.",
+    ),
+]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, metavar="N", help="The same seed: the same faults and requests.")
 ]

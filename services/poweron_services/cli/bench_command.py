@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from poweron_services.bench.benchmark import PARTS, measure
-from poweron_services.bench.figures import FigureLine, Figures, lines, value, why_void
+from poweron_services.bench.figures import FigureLine, Figures, lines, peer_lines, value, why_void
+from poweron_services.bench.peer import peer_command
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import print_json, stdout, tell
@@ -22,16 +23,18 @@ SIGNS: Final = {"at most": "≤", "at least": "≥"}
 
 
 @sentences()
-def bench(parts: Sequence[str], *, fsync: bool, as_json: bool) -> None:
+def bench(parts: Sequence[str], *, fsync: bool, peer: str | None, as_json: bool) -> None:
     """Measure, and print the figures."""
     home = load_settings().home
+    command = None if peer is None else peer_command(peer)
     with bar("Measuring", "iterations") as told:
-        figures = asyncio.run(measure(home, tell, parts=parts or PARTS, fsync=fsync, on_iterations=told))
+        figures = asyncio.run(measure(home, tell, parts=parts or PARTS, fsync=fsync, peer=command, on_iterations=told))
     void = why_void(figures, fsync=fsync)
     if as_json:
         print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})
     else:
-        _print_table(figures, lines(fsync=fsync))
+        shown = lines(fsync=fsync) if peer is None else peer_lines(fsync=fsync)
+        _print_table(figures, shown, beside="yardstick" if peer is None else "peer")
         for sentence in legend(figures, fsync=fsync):
             stdout.print(sentence)
     if void:
@@ -39,12 +42,12 @@ def bench(parts: Sequence[str], *, fsync: bool, as_json: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def _print_table(figures: Figures, shown: Sequence[FigureLine]) -> None:
+def _print_table(figures: Figures, shown: Sequence[FigureLine], beside: str) -> None:
     if not stdout.is_terminal:
         stdout.width = WIDTH
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
-    for name in ("ours", "yardstick", "ratio"):
+    for name in ("ours", beside, "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("wanted", no_wrap=True)
     table.add_column("met", no_wrap=True)
@@ -89,6 +92,9 @@ def amount(value: float | None, unit: str) -> str:
 def legend(figures: Figures, *, fsync: bool) -> Iterator[str]:
     """What the table is about, in sentences."""
     yield f"Measured on {_cores()}, on servers of its own, with a model and an action that answer at once."
+    if figures.peer_iterations_per_second is not None:
+        yield "The peer: its command in turn with ours, five times each; its rows, if it has any, are its own matter."
+        return
     if figures.iteration_p50_ms is not None:
         yield "One iteration: with one workflow at a time. Yardstick: a lap of a bare ring of five Kafka topics."
     if figures.iterations_per_second is not None:

@@ -15,6 +15,7 @@ from poweron_services.cli.arguments import (
     NoServe,
     Output,
     Parts,
+    Peer,
     Seed,
     WorkflowId,
     dollars,
@@ -332,6 +333,7 @@ def status(as_json: AsJson = False) -> None:
 def bench(
     only: Parts = None,
     fsync: Annotated[bool, typer.Option("--fsync", help="Let Kafka force every record to the disk.")] = False,
+    peer: Peer = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast PowerOn is on this machine.
@@ -344,7 +346,7 @@ def bench(
     """
     from poweron_services.cli import bench_command
 
-    bench_command.bench(only or [], fsync=fsync, as_json=as_json)
+    bench_command.bench(only or [], fsync=fsync, peer=peer, as_json=as_json)
 
 
 @app.command()

@@ -23,7 +23,7 @@ from poweron_services.connectors.mcp.known_servers import ApprovedTool
 from poweron_services.connectors.mcp.known_tools import KnownTools
 from poweron_services.connectors.mcp.server_list import FORM, HttpServer, read_servers
 from poweron_services.connectors.mcp.tool_description import ToolDescription, what_changed
-from poweron_services.connectors.mcp.tool_server import NOT_LET, ToolServer, tool_servers
+from poweron_services.connectors.mcp.tool_server import NotLet, ToolServer, tool_servers
 from poweron_services.connectors.web.web_settings import WebSettings
 from poweron_services.decider.schema_check import check_description
 
@@ -109,13 +109,13 @@ async def _asked(server: ToolServer, known: KnownTools) -> CheckedServer:
     except PowerOnError as error:
         told = f"{error} It said: {error.detail}" if error.detail else str(error)
         tools = tuple(_tool(server, tool, "approved") for tool in approved.values())
-        return CheckedServer(name, tools, told, _advice(server, told))
+        return CheckedServer(name, tools, told, _advice(server, error))
     return CheckedServer(name, tuple(_compared(server, approved, offered)))
 
 
-def _advice(server: ToolServer, problem: str) -> str:
+def _advice(server: ToolServer, error: PowerOnError) -> str:
     """What whoever wrote the file can do; nothing where the problem says it."""
-    if NOT_LET in problem:
+    if isinstance(error, NotLet):
         return ""
     if isinstance(server.entry.place, HttpServer):
         return f"See that `url` and `headers` of its entry are right, and that it runs. {_TIMEOUT}"

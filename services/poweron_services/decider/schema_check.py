@@ -49,7 +49,7 @@ def check_description(spec: ActionSpec) -> None:
     try:
         _check_schema(spec.parameters)
     except SchemaError as error:
-        raise _unusable(spec, error.message.partition("\n")[0][:200].rstrip(".")) from error
+        raise _unusable(spec, "".join(error.message.splitlines()[:1])[:200].rstrip(".")) from error
     for pattern in patterns:
         try:
             _matcher(pattern)

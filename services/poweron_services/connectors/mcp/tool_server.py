@@ -41,6 +41,10 @@ NOT_LET: Final = (
 )
 
 
+class NotLet(Unavailable):
+    """The settings of the web do not let the server be asked; the sentence says which."""
+
+
 class NotCalled(Unavailable):
     """The tool was not called: nothing happened."""
 
@@ -195,12 +199,13 @@ class ToolServer:
         first = _first(error)
         said = redacted(" ".join(traffic.said.decode(errors="replace").split())[-MAX_SAID:])
         detail = first.detail if isinstance(first, PowerOnError) else ""
-        is_let = getattr(first, "code", "") != "address_refused"
-        return self._unavailable(_why_not_started(first, self.entry, traffic), (detail or said) if is_let else "")
+        if isinstance(first, PowerOnError) and first.code == "address_refused":
+            return self._unavailable(NOT_LET, kind=NotLet)
+        return self._unavailable(_why_not_started(first, self.entry, traffic), detail or said)
 
-    def _unavailable(self, why: str, detail: str = "") -> Unavailable:
+    def _unavailable(self, why: str, detail: str = "", kind: type[Unavailable] = Unavailable) -> Unavailable:
         sentence = self.redaction.redacted(f"{self._named} cannot be used. {why}")
-        return Unavailable(sentence, code="tool_server_unavailable", detail=self.redaction.redacted(detail))
+        return kind(sentence, code="tool_server_unavailable", detail=self.redaction.redacted(detail))
 
 
 def _why_not_started(error: BaseException, entry: ToolServerEntry, traffic: "Traffic") -> str:
@@ -208,7 +213,7 @@ def _why_not_started(error: BaseException, entry: ToolServerEntry, traffic: "Tra
         what = "answer" if isinstance(entry.place, HttpServer) else "start"
         return f"It did not {what} within {entry.timeout:g} s."
     if isinstance(error, PowerOnError):
-        return NOT_LET if error.code == "address_refused" else str(error)
+        return str(error)
     if traffic.answer:
         return traffic.answer
     match traffic.exit_code:

@@ -1,6 +1,6 @@
 """The envelope around every event: a CloudEvent 1.0 whose attributes carry identity and cause."""
 
-import uuid
+import hashlib
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -72,7 +72,7 @@ def slot(event: Event) -> str:
 
 def event_id(workflow_id: str, event: Event) -> str:
     """uuid5(NAMESPACE, "workflow id|slot"): a redo after a crash has the same id."""
-    return str(uuid.uuid5(NAMESPACE, f"{workflow_id}|{slot(event)}"))
+    return _uuid5(f"{workflow_id}|{slot(event)}")
 
 
 def idempotency_key(workflow_id: str, place: tuple[int, int, int, int]) -> str:
@@ -80,7 +80,14 @@ def idempotency_key(workflow_id: str, place: tuple[int, int, int, int]) -> str:
 
     uuid5(NAMESPACE, "workflow id|round|task|attempt|step"): no kind, no try.
     """
-    return str(uuid.uuid5(NAMESPACE, "|".join(map(str, (workflow_id, *place)))))
+    return _uuid5("|".join(map(str, (workflow_id, *place))))
+
+
+def _uuid5(name: str) -> str:
+    """What `uuid.uuid5` makes of a name, as text; in a third of the time, since there is no object in between."""
+    digest = hashlib.sha1(NAMESPACE.bytes + name.encode(), usedforsecurity=False).hexdigest()
+    variant = "89ab"[int(digest[16], 16) & 3]
+    return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 def source(role: Role, instance: str) -> str:

@@ -231,22 +231,29 @@ class Workflow(NamedTuple):
     @property
     def task(self) -> Task:
         """The task at hand; only asked for once tasks are planned."""
-        assert self.current.task is not None
-        return self.current.task
+        round_ = self.round
+        assert round_ is not None
+        assert round_.task is not None
+        return round_.task
 
     @property
     def step(self) -> Step:
-        return self.task.step
+        """The step at hand; asked for like the task, most often of all."""
+        round_ = self.round
+        assert round_ is not None
+        assert round_.task is not None
+        return round_.task.step
 
     @property
     def place(self) -> Place:
         """(round, task, attempt, step), zeros where the workflow has not come that far."""
-        if self.round is None:
+        round_ = self.round
+        if round_ is None:
             return (0, 0, 0, 0)
-        task = self.round.task
+        task = round_.task
         if task is None:
-            return (self.round.number, 0, 0, 0)
-        return (self.round.number, task.number, task.attempt, task.step.number)
+            return (round_.number, 0, 0, 0)
+        return (round_.number, task.number, task.attempt, task.step.number)
 
 
 class TaskPlace(TypedDict):
@@ -334,8 +341,10 @@ def action_label(action: str) -> str:
 
 def change_task(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:
     """The workflow with its task changed, in another phase where one is named."""
-    task = workflow.task._replace(**changes)  # type: ignore[arg-type] # the callers name fields of Task
-    return workflow._replace(phase=phase or workflow.phase, round=workflow.current._replace(task=task))
+    round_ = workflow.current
+    assert round_.task is not None
+    task = round_.task._replace(**changes)  # type: ignore[arg-type] # the callers name fields of Task
+    return workflow._replace(phase=phase or workflow.phase, round=round_._replace(task=task))
 
 
 def change_step(workflow: Workflow, phase: Phase | None = None, **changes: object) -> Workflow:

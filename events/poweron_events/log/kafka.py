@@ -76,7 +76,7 @@ class KafkaLog:
             if len(message.value) > topics.MAX_RECORD:
                 raise Refused(f"a record may take {topics.MAX_RECORD} bytes, not {len(message.value)}")
         physical = self._settings.physical(topic)
-        producer = await self._ready_producer()
+        producer = self._producer or await self._ready_producer()
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 sent = [

@@ -6,6 +6,7 @@ says nothing the name decides, word by word: `path`, `source_file`, `outputDir`.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import JsonValue
@@ -49,6 +50,7 @@ def places(parameters: Mapping[str, JsonValue], spec: ActionSpec) -> tuple[Place
     return tuple(dict.fromkeys(found))
 
 
+@lru_cache(maxsize=256)
 def takes_addresses(spec: ActionSpec) -> bool:
     """Whether a parameter of the action is an address of the web by its schema or by its name."""
     return any(_is_address(schema) or _last_word(name) in _ADDRESSES for name, schema in spec.properties.items())
@@ -123,9 +125,10 @@ def _last_word(name: str) -> str:
     return words[-1] if words else ""
 
 
-def _words(name: str) -> list[str]:
+@lru_cache(maxsize=1_024)
+def _words(name: str) -> tuple[str, ...]:
     """The words of a name in camelCase, snake_case or with hyphens, each as one thing."""
-    return [_one(word.lower()) for word in _WORD.findall(name)]
+    return tuple(_one(word.lower()) for word in _WORD.findall(name))
 
 
 def _one(word: str) -> str:

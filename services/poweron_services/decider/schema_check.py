@@ -28,6 +28,7 @@ from poweron_services.decider.schema_messages import problems
 
 NOTHING: Final[Mapping[str, JsonValue]] = {}
 MAX_COST: Final = 1_000_000  # values of the schema times values that are checked
+MAX_REMEMBERED: Final = 4_000  # bytes of values that are known to fit
 MAX_PATTERN_COST: Final = 2_000  # of all patterns of a schema: a second for the longest text
 
 
@@ -83,16 +84,26 @@ def check_values(
     compiled = _compile(spec)
     missing = {name: value for name, value in defaults.items() if name not in values}
     try:
-        filled = {**compiled.defaults, **_fitting(missing, spec), **values}
-        completed: dict[str, JsonValue] = orjson.loads(dumps(filled))
+        written = dumps({**compiled.defaults, **_fitting(missing, spec), **values})
+        completed: dict[str, JsonValue] = orjson.loads(written)
     except (TypeError, ValueError, RecursionError) as error:
         raise Unfit(f"The parameters of {spec.name} are no JSON that can be kept: {error}.") from error
+    (_check_remembered if len(written) <= MAX_REMEMBERED else _check)(spec, written)
+    return completed
+
+
+def _check(spec: ActionSpec, written: bytes) -> None:
+    """Refuse what does not fit the schema."""
+    compiled, completed = _compile(spec), orjson.loads(written)
     if count_values(completed) * compiled.value_count > MAX_COST:
         raise Unfit(f"The parameters of {spec.name} have more values than can be checked.")
     errors = compiled.checker.iter_errors(completed)
     if found := list(islice((said for error in errors for said in problems(error)), MAX_PROBLEMS)):
         raise Unfit(f"The parameters do not fit {spec.name}: {'; '.join(dict.fromkeys(found))[:MAX_REASON]}.")
-    return completed
+
+
+_check_remembered = lru_cache(maxsize=256)(_check)
+"""What fits is checked when the parameters are set, and need not be once more before the action runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +127,13 @@ def _fitting(defaults: Mapping[str, JsonValue], spec: ActionSpec) -> dict[str, J
     return {
         name: value
         for name, value in defaults.items()
-        if name in spec.properties and _checker(spec.properties[name]).is_valid(value)
+        if name in spec.properties and _checker_of(spec, name).is_valid(value)
     }
+
+
+@lru_cache(maxsize=1_024)
+def _checker_of(spec: ActionSpec, parameter: str) -> Validator:
+    return _checker(spec.properties[parameter])
 
 
 def _patterns(schema: Any) -> Iterator[str]:

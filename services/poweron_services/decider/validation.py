@@ -36,15 +36,17 @@ class NotAllowed(Refused):
 
 def allowed_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
     """The actions of the catalog that the task at hand may use (X-01)."""
+    return {name: spec for name, spec in catalog.items() if _is_allowed(spec, workflow, name)}
+
+
+def _is_allowed(spec: ActionSpec, workflow: Workflow, name: str) -> bool:
     opening = workflow.current.opening
     allowed = opening.allowed_methods.get(workflow.task.plan.task_type)
-    return {
-        name: spec
-        for name, spec in catalog.items()
-        if (allowed is None or matches(name, allowed))
+    return (
+        (allowed is None or matches(name, allowed))
         and not matches(name, opening.denied_methods)
         and _is_connected(workflow, spec)
-    }
+    )
 
 
 def plannable_actions(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> dict[str, ActionSpec]:
@@ -85,19 +87,20 @@ def check_action(action: str, workflow: Workflow, catalog: Mapping[str, ActionSp
     Raises:
         NotAllowed: there is no such action, or this task may not use it.
     """
+    spec = catalog.get(action)
+    if spec is not None and _is_allowed(spec, workflow, action):
+        return spec
     allowed = allowed_actions(workflow, catalog)
-    if action not in allowed:
-        if action in NEED_SEARCH and action not in catalog and action in allowed_actions(workflow, CATALOG):
-            choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ""
-            said = f"{action!r} cannot be used: there is no search engine{choice}."
-            raise NotAllowed(said, code="search_unavailable", detail="POWERON_SEARCH names none.")
-        choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ", which may use none"
-        raise NotAllowed(
-            f"{action!r} is not an action of this task{choice}.",
-            code="action_not_allowed",
-            detail=_why_not(action, workflow, catalog),
-        )
-    return allowed[action]
+    if action in NEED_SEARCH and action not in catalog and action in allowed_actions(workflow, CATALOG):
+        choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ""
+        said = f"{action!r} cannot be used: there is no search engine{choice}."
+        raise NotAllowed(said, code="search_unavailable", detail="POWERON_SEARCH names none.")
+    choice = f"; choose one of {', '.join(sorted(allowed))}" if allowed else ", which may use none"
+    raise NotAllowed(
+        f"{action!r} is not an action of this task{choice}.",
+        code="action_not_allowed",
+        detail=_why_not(action, workflow, catalog),
+    )
 
 
 def _why_not(action: str, workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> str:

@@ -6,7 +6,7 @@ there is nothing to choose, and what follows from the rest of the answer. Events
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
 from pydantic.alias_generators import to_camel
@@ -37,8 +37,7 @@ def normalised(said: dict[str, Any], answer: type[Model], prompt: Prompt | None)
         answer: the stage's answer.
         prompt: what was asked; it lists what there is to choose from.
     """
-    schema = _schema(answer)
-    value: dict[str, Any] = _in_its_words(said, schema, schema.get("$defs", {}))
+    value: dict[str, Any] = _in_its_words(said, _words_of(answer))
     match prompt, value:
         case SelectionPrompt(), _:
             return _chosen(value, prompt)
@@ -86,28 +85,55 @@ def _differing(said: Any, found: Any, field: str = "") -> Iterator[str]:
     elif isinstance(said, list) and isinstance(found, list) and len(said) == len(found):
         for one, other in zip(said, found, strict=True):
             yield from _differing(one, other, field)
+    elif isinstance(said, str) and said == found:
+        return
     elif dumps(said) != dumps(found):
         yield field
 
 
+class _Words(NamedTuple):
+    """Where words of a closed set stand in a value: it is one of them, or they are in its members or its entries."""
+
+    allowed: tuple[JsonValue, ...] = ()
+    members: Mapping[str, "_Words"] = {}
+    entries: "_Words | None" = None
+
+
+_NO_WORDS: Final = _Words()
+
+
 @lru_cache
-def _schema(answer: type[Model]) -> Schema:
-    return answer.model_json_schema()
+def _words_of(answer: type[Model]) -> _Words:
+    """Those of an answer, found once for all that are read."""
+    schema = answer.model_json_schema()
+    return _words(schema, schema.get("$defs", {}))
 
 
-def _in_its_words(value: Any, schema: Schema, definitions: Schema) -> Any:
-    """The value with each word of a closed set written as the set has it."""
+def _words(schema: Schema, definitions: Schema) -> _Words:
     described = _described(schema, definitions)
     if allowed := choices(described):
-        return _listed(value, allowed)
-    if isinstance(value, dict) and "properties" in described:
-        known = described["properties"]
+        return _Words(allowed)
+    members = {name: _words(inner, definitions) for name, inner in described.get("properties", {}).items()}
+    entries = _words(described["items"], definitions) if "items" in described else _NO_WORDS
+    return _Words(
+        members=members if any(words != _NO_WORDS for words in members.values()) else {},
+        entries=entries if entries != _NO_WORDS else None,
+    )
+
+
+def _in_its_words(value: Any, words: _Words) -> Any:
+    """The value with each word of a closed set written as the set has it."""
+    if words.allowed:
+        return _listed(value, words.allowed)
+    if isinstance(value, dict) and words.members:
+        known = words.members
         return {
-            key: _in_its_words(inner, known.get(key) or known.get(to_camel(key), {}), definitions)
+            key: _in_its_words(inner, known[key] if key in known else known.get(to_camel(key), _NO_WORDS))
             for key, inner in value.items()
         }
-    if isinstance(value, list) and "items" in described:
-        return [_in_its_words(inner, described["items"], definitions) for inner in value]
+    if isinstance(value, list) and words.entries is not None:
+        entries = words.entries
+        return [_in_its_words(inner, entries) for inner in value]
     return value
 
 

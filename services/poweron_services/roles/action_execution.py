@@ -40,7 +40,7 @@ from poweron_services.roles.action_results import Stored, completed, failed, sto
 from poweron_services.roles.action_secrets import NO_ACTION_SECRETS, ActionSecrets, HeldSecrets
 from poweron_services.roles.content_retry import content_time_limit, retry_content
 from poweron_services.roles.kept_calls import KeptCalls
-from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck, addresses_known
+from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck, addresses_known, names_places
 from poweron_services.roles.named_documents import documents_named
 from poweron_services.roles.observation_builder import observe_build, text_of
 from poweron_services.roles.progress_sender import StepTeller, tell_nobody
@@ -201,6 +201,8 @@ class Execution:
         assert selection is not None
         assert parameters is not None
         spec = self.actions[selection.action].spec
+        if not names_places(parameters.parameters, spec):
+            return
         check = partial(PlaceCheck(self.content, self.configured_places).given, parameters.parameters, spec, workflow)
         async with content_time_limit():
             await retry_content(workflow.id, check)
@@ -226,6 +228,8 @@ class Execution:
 
     async def _documents(self, workflow: Workflow, references: Sequence[str]) -> list[InputDocument]:
         """What the action reads."""
+        if not references:
+            return []
         unreadable, labelled = known_unreadable(workflow), documents_at_hand(workflow)
         async with content_time_limit():
             named = partial(documents_named, references, workflow, self.content)

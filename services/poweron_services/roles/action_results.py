@@ -124,6 +124,8 @@ async def store_result(
     Raises:
         Unavailable: the content store does not answer.
     """
+    if not done.result.documents and len(calls) <= MAX_CALLS:
+        return Stored((), done.notes)
     origins = chain(done.origins, repeat(NOWHERE))
     async with content_time_limit(sum(len(document.document_data) for document in done.result.documents)):
         documents = [

@@ -33,6 +33,11 @@ async def addresses_known(workflow: Workflow, content: ContentStore) -> frozense
     return known_addresses(await _messages(workflow, content))
 
 
+def names_places(given: Mapping[str, JsonValue], spec: ActionSpec) -> bool:
+    """Whether the parameters hold, or may hold, an address or a path that must be looked for."""
+    return spec.name in WEB or bool(places(given, spec))
+
+
 @dataclass(frozen=True, slots=True)
 class PlaceCheck:
     """Refuses what a model made up, of any action."""

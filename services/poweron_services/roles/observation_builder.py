@@ -29,6 +29,7 @@ from poweron_services.decider.unread_documents import unread_in_short
 READABLE = ("text/", "application/json", "application/xml")
 LOOKED_AT = 100_000  # characters of a document: taking apart the words of a long one would take ten times its memory
 PROSE = ("text/markdown", "text/plain")
+NOTHING_OMITTED = Omitted()
 
 
 def text_of(mime_type: str, data: bytes) -> str:
@@ -68,6 +69,7 @@ def observe_build(
         + sum(_left_out(document.reason, MAX_NOTE) for document in completed.unread[:MAX_NOTES])
         + sum(_left_out(fact, MAX_NOTE) for fact in facts[:room]),
     )
+    is_cut = omitted != NOTHING_OMITTED
     observation = Observation(
         success=completed.success,
         result_label=completed.result_label,
@@ -77,8 +79,8 @@ def observe_build(
         unread=unread,
         notes=notes,
         links=completed.links,
-        truncated=omitted != Omitted(),
-        omitted=omitted if omitted != Omitted() else None,
+        truncated=is_cut,
+        omitted=omitted if is_cut else None,
     )
     return ObservationRecorded(
         round=completed.round,

@@ -22,6 +22,7 @@ from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
 
+MAX_BATCH = 131_072  # bytes before compression, far below what a topic takes: appends of many workflows travel together
 READ_TIMEOUT = 1.0  # seconds that a read waits for something
 
 
@@ -109,7 +110,7 @@ class KafkaLog:
             enable_idempotence=True,
             compression_type="zstd",  # a third of the bytes, for a tenth of the time that writing them takes
             linger_ms=0,
-            max_batch_size=16_384,
+            max_batch_size=MAX_BATCH,
             max_request_size=2 * topics.MAX_RECORD,
         )
         await started(producer, self._settings, REQUEST_TIMEOUT)

@@ -84,7 +84,7 @@ def idempotency_key(workflow_id: str, place: tuple[int, int, int, int]) -> str:
 
 
 def _uuid5(name: str) -> str:
-    """What `uuid.uuid5` makes of a name, as text; in a third of the time, since there is no object in between."""
+    """What `uuid.uuid5` makes of a name, as text; in a quarter of the time, since there is no object in between."""
     digest = hashlib.sha1(NAMESPACE.bytes + name.encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"

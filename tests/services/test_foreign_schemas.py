@@ -388,6 +388,20 @@ OBJECTS = st.fixed_dictionaries(
 )
 
 
+def test_values_that_were_found_to_fit_come_anew_each_time() -> None:
+    spec = described({"properties": {"x": {"type": "array"}}})
+    first = check_values({"x": [1]}, spec)
+    first["x"] = "changed"
+    assert check_values({"x": [1]}, spec) == {"x": [1]}
+
+
+def test_values_that_fit_one_schema_do_not_fit_another_of_that_name() -> None:
+    assert check_values({"x": 7}, described({"properties": {"x": {"maximum": 9}}})) == {"x": 7}
+    for _ in range(2):
+        with pytest.raises(Unfit, match="x must be at most 5"):
+            check_values({"x": 7}, described({"properties": {"x": {"maximum": 5}}}))
+
+
 def test_schemas_that_differ_in_their_order_alone_keep_it() -> None:
     for names in (["x", "y"], ["y", "x"]):
         spec = described({"properties": {name: {} for name in names}})

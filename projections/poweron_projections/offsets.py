@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from poweron_events.errors import Conflict
 from poweron_projections.connection import Connection
-from poweron_projections.table_spec import Table, columns_of
+from poweron_projections.table_spec import Table
 
 
 class OffsetRow(NamedTuple):
@@ -54,7 +54,7 @@ async def begin(connection: Connection, topic: str, partitions: Iterable[int]) -
     rows = [OffsetRow(topic, partition, 0) for partition in sorted(partitions)]
     if not rows:
         return  # a member of the group that has no partition, as the second on a topic with one
-    await connection.execute(OFFSETS.upsert, *columns_of(rows))
+    await connection.execute(OFFSETS.upsert, OFFSETS.given(rows))
 
 
 async def move(connection: Connection, topic: str, before: Mapping[int, int], after: Mapping[int, int]) -> None:

@@ -22,7 +22,9 @@ log = logging.getLogger(__name__)
 GROUP: Final = "poweron.projector"
 DEAD_LETTERS_GROUP: Final = "poweron.projector.deadletter"
 
-GATHER: Final = 0.05  # seconds in which records gather after a small transaction: many at once cost far less
+GATHER: Final = 0.05  # seconds in which records gather after a transaction: many at once cost far less
+GATHER_EACH: Final = 0.005  # seconds for each record of the transaction, where many come
+GATHER_MOST: Final = 0.25  # seconds
 POLL: Final = 0.2  # seconds
 IDLE: Final = 5.0  # seconds without records after which the rows are asked whether they are where they were left
 LONG_WORK: Final = 0.5  # seconds that a transaction may take before polling goes on beside it
@@ -41,6 +43,15 @@ async def _follow(log: EventLog, pool: Pool, topic: str, group: str) -> None:
         following = _Following(follower, RowWriter(log, pool, topic, renew=partial(rebuild, log, pool)))
         while True:
             await following.go_on()
+
+
+def gathering(records: int) -> float:
+    """The seconds in which others gather after a transaction of so many records.
+
+    A workflow that goes on changes the same rows with each batch: the more come, the longer they gather. None wait
+    where more than a batch has come, which is how it is after a standstill.
+    """
+    return 0.0 if records >= BATCH else min(GATHER_MOST, max(GATHER, records * GATHER_EACH))
 
 
 class _Following:
@@ -64,7 +75,7 @@ class _Following:
         elif polled.records:
             self._idle_since = now
             await self._attempt(self._writer.project(polled.records))
-            await asyncio.sleep(GATHER if len(polled.records) < BATCH else 0)
+            await asyncio.sleep(gathering(len(polled.records)))
         elif now >= self._idle_since + IDLE:
             self._idle_since = now
             await self._attempt(self._writer.check())

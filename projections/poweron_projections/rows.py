@@ -14,7 +14,6 @@ from poweron_projections.bootstrap import views
 from poweron_projections.connection import Connection
 from poweron_projections.folder import Folder, LocalFolder, LookUp
 from poweron_projections.projection import Batch, Changes, put_dead_letters
-from poweron_projections.table_spec import columns_of
 from poweron_projections.tables import PROJECTED
 
 BATCH_BYTES: Final = 8 * 2**20  # of records in one transaction; ordinary ones stay far below
@@ -127,4 +126,4 @@ async def _write(connection: Connection, changes: Changes) -> None:
         else:
             replacing = [*new, *replacing]
         if replacing:
-            await connection.execute(table.upsert, *columns_of(replacing))
+            await connection.execute(table.upsert, table.given(replacing))

@@ -53,15 +53,19 @@ class Table:
 
     @cached_property
     def upsert(self) -> str:
-        """One statement for any number of rows: each parameter is a column as an array."""
+        """One statement for any number of rows, which are its parameter as `given` writes them."""
         types = [_pg_type(hint) for hint in get_type_hints(self.row, include_extras=True).values()]
-        given = [f"${place}::{_passed_as(name)}[]" for place, name in enumerate(types, 1)]
+        told = [f"{column} {_passed_as(name)}" for column, name in zip(self.columns, types, strict=True)]
         chosen = [f"{column}::{name}" for column, name in zip(self.columns, types, strict=True)]
         return (
             f"INSERT INTO {self.name} ({', '.join(self.columns)}) "  # noqa: S608 - names from this package
-            f"SELECT {', '.join(chosen)} FROM unnest({', '.join(given)}) AS given ({', '.join(self.columns)}) "
+            f"SELECT {', '.join(chosen)} FROM json_to_recordset($1::json) AS given ({', '.join(told)}) "
             f"ON CONFLICT ({', '.join(self.key)}) DO {self._on_conflict}"
         )
+
+    def given(self, rows: Iterable[Row]) -> str:
+        """Rows as the parameter of `upsert`: JSON, which costs less than an array for each column."""
+        return orjson.dumps([dict(zip(self.columns, row, strict=True)) for row in rows], default=_bytea).decode()
 
     @property
     def _on_conflict(self) -> str:
@@ -89,7 +93,7 @@ def _pg_type(hint: object) -> str:
 
 
 def _passed_as(pg_type: str) -> str:
-    return "text" if pg_type == "jsonb" else pg_type  # arrays of jsonb know no codec
+    return "text" if pg_type == "jsonb" else pg_type  # JSON within JSON is a text
 
 
 def columns_of(rows: Iterable[Row]) -> Sequence[Row]:
@@ -120,6 +124,12 @@ def _plain(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True)
     raise TypeError(f"{type(value).__name__} is not a value of our models")
+
+
+def _bytea(value: object) -> str:
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
+    raise TypeError(f"{type(value).__name__} is not a value of a row")
 
 
 def _without_nul(value: Any) -> Any:

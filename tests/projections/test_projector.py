@@ -235,6 +235,12 @@ async def test_a_running_projector_follows_the_log(log: MemoryLog, pool: Pool) -
     assert await count(pool, "workflows WHERE status = 'completed'") == 2
 
 
+def test_the_more_records_come_the_longer_the_next_gather_but_never_for_long() -> None:
+    alone, some, many = (projector.gathering(records) for records in (1, 20, row_writer.BATCH - 1))
+    assert 0 < alone < some < many <= 0.25, "one record is in the rows at once, and many within a quarter of a second"
+    assert projector.gathering(row_writer.BATCH) == 0.0, "after a standstill nothing waits"
+
+
 async def test_a_projector_without_a_partition_waits_for_one(log: MemoryLog, pool: Pool) -> None:
     one = await loaded(log, pool)
     assert await one.load([]) == {}

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import orjson
 from asyncpg import exceptions
@@ -165,7 +165,7 @@ class SimulatedConnection:
             return self._move(tables, *arguments)
         table = _UPSERTS[statement]
         kept = tables[table.name]
-        given = {table.key_of(row): row for row in (table.row(*values) for values in zip(*arguments, strict=True))}
+        given = {table.key_of(row): row for row in _told(table, *arguments)}
         if table.keeps == "first":
             given = {key: row for key, row in given.items() if key not in kept}
         self._write(table, given)
@@ -232,6 +232,16 @@ def _at_once(work: Coroutine[Any, Any, object]) -> None:
 
 
 # --- the statements, by their text -----------------------------------------------------------------------
+
+
+def _told(table: Table, given: str) -> list[Row]:
+    """The rows that `table.given` has written."""
+    raw = [name for name, hint in get_type_hints(table.row).items() if bytes in (hint, *get_args(hint))]
+    told = [
+        one | {name: bytes.fromhex(one[name].removeprefix("\\x")) for name in raw if one[name] is not None}
+        for one in orjson.loads(given)
+    ]
+    return [table.row(**one) for one in told]
 
 
 def _found(table: Table, row: Row) -> Found:

@@ -1,10 +1,12 @@
 """One decision taken again: the role's own code, on the workflow as it stood, with the answer that was recorded."""
 
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 
-import structlog
+from structlog import DropEvent
+from structlog.typing import EventDict
 
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
@@ -46,7 +48,8 @@ from poweron_services.replay.stored_content import StoredContent
 from poweron_services.replay.stored_records import Folded
 from poweron_services.wiring import stage_functions
 
-log = structlog.get_logger()
+AT_WORK: Final = ContextVar("poweron_replaying", default=False)
+"""Whether a decision is taken again: what its role logs meanwhile has not happened now."""
 
 OF_ROLES: Final = (
     TasksPlanned,
@@ -101,6 +104,13 @@ def is_decision(event: WorkflowEvent | None) -> bool:
     return isinstance(event, (*OF_ROLES, ApprovalRequested))
 
 
+def unless_replaying(_: object, __: str, line: EventDict) -> EventDict:
+    """A processor of log lines that drops those of a replay."""
+    if AT_WORK.get():
+        raise DropEvent
+    return line
+
+
 @dataclass(slots=True)
 class DecisionReplay:
     """Takes the decisions of one workflow again, in their order."""
@@ -115,6 +125,13 @@ class DecisionReplay:
 
     async def again(self, folded: Folded) -> Replayed:
         """Take the decision again that this record tells of."""
+        token = AT_WORK.set(True)
+        try:
+            return await self._again(folded)
+        finally:
+            AT_WORK.reset(token)
+
+    async def _again(self, folded: Folded) -> Replayed:
         event = folded.recorded.envelope.event
         assert event is not None
         self.content.missing.clear()

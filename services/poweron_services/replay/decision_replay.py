@@ -162,10 +162,11 @@ class DecisionReplay:
             answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)
             found = await self._compared(folded, event, answers, catalog), answers.prompt
             if found[0].sameness == "same":
-                return _replayed(folded, *found)
+                first = found
+                break
             first = first or found
         assert first is not None
-        return _replayed(folded, *first)
+        return _replayed(folded, *(self._as_far_as_known(folded.before, each) for each in first))
 
     async def _stored(self, workflow_id: str, call: ModelCall) -> StoredCall:
         prompt = await self.content.find(workflow_id, call.prompt_ref)
@@ -200,7 +201,7 @@ class DecisionReplay:
         if answers.unasked:
             return Checked("differs", "A model would be asked now, and none was asked then.")
         if type(now) is not type(event):
-            return self._differing(folded, f"It would be {now.TYPE} now{_why(now)}.")
+            return self._differing(f"It would be {now.TYPE} now{_why(now)}.")
         return self._same_or_not(folded, event, as_written_by(self._release, now))
 
     def _same_or_not(self, folded: Folded, event: WorkflowEvent, now: WorkflowEvent) -> Checked:
@@ -209,16 +210,20 @@ class DecisionReplay:
         told = differences(folded.data, now, only=only, earlier=earlier)
         if earlier and not differences(folded.data, now, only=folded.data.keys() - SENTENCES, earlier=True):
             return Checked("same", f"Worded otherwise now: {' '.join(told[:MOST_TOLD])}" if told else "")
-        return self._differing(folded, " ".join(told[:MOST_TOLD])) if told else Checked("same")
+        return self._differing(" ".join(told[:MOST_TOLD])) if told else Checked("same")
 
-    def _differing(self, folded: Folded, told: str) -> Checked:
-        """A difference, unless what the decision stood on is not known any more."""
+    def _differing(self, told: str) -> Checked:
+        """A difference, unless what the decision stood on is not there any more."""
         if self.content.missing:
             return Checked("inconclusive", f"What it was to read was erased. {told}")
-        selection = folded.before.step.selection if folded.before.current.task is not None else None
-        if selection is not None and selection.action not in self.known.specs:
-            return Checked("inconclusive", f"{selection.action} is no action that is known here. {told}")
         return Checked("differs", told)
+
+    def _as_far_as_known(self, workflow: Workflow, found: Checked) -> Checked:
+        """The same, where the action at hand is known here: else a difference says nothing."""
+        selection = workflow.step.selection if workflow.current.task is not None else None
+        if found.sameness != "differs" or selection is None or selection.action in self.known.specs:
+            return found
+        return Checked("inconclusive", f"{selection.action} is no action that is known here. {found.detail}")
 
     async def _decided(self, workflow: Workflow, answers: StoredAnswers, catalog: CatalogThen) -> WorkflowEvent:
         """What the role comes to; a stage that cannot be done is itself an event."""

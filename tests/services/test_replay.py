@@ -1,0 +1,194 @@
+"""Decisions taken again: of fresh runs of every kind, of the histories of releases, of erased and damaged ones."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import replays
+from doubles import Counting, World, our_actions, script
+from minds import Honest
+from recorded import ID, RUNS
+from registry_servers import FILESYSTEM, node_server
+from tool_servers import named, tools_of
+
+from builders import cancellation, requested
+from poweron_events import codec
+from poweron_events.errors import Unavailable
+from poweron_events.request import Budgets
+from poweron_services.client.client_errors import NewerRelease
+from poweron_services.decider.approval import Approval
+from poweron_services.models.builtin import BuiltinModel
+from poweron_services.replay.decision_replay import Replayed
+from poweron_services.replay.known_actions import OURS, KnownActions
+from poweron_services.replay.workflow_replay import Counted, replay
+
+pytestmark = pytest.mark.usefixtures("logged")
+
+RELEASED_RUNS = sorted(replays.HISTORIES.glob("v0.2.0/run_*.jsonl"))
+CLUB = Path(__file__).parents[2] / "docs" / "examples" / "club"
+
+
+def expect_same(replayed: list[Replayed], *types: str) -> None:
+    """Every decision is the same, and these were among them."""
+    assert replays.others(replayed) == []
+    assert {f"poweron.{name}.v1" for name in types} <= {each.type for each in replayed}
+
+
+@pytest.mark.parametrize("name", RUNS)
+async def test_a_fresh_run_is_decided_again_as_it_was(name: str) -> None:
+    """React and Actionplan, a second attempt, refused answers, a further round, an approval granted and one denied."""
+    world = await RUNS[name]()
+    replayed = await replays.of_world(world, ID)
+    expect_same(replayed, "tasks.planned", "action.selected", "parameters.set", "observation.recorded", "task.reviewed")
+    assert Counted.of(replayed).decisions >= 16
+
+
+@pytest.mark.parametrize("path", RELEASED_RUNS, ids=lambda path: path.stem)
+async def test_what_an_earlier_release_decided_is_the_same_by_its_templates_and_actions(path: Path) -> None:
+    """The prompts of 0.2.0, as its own code wrote them, byte for byte."""
+    id_, records = replays.history(path)
+    known = replays.known_to({"web.read": Counting("web.read").spec})
+    replayed = [each async for each in replay(id_, records, replays.contents(path), known)]
+    expect_same(replayed, "tasks.planned", "action.selected")
+    assert any("where planner.v3.md is used now" in each.detail for each in replayed)
+
+
+@pytest.mark.parametrize("path", sorted(replays.HISTORIES.glob("*/*.jsonl")), ids=lambda p: f"{p.parent.name}-{p.stem}")
+async def test_every_recorded_history_can_be_replayed(path: Path) -> None:
+    """Also those that were told by hand: what no role has decided so may differ, and nothing stops it."""
+    id_, records = replays.history(path)
+    replayed = [each async for each in replay(id_, records, replays.contents(path), OURS)]
+    assert len(replayed) == len({each.seq for each in replayed}) >= 2
+
+
+async def test_a_cancelled_round_is_decided_again_as_it_was() -> None:
+    world = World([Counting(gate=asyncio.Event())])
+    async with world.process():
+        id_ = await world.ask()
+        await world.phase(id_, "started")
+        await world.tell(id_, cancellation())
+        await world.ended(id_)
+    expect_same(await replays.of_world(world, id_), "round.cancelled", "parameters.set")
+
+
+@pytest.mark.parametrize("tokens", [0, 700, 1_500, 2_500, 4_000])
+async def test_a_round_with_a_budget_is_decided_again_as_it_was(tokens: int) -> None:
+    world = World([*await our_actions(), Counting("web.read")], model=Honest())
+    async with world.process():
+        id_ = await world.ask(budgets=Budgets(task_tokens=tokens))
+        await world.ended(id_)
+    expect_same(await replays.of_world(world, id_), "round.failed")
+
+
+async def test_where_a_model_wrote_no_final_message_the_rest_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poweron_services.roles.round_ending.MESSAGE_TIMEOUT", 0.2)
+    world = World([Counting()], script(message=[Unavailable("the model is too busy")]))
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    replayed = await replays.of_world(world, id_)
+    expect_same(replayed, "round.completed")
+    assert "too busy" in world.accepted(id_)[-1].message
+
+
+async def test_an_action_that_is_denied_by_nobody_but_code_is_denied_again() -> None:
+    world = World([Counting()])
+    async with world.process(approval=Approval({"*"}, expires_ms=1)):
+        id_ = await world.ask()
+        await world.ended(id_)
+    replayed = await replays.of_world(world, id_)
+    assert [event.outcome for event in world.accepted(id_) if type(event).__name__ == "ActionCompleted"][0] == "denied"
+    expect_same(replayed, "approval.requested", "action.completed")
+
+
+async def test_a_workflow_with_tools_of_a_server_is_decided_again_with_and_without_its_settings(tmp_path: Path) -> None:
+    asked = "Which files in the folder mention the exhibition?"
+    async with tools_of(named(tmp_path, {"files": node_server(FILESYSTEM, str(CLUB))}), tmp_path / "home") as tools:
+        world = World([*await our_actions(), *tools.values()], model=BuiltinModel())
+        async with world.process():
+            await world.tell(ID, requested(prompt=asked, documents=()))
+            await world.ended(ID)
+    expect_same(await replays.of_world(world, ID), "action.selected")
+    without = [each async for each in replay(ID, replays.rows_of(world, ID), world.content, OURS)]
+    assert [each for each in without if each.verdict == "differs"] == []
+
+
+async def test_what_was_erased_is_inconclusive_and_says_so() -> None:
+    world = await RUNS["react"]()
+    rows = replays.rows_of(world, ID)
+    known = replays.known_to({"web.read": Counting("web.read").spec})
+    replayed = [each async for each in replay(ID, rows, replays.KeptContent({}), known)]
+    assert Counted.of(replayed).differs == 0
+    asked = [each for each in replayed if each.type == "poweron.action.selected.v1"]
+    assert {(each.decision, each.prompt) for each in asked} == {("inconclusive", "inconclusive")}
+    assert {each.detail for each in asked} == {"The answer was erased, or never kept. The prompt was erased."}
+
+
+async def test_a_row_that_was_changed_is_found() -> None:
+    world = await RUNS["react"]()
+    rows = replays.rows_of(world, ID)
+    rows[5] = rows[5]._replace(value=rows[5].value.replace(b"a", b"b", 1))
+    known = replays.known_to({"web.read": Counting("web.read").spec})
+    *_, last = [each async for each in replay(ID, rows, world.content, known)]
+    assert (last.seq, last.decision) == (5, "differs")
+    assert "SHA-256" in last.detail
+
+
+async def test_a_verdict_that_was_changed_is_found() -> None:
+    world = await RUNS["react"]()
+    rows = replays.rows_of(world, ID)
+    rows[5] = rows[5]._replace(verdict="superseded")
+    known = replays.known_to({"web.read": Counting("web.read").spec})
+    (found,) = replays.others([each async for each in replay(ID, rows, world.content, known)])
+    assert (found.seq, found.detail) == (5, "The rows call it superseded, and the rules accepted.")
+
+
+async def test_an_answer_that_was_changed_in_the_store_is_found() -> None:
+    world = await RUNS["react"]()
+    planned = next(event for event in world.accepted(ID) if type(event).__name__ == "TasksPlanned")
+    kept: dict[str, bytes] = {}
+    for event in world.accepted(ID):
+        for call in (getattr(event, "model_call", None), *getattr(event, "model_calls", ())):
+            for ref in (call.prompt_ref, call.answer_ref) if call else ():
+                kept[ref] = await world.content.get(ID, ref)
+        for document in getattr(event, "documents", ()):
+            kept[document.content] = await world.content.get(ID, document.content)
+    kept[planned.model_call.answer_ref] = kept[planned.model_call.answer_ref].replace(b"Find the day", b"Find the sum")
+    known = replays.known_to({"web.read": Counting("web.read").spec})
+    rows = replays.rows_of(world, ID)
+    (found,) = replays.others([each async for each in replay(ID, rows, replays.KeptContent(kept), known)])
+    assert (found.seq, found.decision) == (1, "differs")
+    assert found.detail == 'tasks[0].objective was "Find the day" and is "Find the sum".'
+
+
+async def test_a_workflow_of_a_newer_release_is_refused_by_name() -> None:
+    world = await RUNS["react"]()
+    rows = replays.rows_of(world, ID)
+    for change in ({"catalogue": 99, "type": "poweron.task.split.v1"}, {"laws": 99}):
+        changed = _changed(rows[0 if "laws" in change else 1].value, change)
+        place = 0 if "laws" in change else 1
+        newer = [*rows]
+        newer[place] = rows[place]._replace(value=changed, sha256=bytes.fromhex(codec.sha256(changed)))
+        with pytest.raises(NewerRelease, match="newer release"):
+            _ = [each async for each in replay(ID, newer, world.content, KnownActions(OURS.specs))]
+
+
+def _changed(value: bytes, change: dict[str, Any]) -> bytes:
+    attributes = orjson.loads(value)
+    data = {name: new for name, new in change.items() if name == "laws"}
+    attributes["data"] |= data
+    attributes |= {name: new for name, new in change.items() if name != "laws"}
+    return codec.dumps(attributes)
+
+
+async def test_nothing_is_written_and_no_action_runs() -> None:
+    world = await RUNS["react"]()
+    (reading,) = [action for name, action in world.actions.items() if name == "web.read"]
+    runs, ends = len(reading.runs), await world.log.ends("poweron.events")
+    before = {page.path async for found in world.content.stored(ID) for page in found}
+    await replays.of_world(world, ID)
+    assert len(reading.runs) == runs
+    assert await world.log.ends("poweron.events") == ends
+    assert {page.path async for found in world.content.stored(ID) for page in found} == before

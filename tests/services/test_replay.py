@@ -99,7 +99,8 @@ async def test_an_action_that_is_denied_by_nobody_but_code_is_denied_again() -> 
         id_ = await world.ask()
         await world.ended(id_)
     replayed = await replays.of_world(world, id_)
-    assert [event.outcome for event in world.accepted(id_) if type(event).__name__ == "ActionCompleted"][0] == "denied"
+    outcomes = (event.outcome for event in world.accepted(id_) if type(event).__name__ == "ActionCompleted")
+    assert next(outcomes) == "denied"
     expect_same(replayed, "approval.requested", "action.completed")
 
 

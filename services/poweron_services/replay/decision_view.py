@@ -58,9 +58,9 @@ async def view(
     """
     every = accepted(workflow_id, records)
     index = _last(every) if at is None else index_of(workflow_id, every, records, at)
-    following = next((each for each in every[index + 1 :] if is_decision(each.recorded.envelope.event)), None)
-    calls = model_calls(following.recorded.envelope.event) if following and following.recorded.envelope.event else ()
-    call = calls[-1] if calls else None
+    following = _next(every, index)
+    event = following.recorded.envelope.event if following else None
+    call = next(reversed(model_calls(event)), None) if event else None
     stored = StoredContent(content)
     return View(
         every[index],
@@ -101,6 +101,13 @@ def index_of(workflow_id: str, every: Sequence[Folded], records: Sequence[Stored
     nearest = min(numbers, key=lambda number: (abs(number - seq), number))
     superseded = seq in {record.seq for record in records}
     raise UnknownSeq(workflow_id, seq, superseded=superseded, nearest=nearest, last=records[-1].seq)
+
+
+def _next(every: Sequence[Folded], index: int) -> Folded | None:
+    """The decision that came after this event; none where a round has ended with it."""
+    if not every[index].after.is_open:
+        return None
+    return next((each for each in every[index + 1 :] if is_decision(each.recorded.envelope.event)), None)
 
 
 def _last(every: Sequence[Folded]) -> int:

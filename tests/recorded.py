@@ -19,7 +19,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionResult, ApprovalDenied, ApprovalGranted
 from poweron_events.fold.state import Workflow, step_place
-from poweron_events.request import workflow_id
+from poweron_events.request import Budgets, workflow_id
 from poweron_services.actions.action import Done, document
 from poweron_services.decider.approval import Approval, parameters_sha256
 from poweron_services.models.prompts import Prompt, ReviewPrompt
@@ -57,6 +57,14 @@ async def _world(model: Honest | None = None, **asked: Any) -> World:
     reading = Failing() if isinstance(model, Clumsy) else Counting("web.read")
     world = World([*await our_actions(), reading], model=model or Honest())
     await world.ask(prompt=PROMPT, documents=(await _letter(world, 1),), **asked)
+    return world
+
+
+async def limited(task_tokens: int) -> World:
+    """A run that may take so many tokens for its task."""
+    world = await _world(budgets=Budgets(task_tokens=task_tokens))
+    async with world.process():
+        await world.ended(ID)
     return world
 
 

@@ -8,15 +8,13 @@ import orjson
 import pytest
 import replays
 from doubles import Counting, World, our_actions, script
-from minds import Honest
-from recorded import ID, RUNS
+from recorded import ID, RUNS, limited
 from registry_servers import FILESYSTEM, node_server
 from tool_servers import named, tools_of
 
 from builders import cancellation, requested
 from poweron_events import codec
 from poweron_events.errors import Unavailable
-from poweron_events.request import Budgets
 from poweron_services.client.client_errors import NewerRelease
 from poweron_services.decider.approval import Approval
 from poweron_services.models.builtin import BuiltinModel
@@ -73,13 +71,11 @@ async def test_a_cancelled_round_is_decided_again_as_it_was() -> None:
     expect_same(await replays.of_world(world, id_), "round.cancelled", "parameters.set")
 
 
-@pytest.mark.parametrize("tokens", [0, 700, 1_500, 2_500, 4_000])
+@pytest.mark.parametrize("tokens", [0, 700, 1_500, 2_500, 3_200, 4_000])
 async def test_a_round_with_a_budget_is_decided_again_as_it_was(tokens: int) -> None:
-    world = World([*await our_actions(), Counting("web.read")], model=Honest())
-    async with world.process():
-        id_ = await world.ask(budgets=Budgets(task_tokens=tokens))
-        await world.ended(id_)
-    expect_same(await replays.of_world(world, id_), "round.failed")
+    world = await limited(tokens)
+    expect_same(await replays.of_world(world, ID), "round.failed")
+    assert world.accepted(ID)[-1].code == "token_budget"
 
 
 async def test_where_a_model_wrote_no_final_message_the_rest_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:

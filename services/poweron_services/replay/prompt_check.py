@@ -98,10 +98,11 @@ def check_prompt(
     """Compare what a role would show now with what was shown, perhaps by an earlier release."""
     template = prompt.template
     if call.template_sha256 != template.sha256:
-        released = released_template(call.template_sha256)
+        released = released_template(call.template_sha256) if by_earlier else None
         if released is None:
-            return Checked("differs", f"{call.template} is another template now: {template.name}.")
-        template, by_earlier = released, True
+            became = "has changed" if call.template == template.name else f"gave way to {template.name}"
+            return Checked("differs", f"The template {call.template} {became}.")
+        template = released
     if (fence := stored.fence) is None:
         return Checked("inconclusive", "The stored prompt has no delimiter that is known.")
     try:

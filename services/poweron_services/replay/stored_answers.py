@@ -78,13 +78,14 @@ class StoredAnswers:
 
     def _no_answer(self, prompt: Prompt) -> PowerOnError:
         """What kept the model from answering then, where the event tells of it."""
-        event = self.event
-        if isinstance(event, StageFailed):
-            return PowerOnError(event.error, code=event.code)
-        code, reason = getattr(event, "code", None), getattr(event, "reason", "")
-        if code in get_args(BudgetCode) and prompt.allowance is not None:
-            return BudgetUsedUp(Stop(cast("BudgetCode", code), reason))
-        if isinstance(event, RoundCompleted):
+        event, code = self.event, getattr(self.event, "code", None)
+        reason = event.error if isinstance(event, StageFailed) else getattr(event, "reason", "")
+        if code in get_args(BudgetCode):
+            if prompt.allowance is not None:
+                return BudgetUsedUp(Stop(cast("BudgetCode", code), reason))
+        elif isinstance(event, StageFailed):
+            return PowerOnError(reason, code=event.code)
+        elif isinstance(event, RoundCompleted):
             return PowerOnError(UNTOLD)
         self.unasked = True
         return NotAnswered("A model would be asked now, and none was asked then.")

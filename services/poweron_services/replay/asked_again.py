@@ -66,7 +66,7 @@ class AskAgain:
         if event is None or self.decision.before.phase not in TURNS or not model_calls(event):
             raise Refused(
                 f"Event {self.decision.seq} of workflow {self.decision.before.id} is no decision of a model: "
-                f"no model was asked for it. Those of models have a template in `poweron replay --json`"
+                "no model was asked for it"
             )
 
     async def ask(self, models: Sequence[tuple[str, ChatModel]], times: int) -> list[Answered]:

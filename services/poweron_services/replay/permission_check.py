@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from poweron_events.catalog import ActionSpec
+from poweron_events.errors import Refused
 from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.state import Workflow, result_label
 from poweron_services.actions.action import Order
@@ -33,7 +34,7 @@ class _NotRun:
 
     async def __call__(self, order: Order) -> NoReturn:
         self.reached.append(order)
-        raise AssertionError("a replay runs no action")
+        raise Refused("A replay runs no action.")
 
 
 class _Nobody:

@@ -31,6 +31,7 @@ from poweron_services.replay.stored_records import Folded, workflow_records
 from poweron_services.replay.workflow_replay import Counted, replay
 from poweron_services.standalone import open_connections
 
+PROMPT_WIDTH = 14  # columns of what came of a prompt
 STYLES = {"same": "green", "differs": "bold red", "inconclusive": "yellow"}
 
 
@@ -108,7 +109,11 @@ def _print(found: Replayed, *, as_json: bool) -> None:
     margin = Text(f"{found.seq:>4}  ", style="dim")
     margin.append(f"{one_line(found.type).removeprefix(PREFIX):<24}", style="bold")
     margin.append(f"{found.decision:<14}", style=STYLES[found.decision])
-    margin.append(f"{f'prompt {found.prompt}':<20}", style=STYLES[found.prompt])
+    margin.append(f"prompt {found.prompt}", style=STYLES[found.prompt])
+    if not found.detail:
+        stdout.print(margin)
+        return
+    margin.append(" " * (PROMPT_WIDTH - len(found.prompt)))
     print_beside(stdout, margin, found.detail)
 
 

@@ -1,29 +1,40 @@
 """Decisions taken again: of fresh runs of every kind, of the histories of releases, of erased and damaged ones."""
 
 import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+import recorded
 import replays
 from doubles import Counting, World, our_actions, script
+from minds import Honest
+from providers import MODELS, Playing, opened, saying
+from pytest_httpserver import HTTPServer
 from recorded import ID, RUNS, limited
 from registry_servers import FILESYSTEM, node_server
 from tool_servers import named, tools_of
 
 from builders import cancellation, requested
 from poweron_events import codec
-from poweron_events.errors import Unavailable
+from poweron_events.errors import Refused, Unavailable
 from poweron_services.client.client_errors import NewerRelease
+from poweron_services.config import Provider
 from poweron_services.decider.approval import Approval
 from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.chat_model import Completion
+from poweron_services.models.prompts import ActionsPrompt, ProcessPrompt, Prompt, Template
 from poweron_services.replay.decision_replay import Replayed
 from poweron_services.replay.known_actions import OURS, KnownActions
 from poweron_services.replay.workflow_replay import Counted, replay
+from poweron_services.roles import refiner
 
 pytestmark = pytest.mark.usefixtures("logged")
 
+EVERY = [*MODELS]
 RELEASED_RUNS = sorted(replays.HISTORIES.glob("v0.2.0/run_*.jsonl"))
 CLUB = Path(__file__).parents[2] / "docs" / "examples" / "club"
 
@@ -158,6 +169,58 @@ async def test_an_answer_that_was_changed_in_the_store_is_found() -> None:
     (found,) = replays.others([each async for each in replay(ID, rows, replays.KeptContent(kept), known)])
     assert (found.seq, found.decision) == (1, "differs")
     assert found.detail == 'tasks[0].objective was "Find the day" and is "Find the sum".'
+
+
+async def test_an_answer_that_is_not_what_the_event_commits_to_is_found() -> None:
+    world = await RUNS["react"]()
+    planned = next(event for event in world.accepted(ID) if type(event).__name__ == "TasksPlanned")
+    path = f"{ID}/{planned.model_call.answer_ref}"
+    await world.content._call("put", path, await world.content.read_path(path) + b" ", mode="overwrite")
+    (found,) = replays.others(await replays.of_world(world, ID))
+    assert (found.seq, found.decision, found.prompt) == (1, "differs", "differs")
+    assert found.detail == "The stored prompt or answer is not the one that the event commits to."
+
+
+@pytest.mark.parametrize("provider", EVERY)
+async def test_what_was_sent_to_a_provider_is_compared_in_the_body_of_its_request(
+    provider: Provider, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [lines[0] for kind, lines in script().items() if kind not in (ActionsPrompt, ProcessPrompt)]
+    playing = Playing(httpserver, provider, [saying(provider, each) for each in said])
+    async with aclosing(opened(httpserver, provider)) as model:
+        world = World([Counting()], model=model)
+        async with world.process():
+            id_ = await world.ask()
+            await world.ended(id_)
+    expect_same(await replays.of_world(world, id_), "round.completed")
+    assert playing.broken == []
+    monkeypatch.setattr(refiner, "TEMPLATE", Template(refiner.TEMPLATE.name, f"Hurry. {refiner.TEMPLATE.text}"))
+    (found,) = replays.others(await replays.of_world(world, id_))
+    assert (found.type, found.decision, found.prompt) == ("poweron.refinement.decided.v1", "same", "differs")
+
+
+@dataclass
+class CutOff(Honest):
+    """Breaks its first answer to each stage off, and its final message."""
+
+    seen: set[str] = field(default_factory=set)
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        whole = await super().complete(prompt)
+        if prompt.stage in self.seen or prompt.stage == "process":
+            return whole
+        self.seen.add(prompt.stage)
+        why = Refused("The answer of test:mind was cut off after 3 tokens.", code="answer_cut_off")
+        return replace(whole, text=whole.text[:9], refusal=why, finish_reason="length")
+
+
+@pytest.mark.parametrize("mode", ["React", "Actionplan"])
+async def test_answers_that_a_provider_calls_none_are_refused_again(mode: str) -> None:
+    world = await recorded._world(CutOff(), workflow_mode=mode)
+    async with world.process():
+        await world.ended(ID)
+    expect_same(await replays.of_world(world, ID), "answer.rejected", "round.completed")
+    assert "cut off" in "".join(event.reason for event in world.accepted(ID) if hasattr(event, "reason"))
 
 
 async def test_a_workflow_of_a_newer_release_is_refused_by_name() -> None:

@@ -79,6 +79,9 @@ OF_SEVERAL: Final = frozenset({"parameterizer.v2.md"})
 """Templates that an earlier release had and that are used now: they do not tell which it was."""
 
 
+ALTERED: Final = Checked("differs", "The stored prompt or answer is not the one that the event commits to.")
+
+
 class Replayed(NamedTuple):
     """What came of taking a decision again."""
 
@@ -156,6 +159,8 @@ class DecisionReplay:
 
     async def _by_role(self, folded: Folded, event: WorkflowEvent) -> Replayed:
         calls = [await self._stored(folded.before.id, call) for call in model_calls(event)]
+        if any(call.is_altered for call in calls):
+            return _replayed(folded, ALTERED, ALTERED)
         self._look_at(folded.before, calls)
         first: tuple[Checked, Checked] | None = None
         for catalog, unusable in self._circumstances(folded.before, event):
@@ -169,8 +174,13 @@ class DecisionReplay:
         return _replayed(folded, *(self._as_far_as_known(folded.before, each) for each in first))
 
     async def _stored(self, workflow_id: str, call: ModelCall) -> StoredCall:
-        prompt = await self.content.find(workflow_id, call.prompt_ref)
-        return StoredCall(call, prompt, await self.content.find(workflow_id, call.answer_ref))
+        refs = (call.prompt_ref, call.answer_ref)
+        prompt, answer = [await self.content.find(workflow_id, ref) for ref in refs]
+        altered = [
+            ref and content is not None and not await self.content.is_kept_as_said(workflow_id, ref, content)
+            for ref, content in zip(refs, (prompt, answer), strict=True)
+        ]
+        return StoredCall(call, prompt, answer, any(altered))
 
     def _look_at(self, workflow: Workflow, calls: Sequence[StoredCall]) -> None:
         """Which release decides, and which actions there are, where a template and a prompt tell it."""

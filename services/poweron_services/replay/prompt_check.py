@@ -54,7 +54,7 @@ class StoredPrompt:
         """Whether this rendering is what was sent."""
         if self._texts == (self.text,):
             return self.text == str(rendered)
-        data, instructions = rendered.data, rendered.instructions
+        data, instructions = rendered.data, rendered.instructions.strip()  # as some clients of providers send them
         return data in self._texts and any(instructions in text for text in self._texts)
 
     def parting(self, rendered: Rendered) -> str:

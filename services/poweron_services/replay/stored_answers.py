@@ -34,6 +34,8 @@ class StoredCall:
     call: ModelCall
     prompt: bytes | None
     answer: bytes | None
+    is_altered: bool = False
+    """Whether one of them is not what the event commits to."""
 
 
 @dataclass(slots=True)

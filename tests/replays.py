@@ -6,6 +6,7 @@ replayed = await replays.of_world(world, ID)
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import orjson
 from doubles import World
@@ -79,7 +80,11 @@ async def of_world(world: World, id_: str) -> list[Replayed]:
 
 def history(path: Path) -> tuple[str, Sequence[StoredRecord]]:
     """A recorded history: the workflow's id and its rows."""
-    lines = [orjson.loads(line) for line in path.read_bytes().splitlines()[:-1]]
+    return judged([orjson.loads(line) for line in path.read_bytes().splitlines()[:-1]])
+
+
+def judged(lines: Sequence[Mapping[str, str]]) -> tuple[str, Sequence[StoredRecord]]:
+    """Records with their verdicts: the workflow's id and its rows."""
     values = [line["value"].encode() for line in lines]
     id_ = decode(values[0]).workflow_id
     home = partition_of(id_.encode(), PARTITIONS)
@@ -87,7 +92,7 @@ def history(path: Path) -> tuple[str, Sequence[StoredRecord]]:
         Record("poweron.events", home, offset, offset * 1_000, id_.encode(), value, {})
         for offset, value in enumerate(values)
     ]
-    return id_, rows(records, (line["verdict"] for line in lines))
+    return id_, rows(records, (cast("Verdict", line["verdict"]) for line in lines))
 
 
 def contents(path: Path) -> KeptContent:

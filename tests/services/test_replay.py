@@ -65,6 +65,16 @@ async def test_what_a_release_decided_is_the_same_by_its_templates_and_actions(p
     assert earlier == (path.parent.name == "v0.2.0")
 
 
+async def test_what_the_first_release_decided_is_the_same_by_its_templates() -> None:
+    """A round of two steps by the code of 0.1.0, which recorded no run with its histories."""
+    run = orjson.loads((replays.HISTORIES / "v0.1.0" / "contents" / "run_two_steps.json").read_bytes())
+    id_, records = replays.judged(run["values"])
+    content = replays.KeptContent({name: text.encode() for name, text in run["contents"].items()})
+    known = replays.known_to({"test.pure": Counting().spec})
+    replayed = [each async for each in replay(id_, records, content, known)]
+    expect_same(replayed, "tasks.planned", "action.selected", "parameters.set", "task.reviewed", "round.completed")
+
+
 @pytest.mark.parametrize("path", sorted(replays.HISTORIES.glob("*/*.jsonl")), ids=lambda p: f"{p.parent.name}-{p.stem}")
 async def test_every_recorded_history_can_be_replayed(path: Path) -> None:
     """Also those that were told by hand: what no role has decided so may differ, and nothing stops it."""

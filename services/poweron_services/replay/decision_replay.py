@@ -184,6 +184,7 @@ class DecisionReplay:
 
     def _look_at(self, workflow: Workflow, calls: Sequence[StoredCall]) -> None:
         """Which release decides, and which actions there are, where a template and a prompt tell it."""
+        self._earlier.look_at(workflow)
         for stored in calls:
             if stored.call.template not in OF_SEVERAL:
                 self._release = release_of(stored.call.template_sha256)
@@ -212,7 +213,7 @@ class DecisionReplay:
             return Checked("differs", "A model would be asked now, and none was asked then.")
         if type(now) is not type(event):
             return self._differing(f"It would be {now.TYPE} now{_why(now)}.")
-        return self._same_or_not(folded, event, as_written_by(self._release, now))
+        return self._same_or_not(folded, event, as_written_by(self._release, now, folded.before))
 
     def _same_or_not(self, folded: Folded, event: WorkflowEvent, now: WorkflowEvent) -> Checked:
         earlier = self._release is not None or lacks_fields(folded.data, event)

@@ -13,12 +13,15 @@ import orjson
 from pydantic import BaseModel
 
 from poweron_events.catalog import CATALOG, ActionSpec
+from poweron_events.event import DocumentRef
 from poweron_events.fold.history import render
 from poweron_events.fold.state import ChatMessage, Workflow
-from poweron_events.outcome import RoundFailed
+from poweron_events.outcome import RoundCompleted, RoundFailed
 from poweron_events.stream import WorkflowEvent
-from poweron_services.models.prompts import Prompt, TaskPrompt
+from poweron_services.decider.rules import WRITING
+from poweron_services.models.prompts import MessagePrompt, Prompt, ReviewPrompt, TaskPrompt
 
+FIRST: Final = "0.1.0"
 SENTENCES: Final = frozenset({"reason", "detail", "error", "message", "told", "summary"})
 """What events say to people. Releases word it differently: of an earlier one it is told, and is no other decision."""
 RELEASED_ACTIONS: Final = Path(__file__).with_name("released_actions.json")
@@ -39,11 +42,20 @@ def lacks_fields(data: Any, event: BaseModel) -> bool:
     return False
 
 
-def as_written_by(release: str | None, event: WorkflowEvent) -> WorkflowEvent:
-    """The event as that release would have written it; None is this one."""
+def as_written_by(release: str | None, event: WorkflowEvent, workflow: Workflow) -> WorkflowEvent:
+    """The event as that release would have written it in place of this one; None is this release."""
+    if release == FIRST and isinstance(event, RoundCompleted):  # totals did not count the call for the message
+        return event.model_copy(update={"totals": workflow.current.totals, "documents": _written(workflow)})
     if release is not None and isinstance(event, RoundFailed):
-        return event.model_copy(update={"documents": ()})  # named since 0.3.0
+        return event.model_copy(update={"documents": _written(workflow) if release == FIRST else ()})
     return event
+
+
+def _written(workflow: Workflow) -> tuple[DocumentRef, ...]:
+    """What a round wrote for the user by 0.1.0: the documents of its writing steps, the newest of each name."""
+    steps = [each for each in workflow.current.messages if each.kind == "step" and each.success]
+    written = (document for step in steps if step.action in WRITING for document in step.documents)
+    return tuple({document.document_name: document for document in written}.values())
 
 
 @cache
@@ -63,14 +75,25 @@ class EarlierPrompts:
     learnings: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Those of a step before it was refined, by the number of its message."""
 
+    written: tuple[str, ...] = ()
+    """The documents that 0.1.0 would name as written."""
+
+    def look_at(self, workflow: Workflow) -> None:
+        """How the workflow stands when the decision is taken."""
+        self.written = tuple(document.document_name for document in _written(workflow))
+
     def observed(self, after: Workflow) -> None:
         """A step was observed: it has no learnings yet but those of its selection."""
         last = after.current.messages[-1]
         self.learnings[last.seq] = last.learnings
 
-    def shown(self, prompt: Prompt) -> dict[str, Any]:
+    def shown(self, prompt: Prompt, release: str | None) -> dict[str, Any]:
         """What a prompt shows, as templates of earlier releases name it and as they told messages."""
         shown = prompt.shown()
+        if release == FIRST and isinstance(prompt, MessagePrompt):
+            shown["documents"] = self.written
+        if release == FIRST and isinstance(prompt, ReviewPrompt):
+            shown["stopped_because"] = "the loop stopped"
         messages = shown.get("history")
         if isinstance(messages, tuple):
             shown["history"] = tuple(map(self._as_told_then, messages))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import jinja2
@@ -10,7 +11,7 @@ import orjson
 from poweron_events.event import ModelCall
 from poweron_services.models.prompts import Prompt, Rendered, Template
 from poweron_services.replay.earlier_release import EarlierPrompts
-from poweron_services.replay.released_templates import released_template
+from poweron_services.replay.released_templates import release_of, released_template
 
 Sameness = Literal["same", "differs", "inconclusive"]
 _FENCE: Final = re.compile(r"^<<< ([0-9a-f]{16})$", re.MULTILINE)
@@ -106,7 +107,13 @@ def check_prompt(
     if (fence := stored.fence) is None:
         return Checked("inconclusive", "The stored prompt has no delimiter that is known.")
     try:
-        return _compared(prompt, template, stored, fence, earlier.shown if by_earlier else _shown)
+        return _compared(
+            prompt,
+            template,
+            stored,
+            fence,
+            partial(earlier.shown, release=release_of(call.template_sha256)) if by_earlier else _shown,
+        )
     except jinja2.UndefinedError as error:
         return Checked("inconclusive", f"{template.name} of an earlier release shows what is not known now: {error}.")
 

@@ -27,8 +27,8 @@ from poweron_services.replay.decision_view import accepted, index_of
 from poweron_services.replay.known_actions import KnownActions, known_actions
 from poweron_services.replay.replay_processes import ReplayedWorkflow, replay_all
 from poweron_services.replay.stored_content import StoredContent
-from poweron_services.replay.stored_records import Folded, workflow_records
-from poweron_services.replay.workflow_replay import Counted, replay
+from poweron_services.replay.stored_records import Folded, other_in_log, workflow_records
+from poweron_services.replay.workflow_replay import Counted, damaged, replay
 from poweron_services.standalone import open_connections
 
 PROMPT_WIDTH = 14  # columns of what came of a prompt
@@ -63,6 +63,9 @@ async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bo
         records = await workflow_records(connections.pool, workflow)
         if at is not None:
             index_of(workflow, accepted(workflow, records), records, at)
+        found += [damaged(each) async for each in other_in_log(connections.log, records)]
+        for each in found:
+            _print(each, as_json=as_json)
         async for each in replay(workflow, records, connections.content, known):
             if at is None or each.seq == at:
                 found.append(each)

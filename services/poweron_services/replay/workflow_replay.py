@@ -42,12 +42,17 @@ async def replay(
     again = DecisionReplay(StoredContent(content), known)
     for each in folded(workflow_id, records):
         if isinstance(each, Damaged):
-            yield Replayed(each.stored.seq, "record", "differs", "inconclusive", each.why)
+            yield damaged(each)
         elif each.verdict != each.stored.verdict:
             why = f"The rows call it {each.stored.verdict}, and the rules {each.verdict}."
             yield Replayed(each.seq, each.recorded.envelope.type, "differs", "same", why)
         elif _counts(each):
             yield await again.again(each)
+
+
+def damaged(record: Damaged) -> Replayed:
+    """A record that is not what it was, among the decisions."""
+    return Replayed(record.stored.seq, "record", "differs", "inconclusive", record.why)
 
 
 def _counts(folded: Folded) -> bool:

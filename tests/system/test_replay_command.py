@@ -12,11 +12,13 @@ from builders import At, Told, requested
 from poweron_events import topics
 from poweron_events.content import ContentStore
 from poweron_events.log import Message
+from poweron_projections.catch_up import catch_up
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import Template
 from poweron_services.replay import replay_processes
+from poweron_services.replay.known_actions import known_actions
 from poweron_services.roles import selector
 from poweron_services.wiring import build_model
 
@@ -86,8 +88,7 @@ async def test_everything_is_replayed_side_by_side_and_a_change_ends_with_one(
 
 async def test_children_that_replay_find_the_same(service: Connections, asked: str) -> None:
     """Two processes beside this one, which get the records and read the contents themselves."""
-    from poweron_services.replay.known_actions import known_actions
-
+    await catch_up(service.log, service.pool)
     place = service.settings.content_place
     async with (
         known_actions(service.settings) as known,

@@ -19,7 +19,7 @@ from poweron_events.envelope import Recorded
 from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionResult, ApprovalDenied, ApprovalGranted
 from poweron_events.fold.state import Workflow, step_place
-from poweron_events.request import workflow_id
+from poweron_events.request import Budgets, workflow_id
 from poweron_services.actions.action import Done, document
 from poweron_services.decider.approval import Approval, parameters_sha256
 from poweron_services.models.prompts import Prompt, ReviewPrompt
@@ -57,6 +57,14 @@ async def _world(model: Honest | None = None, **asked: Any) -> World:
     reading = Failing() if isinstance(model, Clumsy) else Counting("web.read")
     world = World([*await our_actions(), reading], model=model or Honest())
     await world.ask(prompt=PROMPT, documents=(await _letter(world, 1),), **asked)
+    return world
+
+
+async def limited(task_tokens: int) -> World:
+    """A run that may take so many tokens for its task."""
+    world = await _world(budgets=Budgets(task_tokens=task_tokens))
+    async with world.process():
+        await world.ended(ID)
     return world
 
 
@@ -141,21 +149,33 @@ RUNS: dict[str, Callable[[], Awaitable[World]]] = {
 
 def recorded(name: str) -> Told:
     """The records of a run, in their order."""
+    return recorded_with_contents(name)[0]
 
-    async def run() -> Sequence[Recorded]:
+
+def recorded_with_contents(name: str) -> tuple[Told, dict[str, str]]:
+    """The same, and the texts that the run kept, by the commitments that stand in its records."""
+
+    async def run() -> tuple[Sequence[Recorded], dict[str, str]]:
         world = await RUNS[name]()
         values = world.log._topics["poweron.events"][world.log.partition_of("poweron.events", ID.encode())]
-        return [codec.read_record(record) for record in values]
+        records = [codec.read_record(record) for record in values]
+        named = steadied(records)[1]
+        texts = {steady: (await world.content.get(ID, first)).decode() for first, steady in named.items()}
+        return records, texts
 
     with capture_logs():
-        return steadied(asyncio.run(run()))
+        records, texts = asyncio.run(run())
+    return steadied(records)[0], texts
 
 
 # --- the same bytes each time ---------------------------------------------------------------------------------
 
 
-def steadied(records: Sequence[Recorded]) -> Told:
-    """The records with the same times, durations, claims and commitments each time, and causes that name them so."""
+def steadied(records: Sequence[Recorded]) -> tuple[Told, dict[str, str]]:
+    """The records with the same times, durations, claims and commitments each time, and causes that name them so.
+
+    And what each commitment has become.
+    """
     told, same = Told(), _Same()
     for found in records:
         assert found.envelope.event is not None
@@ -164,7 +184,7 @@ def steadied(records: Sequence[Recorded]) -> Told:
         same.put_into(attributes)
         told.write(codec.dumps(attributes))
         same.hashes[found.sha256] = codec.sha256(told.values[-1])
-    return told
+    return told, same.commitments
 
 
 class _Same:
@@ -172,7 +192,7 @@ class _Same:
 
     def __init__(self) -> None:
         self.hashes: dict[str, str] = {}
-        self._commitments: dict[str, str] = {}
+        self.commitments: dict[str, str] = {}
         self._claims: dict[str, str] = {}
 
     def put_into(self, value: Any) -> None:
@@ -190,7 +210,7 @@ class _Same:
             case "causationhash":
                 return self.hashes[value]
             case "content" | "promptRef" | "answerRef":
-                return self._commitments.setdefault(value, codec.sha256(f"content {len(self._commitments)}".encode()))
+                return self.commitments.setdefault(value, codec.sha256(f"content {len(self.commitments)}".encode()))
             case "claim":
                 return self._claims.setdefault(value, f"claim {len(self._claims) + 1}")
         return value

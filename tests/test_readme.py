@@ -40,13 +40,14 @@ VARYING = {
     r"\d+\.\d s\b": "SECONDS",
     r"%2F\S*(?=&port)": "SOCKET",
     r"[ \d]\d/(?=\d+ +\w+\.)": "PARTITION/",
+    r"(?<=^(?:<<<|>>>) )[0-9a-f]{16}$": "DELIMITER",
 }
 
 
 def lasting(text: str) -> list[str]:
     """The lines without what differs from run to run, and without when servers are started and stopped."""
     for pattern, name in VARYING.items():
-        text = re.sub(pattern, name, text)
+        text = re.sub(pattern, name, text, flags=re.MULTILINE)
     return [line for line in text.splitlines() if not line.startswith(("Downloading ", "Starting ", "Stopping "))]
 
 

@@ -5,7 +5,7 @@ Pages go by key, never by number: the next page begins where the last one ended,
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -14,7 +14,7 @@ from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
 from poweron_events.event import READING, Model
 from poweron_events.fold.history import item_reference, list_reference
-from poweron_events.fold.state import ChatMessage, Opening
+from poweron_events.fold.state import ChatMessage, Opening, Verdict
 from poweron_events.outcome import TaskReviewed
 from poweron_events.request import Spent
 from poweron_projections.connection import Found, Pool, acquire, cells
@@ -95,6 +95,11 @@ SELECT COUNT(ended_ms) AS ended,
 _EVENTS: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
+_STORED: Final = """
+SELECT seq, verdict, partition, log_offset, time_ms, sha256, value
+  FROM records WHERE workflow_id = $1::uuid ORDER BY seq
+"""
+_IDS: Final = "SELECT DISTINCT workflow_id FROM records WHERE workflow_id IS NOT NULL ORDER BY workflow_id"
 _DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _APPROVALS: Final = """
@@ -103,6 +108,18 @@ SELECT * FROM approvals WHERE $1::uuid IS NULL OR workflow_id = $1::uuid ORDER B
 _DEAD_LETTERS: Final = "SELECT * FROM dead_letters ORDER BY time_ms DESC, topic, partition, log_offset DESC LIMIT $1"
 
 _LAST_SEQ: Final = 2**31 - 1
+
+
+class StoredRecord(NamedTuple):
+    """A record of a workflow as it stands, with the verdict on it."""
+
+    seq: int
+    verdict: Verdict
+    partition: int
+    offset: int
+    time_ms: int
+    sha256: bytes
+    value: bytes
 
 
 async def workflows(pool: Pool, *, limit: int = PAGE, before: str | None = None) -> list[WorkflowSummary]:
@@ -177,6 +194,16 @@ async def spent(pool: Pool, workflow_id: str) -> tuple[int, Spent]:
 async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[EventEntry]:
     """A page of a workflow's records, oldest first; `after_seq` is the `seq` of the record that it follows."""
     return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
+
+
+async def stored_records(pool: Pool, workflow_id: str) -> list[StoredRecord]:
+    """All records of a workflow, oldest first, as bytes."""
+    return [StoredRecord(*row) for row in await _fetch(pool, _STORED, workflow_id)]
+
+
+async def workflow_ids(pool: Pool) -> list[str]:
+    """The ids of all workflows that have records, those too that were never opened."""
+    return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS)]
 
 
 async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:

@@ -2,6 +2,7 @@
 
 A recorded history is sacred: every later release replays it. So this writes only into a folder that does not exist.
 Each line is a record's value and its verdict; the last one says how the workflow stands then.
+What the roles showed to models, and what those answered, stands beside the runs, so that they can be replayed.
 Some stories are told here event by event, for what happens rarely; `recorded.py` has those that the roles themselves
 wrote.
 """
@@ -15,7 +16,7 @@ import orjson
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from recorded import RUNS, recorded  # noqa: E402
+from recorded import RUNS, recorded_with_contents  # noqa: E402
 
 from builders import At, Told, cancellation, completed, follow_up, planned, refused, requested, reviewed, step  # noqa: E402
 from poweron_events.fold.state import Workflow  # noqa: E402
@@ -23,6 +24,7 @@ from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundFailed, 
 from story import Story, given  # noqa: E402
 
 AT = At()
+SORTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 TOTALS = Totals(steps=1, input_tokens=100, output_tokens=20, cost_nano_usd=3_000)
 RETRY = {"decision": "continue", "classification": "retry", "improvements": ("Read the table.",)}
 
@@ -143,8 +145,11 @@ def record(folder: Path) -> None:
     folder.mkdir(parents=True)  # fails where there is one: a recorded history is never written again
     for story in STORIES:
         write(folder / f"{story.__name__}.jsonl", story().told)
+    (folder / "contents").mkdir()
     for name in RUNS:
-        write(folder / f"run_{name}.jsonl", recorded(name))
+        told, texts = recorded_with_contents(name)
+        write(folder / f"run_{name}.jsonl", told)
+        (folder / "contents" / f"run_{name}.json").write_bytes(orjson.dumps(texts, option=SORTED) + b"\n")
 
 
 def write(path: Path, told: Told) -> None:

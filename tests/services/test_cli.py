@@ -41,6 +41,8 @@ COMMANDS = [
         "events",
         "watch",
         "sources",
+        "show",
+        "replay",
         "deadletters",
     ),
     *(
@@ -107,6 +109,8 @@ WRONG = {
     "a long yes": (["approve", Told().id, "--reason", "why" * 400], "The reason has 1,200 characters, 1,000 are"),
     "a long no": (["deny", Told().id, "--reason", "why" * 400], "The reason has 1,200 characters, 1,000 are possible."),
     "a no without a reason": (["deny", Told().id], "Missing option '--reason'"),
+    "nothing to show": (["show", "nope"], "'nope' is not a workflow's id. `poweron workflows` lists them."),
+    "nothing to replay": (["replay"], "Name one workflow, or give --all for every one."),
     "a blank reason": (["deny", Told().id, "--reason", " \n"], "The reason is empty. Say why the action must not run."),
     "no approvals": (["approvals", "--limit", "0"], "--limit"),
     "nothing to watch": (["watch", "../etc"], "'../etc' is not a workflow's id."),

@@ -20,6 +20,7 @@ from poweron_services.client.client_errors import (
     ClientError,
     ClientErrorCode,
     LastAnswer,
+    NewerRelease,
     NobodyServes,
     NotAWorkflowId,
     NothingToApprove,
@@ -27,6 +28,7 @@ from poweron_services.client.client_errors import (
     RoundOpen,
     RoundOverdue,
     RowsBehind,
+    UnknownSeq,
     UnknownWorkflow,
 )
 
@@ -69,6 +71,21 @@ SAID: dict[str, tuple[ClientError, str, str]] = {
         NothingToApprove(ID, LastAnswer(1, 2, 3, "expired", None, AT)),
         f"Nothing in workflow {ID} waits for an approval",
         "Step 3 of task 2 in round 1 expired at 2026-11-22 18:18:21 (UTC), which counts as denied. `poweron approvals` lists all that does.",
+    ),
+    "no such event": (
+        UnknownSeq(ID, 99, superseded=False, nearest=15, last=15),
+        f"Event 99 of workflow {ID} is not there: its last event is 15. The nearest accepted one is 15",
+        f"`poweron events {ID}` lists them.",
+    ),
+    "a superseded event": (
+        UnknownSeq(ID, 6, superseded=True, nearest=5, last=15),
+        f"Event 6 of workflow {ID} was superseded: it changed nothing. The nearest accepted one is 5",
+        f"`poweron events {ID}` lists them.",
+    ),
+    "newer": (
+        NewerRelease(ID, 0, what="opens a round by the rules number 2", knows="the rules number 1"),
+        f"Workflow {ID} was worked on by a newer release of PowerOn: event 0 opens a round by the rules number 2, and this release knows the rules number 1",
+        "Install that release, or a later one; `poweron --version` says which this is.",
     ),
     "behind": (
         RowsBehind(ID, 60.0),

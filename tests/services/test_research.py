@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import replays
 from doubles import Process, World, soon
 from modes import MODES, decided_by
 from museum_site import BUILDER, FAMILY, FARE, LINK, MuseumWeb, museum_web
@@ -102,6 +103,7 @@ async def test_a_question_is_searched_scraped_crawled_and_answered_from_pages_th
     await expect_done(world, id_, museums)
     expect_seen(world, id_, museums)
     assert decided_by(world.accepted(id_)) == {"model" if mode == "React" else "plan"}
+    assert replays.others(await replays.of_world(world, id_)) == []
 
 
 async def expect_done(world: World, id_: str, museums: MuseumWeb) -> None:

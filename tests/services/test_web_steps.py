@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import replays
 from doubles import World, script
 from minds import completion
 from modes import MODES
@@ -182,6 +183,7 @@ async def test_a_step_that_is_tried_again_after_its_process_died_fetches_nothing
     assert (completed.outcome, completed.try_) == ("done", 2)
     assert {urlsplit(document.page.url).path for document in completed.documents if document.page} == {*PAGES}
     assert town.asked == dict.fromkeys(["/search", "/robots.txt", *PAGES], 1)
+    assert replays.others(await replays.of_world(world, ID)) == []
 
 
 # --- nowhere that a model made up
@@ -317,6 +319,7 @@ async def test_a_page_that_orders_an_address_causes_no_request_and_a_refusal_tha
     lines = [entry for entry in logged if entry["event"] == "answer_rejected"]
     assert [line["code"] for line in lines] == ["address_unknown"] * 2
     assert "SECRET" not in "".join(f"{event.reason}{event.detail}" for event in rejections)
+    assert replays.others(await replays.of_world(world, ID)) == []
 
 
 @pytest.mark.req("S4")
@@ -331,6 +334,7 @@ async def test_an_address_that_a_model_wrote_is_not_crawled_whatever_it_was_hand
     assert crawled.result_label.endswith("_crawl")
     assert (crawled.success, crawled.code) == (False, "address_unknown")
     assert attacker.log == []
+    assert replays.others(await replays.of_world(world, ID)) == []
 
 
 @pytest.mark.req("S4")
@@ -340,6 +344,7 @@ async def test_a_plan_of_all_actions_is_held_to_the_same_addresses(town: Town, a
     rejections = [event for event in world.accepted(ID) if isinstance(event, ParametersRejected)]
     assert {event.code for event in rejections} == {"address_unknown"}
     assert attacker.log == []
+    assert replays.others(await replays.of_world(world, ID)) == []
 
 
 @pytest.mark.req("S4")

@@ -10,6 +10,7 @@ from poweron_services.client.client_errors import (
     AskedFor,
     ClientError,
     LastAnswer,
+    NewerRelease,
     NobodyServes,
     NotAWorkflowId,
     NothingToApprove,
@@ -17,6 +18,7 @@ from poweron_services.client.client_errors import (
     RoundOpen,
     RoundOverdue,
     RowsBehind,
+    UnknownSeq,
     UnknownWorkflow,
 )
 from poweron_services.decider.approval import by_whom
@@ -47,6 +49,10 @@ def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
             return f"`poweron history {error.workflow_id}` shows what came of it."
         case NothingToApprove():
             return f"{_became(error.last)}`poweron approvals` lists all that does."
+        case UnknownSeq():
+            return f"`poweron events {error.workflow_id}` lists them."
+        case NewerRelease():
+            return "Install that release, or a later one; `poweron --version` says which this is."
         case RowsBehind():
             return f"`poweron events {error.workflow_id}` brings them there and shows it. {UNAVAILABLE}"
         case NobodyServes():

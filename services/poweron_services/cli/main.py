@@ -21,6 +21,7 @@ from poweron_services.cli.arguments import (
     dollars,
     tokens,
 )
+from poweron_services.cli.audit_commands import add_audit_commands
 from poweron_services.cli.choices import Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
 from poweron_services.cli.documents_group import documents
@@ -233,6 +234,9 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
     from poweron_services.cli import sources_command
 
     sources_command.sources(workflow, as_json=as_json)
+
+
+add_audit_commands(app)
 
 
 @app.command()

@@ -5,7 +5,9 @@ Refused
 ├── UnknownWorkflow    unknown_workflow
 ├── RoundOpen          round_open
 ├── RoundEnded         round_ended
-└── NothingToApprove   nothing_to_approve
+├── NothingToApprove   nothing_to_approve
+├── UnknownSeq         unknown_seq
+└── NewerRelease       newer_release
 Unavailable
 ├── RowsBehind         rows_behind
 └── Unserved
@@ -94,6 +96,30 @@ class NothingToApprove(Refused):
         self.last = last
 
 
+class UnknownSeq(Refused):
+    """The workflow has no accepted event of that number."""
+
+    code = "unknown_seq"
+
+    def __init__(self, workflow_id: str, seq: int, *, superseded: bool, nearest: int, last: int) -> None:
+        what = "was superseded: it changed nothing" if superseded else f"is not there: its last event is {last}"
+        super().__init__(f"Event {seq} of workflow {workflow_id} {what}. The nearest accepted one is {nearest}")
+        self.workflow_id = workflow_id
+        self.nearest = nearest
+
+
+class NewerRelease(Refused):
+    """The workflow was worked on by a release that is newer than this one."""
+
+    code = "newer_release"
+
+    def __init__(self, workflow_id: str, seq: int, *, what: str, knows: str) -> None:
+        by = f"Workflow {workflow_id} was worked on by a newer release of PowerOn"
+        super().__init__(f"{by}: event {seq} {what}, and this release knows {knows}")
+        self.workflow_id = workflow_id
+        self.seq = seq
+
+
 class RowsBehind(Unavailable):
     """The answer is in the log, but does not come into the rows."""
 
@@ -137,6 +163,8 @@ ClientErrorCode = Literal[
     "round_open",
     "round_ended",
     "nothing_to_approve",
+    "unknown_seq",
+    "newer_release",
     "rows_behind",
     "nobody_serves",
     "round_overdue",
@@ -147,6 +175,8 @@ ClientError = (
     | RoundOpen
     | RoundEnded
     | NothingToApprove
+    | UnknownSeq
+    | NewerRelease
     | RowsBehind
     | NobodyServes
     | RoundOverdue

@@ -137,6 +137,12 @@ def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bo
     return next((budget.stop for budget in budgets if budget.is_used_up), None)
 
 
+def limits(workflow: Workflow) -> tuple[Budget, ...]:
+    """The budgets that limit something, and what of each is used."""
+    every = (*_tokens(workflow, ()), *_money(workflow, ()), *_time(workflow), _steps(workflow))
+    return tuple(budget for budget in every if budget.limit is not None)
+
+
 def check_last_call(workflow: Workflow) -> None:
     """Refuse to go on where a budget did not hold what the action at hand would have asked a model.
 

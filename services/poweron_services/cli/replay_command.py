@@ -1,0 +1,215 @@
+"""The command that takes decisions again, and tells which would be others now."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from poweron_events.errors import Refused
+from poweron_events.event import NANO, PREFIX, ModelCall
+from poweron_events.fold.costs import model_calls
+from poweron_projections import reader
+from poweron_services import wiring
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences, stop
+from poweron_services.cli.output import counted, one_line, print_beside, print_json, stdout, tell
+from poweron_services.cli.progress_bar import bar
+from poweron_services.cli.query_commands import bring_rows_on
+from poweron_services.client.connect import Connections
+from poweron_services.config import MODEL_STAGES, Settings
+from poweron_services.models.chat_model import ChatModel
+from poweron_services.replay.asked_again import Answered, AskAgain
+from poweron_services.replay.decision_replay import Replayed, unless_replaying
+from poweron_services.replay.decision_view import accepted, index_of
+from poweron_services.replay.known_actions import KnownActions, known_actions
+from poweron_services.replay.replay_processes import ReplayedWorkflow, replay_all
+from poweron_services.replay.stored_content import StoredContent
+from poweron_services.replay.stored_records import Folded, other_in_log, workflow_records
+from poweron_services.replay.workflow_replay import Counted, damaged, replay
+from poweron_services.standalone import open_connections
+
+PROMPT_WIDTH = 14  # columns of what came of a prompt
+STYLES = {"same": "green", "differs": "bold red", "inconclusive": "yellow"}
+
+
+@sentences()
+def run(workflow: str | None, *, every: bool, at: int | None, models: Sequence[str], times: int, as_json: bool) -> None:
+    """Replay one workflow, one decision of it, or everything; or ask models for one decision."""
+    if every == (workflow is not None):
+        stop("Name one workflow, or give --all for every one.", USAGE)
+    if models and (every or at is None):
+        stop("--model asks for one decision: name the workflow, and the decision with --at.", USAGE)
+    if every and at is not None:
+        stop("--at is an event of one workflow: name that, without --all.", USAGE)
+    settings = load_settings(unless_replaying)
+    if workflow is None:
+        asyncio.run(_all(settings, as_json=as_json))
+        return
+    check_id(workflow)
+    if models:
+        asyncio.run(_ask(settings, workflow, at or 0, models, times, as_json=as_json))
+    else:
+        asyncio.run(_one(settings, workflow, at, as_json=as_json))
+
+
+async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bool) -> None:
+    """Replay a workflow, or one decision of it."""
+    found: list[Replayed] = []
+    async with open_connections(settings, tell) as connections, known_actions(settings) as known:
+        await bring_rows_on(connections)
+        records = await workflow_records(connections.pool, workflow)
+        if at is not None:
+            index_of(workflow, accepted(workflow, records), records, at)
+        found += [damaged(each) async for each in other_in_log(connections.log, records)]
+        for each in found:
+            _print(each, as_json=as_json)
+        async for each in replay(workflow, records, connections.content, known):
+            if at is None or each.seq == at:
+                found.append(each)
+                _print(each, as_json=as_json)
+    if at is not None and not found:
+        stop(f"Event {at} of workflow {workflow} is no decision: it tells what somebody did, or what happened.")
+    _sum(Counted.of(found), {}, as_json=as_json)
+
+
+async def _all(settings: Settings, *, as_json: bool) -> None:
+    """Replay everything that the log holds."""
+    total, newer = Counted(), 0
+    async with open_connections(settings, tell) as connections, known_actions(settings) as known:
+        await bring_rows_on(connections)
+        ids = await reader.workflow_ids(connections.pool)
+        with bar("Replaying", "workflows") as told:
+            place, done = settings.content_place, 0
+            async for each in replay_all(connections.pool, ids, connections.content, place, known):
+                done, newer = done + 1, newer + bool(each.newer)
+                total = total + Counted.of(each.replayed)
+                _print_workflow(each, as_json=as_json)
+                told(done, len(ids))
+    _sum(total, {"workflows": len(ids), "ofNewerReleases": newer}, as_json=as_json)
+
+
+def _print_workflow(found: ReplayedWorkflow, *, as_json: bool) -> None:
+    """With `--json` every decision; for people those that are not the same."""
+    if found.newer and as_json:
+        print_json({"workflowId": found.workflow_id, "error": found.newer, "code": "newer_release"})
+    elif found.newer:
+        tell(found.newer, style="bold red")
+    for each in found.replayed:
+        if as_json:
+            print_json({"workflowId": found.workflow_id, **_object(each)})
+        elif each.verdict != "same":
+            stdout.print(Text(found.workflow_id, style="dim"))
+            _print(each, as_json=False)
+
+
+def _print(found: Replayed, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_object(found))
+        return
+    margin = Text(f"{found.seq:>4}  ", style="dim")
+    margin.append(f"{one_line(found.type).removeprefix(PREFIX):<24}", style="bold")
+    margin.append(f"{found.decision:<14}", style=STYLES[found.decision])
+    margin.append(f"prompt {found.prompt}", style=STYLES[found.prompt])
+    if not found.detail:
+        stdout.print(margin)
+        return
+    margin.append(" " * (PROMPT_WIDTH - len(found.prompt)))
+    print_beside(stdout, margin, found.detail)
+
+
+def _object(found: Replayed) -> dict[str, Any]:
+    """A decision as `--json` prints it."""
+    return found._asdict()
+
+
+def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:
+    """How many there were; ends the command with 1 where one differs."""
+    if as_json:
+        print_json({**total._asdict(), **more})
+    else:
+        of = f" of {counted(more['workflows'], 'workflow')}" if more else ""
+        stdout.print(
+            f"{counted(total.decisions, 'decision')}{of}: {total.same} same, {total.differs} different, "
+            f"{total.inconclusive} inconclusive."
+        )
+    if total.differs or more.get("ofNewerReleases"):
+        raise typer.Exit(FAILED)
+
+
+# --- one decision, asked of models ------------------------------------------------------------------------
+
+
+async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str], times: int, *, as_json: bool) -> None:
+    """Ask models for one decision; nothing is kept."""
+    async with AsyncExitStack() as opened:
+        models = [(name, _built(name, opened)) for name in dict.fromkeys(names)]
+        connections = await opened.enter_async_context(open_connections(settings, tell))
+        known = await opened.enter_async_context(known_actions(settings))
+        await bring_rows_on(connections)
+        ask = await _question(connections, workflow, at, known)
+        with bar("Asking", "answers"):
+            answers = await ask.ask(models, times)
+    for each in answers:
+        if as_json:
+            print_json(_answer(each))
+        else:
+            _print_answer(each)
+    if not as_json:
+        cost = sum(each.completion.cost_nano_usd for each in answers if each.completion)
+        stdout.print(f"{counted(len(answers), 'answer')}, ${cost / NANO:.6f} together. Nothing of it was kept.")
+    if all(each.event is None for each in answers):
+        raise typer.Exit(FAILED)
+
+
+async def _question(connections: Connections, workflow: str, at: int, known: KnownActions) -> AskAgain:
+    records = await workflow_records(connections.pool, workflow)
+    every = accepted(workflow, records)
+    decision = every[index_of(workflow, every, records, at)]
+    call = next(iter(_calls(decision)), None)
+    prompt = await StoredContent(connections.content).find(workflow, call.prompt_ref if call else None)
+    return AskAgain(decision, connections.content, known, prompt)
+
+
+def _calls(decision: Folded) -> Iterable[ModelCall]:
+    event = decision.recorded.envelope.event
+    return model_calls(event) if event is not None else ()
+
+
+def _built(name: str, opened: AsyncExitStack) -> ChatModel:
+    """The model, which must be configured."""
+    stages: dict[str, Any] = dict.fromkeys((f"model_{stage}" for stage in MODEL_STAGES), None)
+    alone = Settings(model=name, **stages)
+    try:
+        return wiring.build_model(alone, opened)
+    except Refused as error:
+        stop(sentence(error), USAGE, code=error.code)
+
+
+def _answer(found: Answered) -> dict[str, Any]:
+    """An answer as `--json` prints it."""
+    used = found.completion
+    return {
+        "model": found.model,
+        "type": found.event.TYPE if found.event else None,
+        "decision": found.event.model_dump(mode="json", by_alias=True, exclude={"model_call"}) if found.event else None,
+        "answer": found.answer or None,
+        "problem": found.problem or None,
+        "inputTokens": used.input_tokens if used else 0,
+        "outputTokens": used.output_tokens if used else 0,
+        "costNanoUsd": used.cost_nano_usd if used else 0,
+        "durationMs": found.duration_ms,
+    }
+
+
+def _print_answer(found: Answered) -> None:
+    used = found.completion
+    tokens = used.input_tokens + used.output_tokens if used else 0
+    cost = f"${used.cost_nano_usd / NANO:.6f}" if used and used.cost_nano_usd else "-"
+    what = found.event.TYPE.removeprefix(PREFIX) if found.event else "no decision"
+    margin = Text(f"{one_line(found.model, 40)}  ")
+    margin.append(f"{what:<24}", style="bold" if found.event else "bold red")
+    margin.append(f"{found.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  ", style="dim")
+    print_beside(stdout, margin, found.problem or found.answer)

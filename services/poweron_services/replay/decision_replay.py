@@ -1,0 +1,272 @@
+"""One decision taken again: the role's own code, on the workflow as it stood, with the answer that was recorded."""
+
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, cast
+
+from structlog import DropEvent
+from structlog.typing import EventDict
+
+from poweron_events.codec import writable
+from poweron_events.errors import PowerOnError, Unavailable
+from poweron_events.event import ModelCall
+from poweron_events.execution import ActionCompleted, ApprovalRequested
+from poweron_events.fold.costs import model_calls
+from poweron_events.fold.state import Workflow, step_place
+from poweron_events.fold.turn import TURNS
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import (
+    AnswerRejected,
+    RoundCancelled,
+    RoundCompleted,
+    RoundFailed,
+    Stage,
+    StageFailed,
+    TaskReviewed,
+)
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.selection import ActionSelected, SelectionRejected
+from poweron_events.stream import WorkflowEvent
+from poweron_services.models.call import Caller
+from poweron_services.models.time_limit import TimeLimit
+from poweron_services.replay.earlier_release import SENTENCES, EarlierPrompts, as_written_by, lacks_fields
+from poweron_services.replay.event_check import differences
+from poweron_services.replay.known_actions import CatalogThen, KnownActions
+from poweron_services.replay.permission_check import PermissionCheck, asked_again
+from poweron_services.replay.prompt_check import NO_PROMPT, Checked, Sameness, StoredPrompt
+from poweron_services.replay.released_templates import release_of
+from poweron_services.replay.stored_answers import (
+    UNUSABLE,
+    StoredAnswers,
+    StoredCall,
+    may_be_unusable,
+)
+from poweron_services.replay.stored_content import StoredContent
+from poweron_services.replay.stored_records import Folded
+from poweron_services.wiring import stage_functions
+
+AT_WORK: Final = ContextVar("poweron_replaying", default=False)
+"""Whether a decision is taken again: what its role logs meanwhile has not happened now."""
+
+OF_ROLES: Final = (
+    TasksPlanned,
+    ActionsPlanned,
+    ActionSelected,
+    SelectionRejected,
+    ParametersSet,
+    ParametersRejected,
+    AnswerRejected,
+    ObservationRecorded,
+    RefinementDecided,
+    TaskReviewed,
+    RoundCompleted,
+    RoundFailed,
+    RoundCancelled,
+)
+"""What the stage functions of the roles write, beside the failure of a stage."""
+BY_CIRCUMSTANCE: Final = frozenset({"stage_timeout", "content_store_unavailable", "unavailable"})
+"""Codes of a failed stage that a clock or a server has decided."""
+JUDGED: Final = frozenset({"done", "failed", "denied"})
+"""The outcomes of actions of which code has decided whether they may run."""
+FAILURE: Final = ("stage", "error", "code")
+"""What code decides of the failure of a stage."""
+MOST_TOLD: Final = 3  # differences of one decision
+STAGE_TIME: Final = 60.0  # seconds
+OF_SEVERAL: Final = frozenset({"parameterizer.v2.md"})
+"""Templates that an earlier release had and that are used now: they do not tell which it was."""
+
+
+ALTERED: Final = Checked("differs", "The stored prompt or answer is not the one that the event commits to.")
+
+
+class Replayed(NamedTuple):
+    """What came of taking a decision again."""
+
+    seq: int
+    type: str
+    decision: Sameness
+    prompt: Sameness
+    detail: str = ""
+
+    @property
+    def verdict(self) -> Sameness:
+        """Of decision and prompt together: one that differs counts as different."""
+        both = {self.decision, self.prompt}
+        return "differs" if "differs" in both else "inconclusive" if "inconclusive" in both else "same"
+
+
+def is_decision(event: WorkflowEvent | None) -> bool:
+    """Whether code, with a model or without, has decided what the event says."""
+    if isinstance(event, StageFailed):
+        return event.stage != "observe" and event.code not in BY_CIRCUMSTANCE
+    if isinstance(event, ActionCompleted):
+        return event.outcome in JUDGED
+    return isinstance(event, (*OF_ROLES, ApprovalRequested))
+
+
+def unless_replaying(_: object, __: str, line: EventDict) -> EventDict:
+    """A processor of log lines that drops those of a replay."""
+    if AT_WORK.get():
+        raise DropEvent
+    return line
+
+
+@dataclass(slots=True)
+class DecisionReplay:
+    """Takes the decisions of one workflow again, in their order."""
+
+    content: StoredContent
+    known: KnownActions
+    _listed: CatalogThen | None = field(default=None, init=False)
+    """The actions that there were, by the last prompt that lists them."""
+    _earlier: EarlierPrompts = field(default_factory=EarlierPrompts, init=False)
+    _release: str | None = field(default=None, init=False)
+    """The earlier release that decides, by the last template; None where it is this one."""
+
+    async def again(self, folded: Folded) -> Replayed:
+        """Take the decision again that this record tells of."""
+        token = AT_WORK.set(True)
+        try:
+            return await self._again(folded)
+        finally:
+            AT_WORK.reset(token)
+
+    async def _again(self, folded: Folded) -> Replayed:
+        event = folded.recorded.envelope.event
+        assert event is not None
+        self.content.missing.clear()
+        if isinstance(event, ObservationRecorded):
+            self._earlier.observed(folded.after)
+        if isinstance(event, ApprovalRequested):
+            return _replayed(folded, asked_again(folded.before, event), NO_PROMPT)
+        if isinstance(event, ActionCompleted):
+            check = PermissionCheck(self.content, self.known.configured_places)
+            return _replayed(folded, await check.completed(folded, event, self._catalog), NO_PROMPT)
+        return await self._by_role(folded, event)
+
+    @property
+    def _catalog(self) -> CatalogThen:
+        """The actions that there were, as far as anything tells."""
+        return self._listed or CatalogThen(self._known.specs)
+
+    @property
+    def _known(self) -> KnownActions:
+        """The actions that are known here, ours as the release had them that decides."""
+        return self.known if self._release is None else self.known.of_release(self._release)
+
+    async def _by_role(self, folded: Folded, event: WorkflowEvent) -> Replayed:
+        calls = [await self._stored(folded.before.id, call) for call in model_calls(event)]
+        if any(call.is_altered for call in calls):
+            return _replayed(folded, ALTERED, ALTERED)
+        self._look_at(folded.before, calls)
+        first: tuple[Checked, Checked] | None = None
+        for catalog, unusable in self._circumstances(folded.before, event):
+            answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)
+            found = await self._compared(folded, event, answers, catalog), answers.prompt
+            if found[0].sameness == "same":
+                first = found
+                break
+            first = first or found
+        assert first is not None
+        return _replayed(folded, *(self._as_far_as_known(folded.before, each) for each in first))
+
+    async def _stored(self, workflow_id: str, call: ModelCall) -> StoredCall:
+        refs = (call.prompt_ref, call.answer_ref)
+        prompt, answer = [await self.content.find(workflow_id, ref) for ref in refs]
+        altered = [
+            ref and content is not None and not await self.content.is_kept_as_said(workflow_id, ref, content)
+            for ref, content in zip(refs, (prompt, answer), strict=True)
+        ]
+        return StoredCall(call, prompt, answer, any(altered))
+
+    def _look_at(self, workflow: Workflow, calls: Sequence[StoredCall]) -> None:
+        """Which release decides, and which actions there are, where a template and a prompt tell it."""
+        self._earlier.look_at(workflow)
+        for stored in calls:
+            if stored.call.template not in OF_SEVERAL:
+                self._release = release_of(stored.call.template_sha256)
+            if stored.prompt is not None and workflow.phase in ("plan", "plan_actions", "select"):
+                shown = StoredPrompt(stored.prompt).actions or {}
+                self._listed = self._known.then(workflow, shown)
+
+    def _circumstances(self, workflow: Workflow, event: WorkflowEvent) -> Iterator[tuple[CatalogThen, str | None]]:
+        """What may have been otherwise then, and stands in no event: first what is most likely."""
+        yield self._catalog, None
+        if may_be_unusable(event):
+            yield from ((self._catalog, code) for code in UNUSABLE)
+        selection = workflow.step.selection if workflow.current.task is not None else None
+        if selection is not None:  # its server may have been gone by then
+            specs = {name: spec for name, spec in self._catalog.specs.items() if name != selection.action}
+            yield CatalogThen(specs, self._catalog.guessed), None
+
+    async def _compared(
+        self, folded: Folded, event: WorkflowEvent, answers: StoredAnswers, catalog: CatalogThen
+    ) -> Checked:
+        """Whether the role decides the same with these answers."""
+        now = await self._decided(folded.before, answers, catalog)
+        if answers.answers_missing:
+            return Checked("inconclusive", "The answer was erased, or never kept.")
+        if answers.unasked:
+            return Checked("differs", "A model would be asked now, and none was asked then.")
+        if type(now) is not type(event):
+            return self._differing(f"It would be {now.TYPE} now{_why(now)}.")
+        return self._same_or_not(folded, event, as_written_by(self._release, now, folded.before))
+
+    def _same_or_not(self, folded: Folded, event: WorkflowEvent, now: WorkflowEvent) -> Checked:
+        earlier = self._release is not None or lacks_fields(folded.data, event)
+        only = FAILURE if isinstance(event, StageFailed) else None
+        told = differences(folded.data, now, only=only, earlier=earlier)
+        if earlier and not differences(folded.data, now, only=folded.data.keys() - SENTENCES, earlier=True):
+            return Checked("same", f"Worded otherwise now: {' '.join(told[:MOST_TOLD])}" if told else "")
+        return self._differing(" ".join(told[:MOST_TOLD])) if told else Checked("same")
+
+    def _differing(self, told: str) -> Checked:
+        """A difference, unless what the decision stood on is not there any more."""
+        if self.content.missing:
+            return Checked("inconclusive", f"What it was to read was erased. {told}")
+        return Checked("differs", told)
+
+    def _as_far_as_known(self, workflow: Workflow, found: Checked) -> Checked:
+        """The same, where the action at hand is known here: else a difference says nothing."""
+        selection = workflow.step.selection if workflow.current.task is not None else None
+        if found.sameness != "differs" or selection is None or selection.action in self.known.specs:
+            return found
+        return Checked("inconclusive", f"{selection.action} is no action that is known here. {found.detail}")
+
+    async def _decided(self, workflow: Workflow, answers: StoredAnswers, catalog: CatalogThen) -> WorkflowEvent:
+        """What the role comes to; a stage that cannot be done is itself an event."""
+        caller = Caller(answers, self.content)
+        functions = stage_functions(caller, self.content, catalog.specs, self.known.configured_places)
+        function = functions[TURNS[workflow.phase]]
+        try:
+            async with TimeLimit(STAGE_TIME):
+                return (await function(workflow))[0]
+        except Unavailable:
+            raise
+        except PowerOnError as error:
+            return _failed(workflow, error)
+        except Exception:  # noqa: BLE001 - a bug of then or of now is told as what it would be
+            return _failed(workflow, PowerOnError("An unexpected error; the log of the service has it."))
+
+
+def _failed(workflow: Workflow, error: PowerOnError) -> StageFailed:
+    return StageFailed(
+        **step_place(workflow),
+        stage=cast("Stage", workflow.phase),
+        error=writable(str(error))[:4_000],
+        code=error.code,
+        tries=1,
+    )
+
+
+def _why(now: WorkflowEvent) -> str:
+    said = getattr(now, "reason", None) or getattr(now, "error", None)
+    return f": {said}" if said else ""
+
+
+def _replayed(folded: Folded, decision: Checked, prompt: Checked) -> Replayed:
+    told = " ".join(dict.fromkeys(filter(None, (decision.detail, prompt.detail))))
+    return Replayed(folded.seq, folded.recorded.envelope.type, decision.sameness, prompt.sameness, told)

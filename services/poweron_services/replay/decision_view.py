@@ -1,0 +1,165 @@
+"""What a decision got to see: the workflow as it stood, and the prompt and the answer byte for byte."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from poweron_events.content import ContentStore
+from poweron_events.errors import Refused
+from poweron_events.event import ModelCall
+from poweron_events.fold.costs import model_calls
+from poweron_events.fold.state import Workflow
+from poweron_projections.reader import StoredRecord
+from poweron_services.client.client_errors import UnknownSeq, UnknownWorkflow
+from poweron_services.decider.rules import limits
+from poweron_services.replay.decision_replay import is_decision
+from poweron_services.replay.stored_content import StoredContent
+from poweron_services.replay.stored_records import Damaged, Folded, folded
+from poweron_services.roles.prompt_context import document_lines, history
+
+
+class View(NamedTuple):
+    """A workflow after one of its events, and the decision that came next."""
+
+    at: Folded
+    next: Folded | None
+    """None where none has come yet."""
+    call: ModelCall | None
+    """Whose answer decided; None where no model was asked."""
+    prompt: bytes | None
+    answer: bytes | None
+
+    @property
+    def workflow(self) -> Workflow:
+        return self.at.after
+
+    @property
+    def missing(self) -> str:
+        """What is not there of prompt and answer, in a sentence; empty where everything is."""
+        if self.call is None:
+            return ""
+        kept = {"prompt": (self.call.prompt_ref, self.prompt), "answer": (self.call.answer_ref, self.answer)}
+        said = [
+            f"The {what} was {'never kept' if ref is None else 'erased'}."
+            for what, (ref, content) in kept.items()
+            if content is None
+        ]
+        return " ".join(said)
+
+
+async def view(
+    workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, *, at: int | None = None
+) -> View:
+    """The workflow after event `at`, and what the next decision saw; without `at` that of the last decision.
+
+    Raises:
+        UnknownSeq: there is no such event, or it was superseded.
+        NewerRelease: a newer release worked on the workflow.
+        Unavailable: the content store cannot be reached.
+    """
+    every = accepted(workflow_id, records)
+    index = _last(every) if at is None else index_of(workflow_id, every, records, at)
+    following = _next(every, index)
+    event = following.recorded.envelope.event if following else None
+    call = next(reversed(model_calls(event)), None) if event else None
+    stored = StoredContent(content)
+    return View(
+        every[index],
+        following,
+        call,
+        await stored.find(workflow_id, call.prompt_ref if call else None),
+        await stored.find(workflow_id, call.answer_ref if call else None),
+    )
+
+
+def accepted(workflow_id: str, records: Sequence[StoredRecord]) -> list[Folded]:
+    """The accepted events, in order.
+
+    Raises:
+        UnknownWorkflow: none was.
+        Refused: a record is not what it was.
+    """
+    found: list[Folded] = []
+    for each in folded(workflow_id, records):
+        if isinstance(each, Damaged):
+            raise Refused(f"Event {each.stored.seq} of workflow {workflow_id} is damaged: {each.why}")
+        if each.verdict == "accepted":
+            found.append(each)
+    if not found:
+        raise UnknownWorkflow(workflow_id)
+    return found
+
+
+def index_of(workflow_id: str, every: Sequence[Folded], records: Sequence[StoredRecord], seq: int) -> int:
+    """Where among the accepted events that one is.
+
+    Raises:
+        UnknownSeq: it is not among them.
+    """
+    numbers = [each.seq for each in every]
+    if seq in numbers:
+        return numbers.index(seq)
+    nearest = min(numbers, key=lambda number: (abs(number - seq), number))
+    superseded = seq in {record.seq for record in records}
+    raise UnknownSeq(workflow_id, seq, superseded=superseded, nearest=nearest, last=records[-1].seq)
+
+
+def _next(every: Sequence[Folded], index: int) -> Folded | None:
+    """The decision that came after this event; none where a round has ended with it."""
+    if not every[index].after.is_open:
+        return None
+    return next((each for each in every[index + 1 :] if is_decision(each.recorded.envelope.event)), None)
+
+
+def _last(every: Sequence[Folded]) -> int:
+    """The event before the last decision."""
+    decided = [index for index, each in enumerate(every) if is_decision(each.recorded.envelope.event)]
+    return max(0, decided[-1] - 1) if decided else len(every) - 1
+
+
+def as_object(seen: View) -> dict[str, Any]:
+    """All of it as `--json` prints it."""
+    workflow = seen.workflow
+    round_, task, attempt, step = workflow.place
+    opened = workflow.round is not None
+    return {
+        "seq": seen.at.seq,
+        "type": seen.at.recorded.envelope.type,
+        "phase": workflow.phase,
+        "round": round_,
+        "task": task,
+        "attempt": attempt,
+        "step": step,
+        "history": [each.model_dump(mode="json", by_alias=True) for each in (history(workflow) if opened else ())],
+        "documents": [_document(line) for line in (document_lines(workflow) if opened else ())],
+        "budgets": [_budget(each) for each in (limits(workflow) if opened else ())],
+        "model": f"{seen.call.provider}:{seen.call.model}" if seen.call else None,
+        "template": seen.call.template if seen.call else None,
+        "prompt": _text(seen.prompt),
+        "answer": _text(seen.answer),
+        "decision": _decision(seen.next),
+        "missing": seen.missing or None,
+    }
+
+
+def _document(line: Any) -> dict[str, Any]:
+    return {
+        "reference": line.reference,
+        "documentName": line.name,
+        "mimeType": line.mime_type,
+        "size": line.size,
+        "label": line.label,
+    }
+
+
+def _budget(budget: Any) -> dict[str, Any]:
+    return {"of": budget.whose, "code": budget.code, "used": budget.used, "limit": budget.limit}
+
+
+def _text(content: bytes | None) -> str | None:
+    return None if content is None else content.decode("utf-8", errors="replace")
+
+
+def _decision(following: Folded | None) -> dict[str, Any] | None:
+    if following is None:
+        return None
+    return {"seq": following.seq, "type": following.recorded.envelope.type, "data": following.data}

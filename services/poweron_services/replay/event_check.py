@@ -1,0 +1,55 @@
+"""Whether two events say the same: field by field, but for what differs by nature."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from poweron_events.stream import WorkflowEvent
+from poweron_services.replay.stored_answers import UNTOLD
+
+BY_NATURE: Final = frozenset(
+    {"durationMs", "tries", "promptRef", "answerRef", "template", "templateSha256", "failedCalls"}
+)
+"""How long something took, what bytes are kept as, and the template, which is compared with the prompt."""
+LONGEST: Final = 80  # characters of a value that is told
+
+
+def differences(
+    data: Mapping[str, Any], event: WorkflowEvent, *, only: Collection[str] | None = None, earlier: bool = False
+) -> list[str]:
+    """What the event says otherwise than the recorded data, a sentence each.
+
+    An event of an earlier release lacks the fields that came later: only what it has is compared. `only` names the
+    fields that are compared at all.
+    """
+    now = orjson.loads(orjson.dumps(event.model_dump(mode="json", by_alias=True)))
+    only_given = only is not None or earlier
+    then = data if only is None else {name: value for name, value in data.items() if name in only}
+    return list(_parts(then, now, "", only_given=only_given))
+
+
+def _parts(then: Any, now: Any, at: str, *, only_given: bool) -> Iterator[str]:
+    if isinstance(then, dict) and isinstance(now, dict):
+        names = then.keys() if only_given else then.keys() | now.keys()
+        for name in sorted(names - BY_NATURE):
+            inner = f"{at}.{name}" if at else name
+            yield from _parts(then.get(name), now.get(name), inner, only_given=only_given)
+    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        for number, (one, other) in enumerate(zip(then, now, strict=True)):
+            yield from _parts(one, other, f"{at}[{number}]", only_given=only_given)
+    elif then != now and not _is_untold(then, now):
+        yield f"{at} was {_shown(then)} and is {_shown(now)}."
+
+
+def _is_untold(then: Any, now: Any) -> bool:
+    """Whether the texts are the same but for a sentence that is not known any more."""
+    if not isinstance(then, str) or not isinstance(now, str) or UNTOLD not in now:
+        return False
+    begin, _, end = now.partition(UNTOLD)
+    return then.startswith(begin) and then.endswith(end)
+
+
+def _shown(value: Any) -> str:
+    written = orjson.dumps(value).decode()
+    return written if len(written) <= LONGEST else f"{written[: LONGEST - 1]}…"

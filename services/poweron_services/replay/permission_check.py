@@ -1,0 +1,112 @@
+"""Whether an action may run: the executor's own checks on what it was to do, with nothing behind them that acts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.errors import Refused
+from poweron_events.execution import ActionCompleted, ApprovalRequested
+from poweron_events.fold.state import Workflow, result_label
+from poweron_services.actions.action import Order
+from poweron_services.decider.approval import NEVER, Approval, marks
+from poweron_services.models.call import Caller
+from poweron_services.models.chat_model import Completion
+from poweron_services.models.prompts import Prompt
+from poweron_services.replay.event_check import differences
+from poweron_services.replay.known_actions import CatalogThen
+from poweron_services.replay.prompt_check import Checked
+from poweron_services.replay.stored_content import StoredContent
+from poweron_services.replay.stored_records import Folded
+from poweron_services.roles.action_execution import Execution
+from poweron_services.roles.named_addresses import ConfiguredPlaces
+
+DENIAL: Final = ("success", "outcome", "error", "detail", "code")
+"""What the end of an action says of why it was not let run."""
+
+
+@dataclass(slots=True)
+class _NotRun:
+    """Stands in place of an action, and does nothing."""
+
+    spec: ActionSpec
+    reached: list[Order] = field(default_factory=list)
+
+    async def __call__(self, order: Order) -> NoReturn:
+        self.reached.append(order)
+        raise Refused("A replay runs no action.")
+
+
+class _Nobody:
+    """A model that no check asks."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        raise AssertionError(f"no model is asked: {prompt.stage}")
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionCheck:
+    """Lets the executor judge again whether what it was to do may be done."""
+
+    content: StoredContent
+    configured_places: ConfiguredPlaces
+
+    async def completed(self, folded: Folded, event: ActionCompleted, then: CatalogThen) -> Checked:
+        """The action was run, or refused: whether it would be again. What it gave is taken as it was."""
+        selection = folded.before.step.selection
+        assert selection is not None
+        label = result_label(folded.before, selection.action)
+        if label != event.result_label:
+            return Checked("differs", f"resultLabel was {event.result_label!r} and is {label!r}.")
+        told = ""
+        for catalog, approval in _circumstances(selection.action, event, then):
+            now = await self._judged(folded.before, catalog, approval)
+            if event.outcome != "denied" and now.outcome != "denied":
+                return self._as_far_as_known("same", "")
+            said = differences(folded.data, now, only=DENIAL)
+            if not said:
+                return Checked("same")
+            told = told or " ".join(said)
+        if event.outcome == "denied" and event.code == "action_not_allowed":
+            return Checked("inconclusive", "The lists of the process that refused it stand in no event.")
+        return self._as_far_as_known("differs", told)
+
+    def _as_far_as_known(self, sameness: str, detail: str) -> Checked:
+        if self.content.missing and sameness != "same":
+            return Checked("inconclusive", "What it was to read was erased.")
+        return Checked(sameness, detail)  # type: ignore[arg-type] # one of the two
+
+    async def _judged(self, workflow: Workflow, catalog: CatalogThen, approval: Approval) -> ActionCompleted:
+        actions = {name: _NotRun(spec) for name, spec in catalog.specs.items()}
+        execution = Execution(
+            actions,
+            catalog.specs,
+            Caller(_Nobody(), self.content),
+            self.content,
+            observes=False,
+            now_ms=lambda: workflow.step.starts[-1].time_ms,
+            approval=approval,
+            configured_places=self.configured_places,
+        )
+        (completed,) = await execution.run(workflow)
+        assert isinstance(completed, ActionCompleted)
+        return completed
+
+
+def _circumstances(action: str, event: ActionCompleted, then: CatalogThen) -> Iterator[tuple[CatalogThen, Approval]]:
+    """What a process may have had that no event tells: the action at all, a mark of its own."""
+    yield then, NEVER
+    if event.outcome == "denied":
+        without = {name: spec for name, spec in then.specs.items() if name != action}
+        yield CatalogThen(without), NEVER
+        if event.code == "approval_missing":
+            yield then, Approval({action})
+
+
+def asked_again(workflow: Workflow, event: ApprovalRequested) -> Checked:
+    """A person was asked: whether one would be, of the same parameters. Marks of the process stand in no event."""
+    if marks(workflow.current.opening.approve, event.action) and not NEVER.must_be_asked(workflow):
+        return Checked("differs", "Nobody would be asked now.")
+    now = Approval({event.action}, event.expires_ms).request(workflow)
+    said = differences(event.model_dump(mode="json", by_alias=True), now)
+    return Checked("differs", " ".join(said)) if said else Checked("same")

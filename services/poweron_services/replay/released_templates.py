@@ -1,0 +1,53 @@
+"""The templates of every release, by their hash: what an earlier release showed to a model is rendered again."""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from poweron_services import actions, roles
+from poweron_services.models.prompts import Template
+
+RELEASED: Final = {
+    "0.1.0": (
+        "message.v1.md",
+        "parameterizer.v1.md",
+        "planner.v1.md",
+        "process.v1.md",
+        "refiner.v1.md",
+        "reviewer.v1.md",
+        "selector.v1.md",
+    ),
+    "0.2.0": (
+        "actions.v1.md",
+        "message.v2.md",
+        "parameterizer.v2.md",
+        "planner.v2.md",
+        "process.v2.md",
+        "refiner.v2.md",
+        "reviewer.v2.md",
+        "selector.v2.md",
+    ),
+}
+"""The templates that a release had, by its version: they stay as they are."""
+
+
+@cache
+def released_template(sha256: str) -> Template | None:
+    """The template of an earlier release with this hash."""
+    return _by_hash().get(sha256)
+
+
+@cache
+def _by_hash() -> dict[str, Template]:
+    names = {name for of_release in RELEASED.values() for name in of_release}
+    folders = [Path(path) for package in (roles, actions) for path in package.__path__]
+    files = sorted(file for folder in folders for file in folder.glob("*.v*.md") if file.name in names)
+    found = (Template(file.name, file.read_text(encoding="utf-8")) for file in files)
+    return {template.sha256: template for template in found}
+
+
+@cache
+def release_of(sha256: str) -> str | None:
+    """The last release that had the template with this hash; None where none had it."""
+    template = _by_hash().get(sha256)
+    return max((each for each, names in RELEASED.items() if template and template.name in names), default=None)

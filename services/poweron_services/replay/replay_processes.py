@@ -1,0 +1,120 @@
+"""Many workflows replayed side by side: each process takes some of them, reads contents, and says what came of it."""
+
+import asyncio
+import logging
+import multiprocessing
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
+
+import structlog
+
+from poweron_events.content import ContentStore
+from poweron_projections import reader
+from poweron_projections.connection import Pool
+from poweron_projections.reader import StoredRecord
+from poweron_services.client.client_errors import NewerRelease
+from poweron_services.replay.decision_replay import Replayed
+from poweron_services.replay.known_actions import KnownActions
+from poweron_services.replay.workflow_replay import replay
+
+MAX_PROCESSES: Final = 8
+WORKFLOWS_PER_PROCESS: Final = 50  # that pay for starting one
+AT_A_TIME: Final = 10  # workflows that a process is given
+WAITING: Final = 2  # shares that wait for each process
+
+
+class ReplayedWorkflow(NamedTuple):
+    """What came of replaying a workflow."""
+
+    workflow_id: str
+    replayed: Sequence[Replayed]
+    newer: str = ""
+    """Why it can not be replayed: a newer release worked on it."""
+
+
+Share = Sequence[tuple[str, Sequence[StoredRecord]]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a process that replays works with."""
+
+    place: str
+    known: KnownActions
+
+
+_kept: _Kept | None = None
+
+
+async def replay_all(
+    pool: Pool, ids: Sequence[str], content: ContentStore, place: str, known: KnownActions
+) -> AsyncGenerator[ReplayedWorkflow, None]:
+    """Replay these workflows, as each is done; `place` is where processes beside this one find the contents."""
+    count = min(MAX_PROCESSES, _cores(), len(ids) // WORKFLOWS_PER_PROCESS)
+    if count < 2:
+        for id_ in ids:
+            yield await _one(id_, await reader.stored_records(pool, id_), content, known)
+        return
+    async with _processes(count, _Kept(place, known)) as executor:
+        async for done in _side_by_side(pool, ids, executor, count):
+            yield done
+
+
+async def _side_by_side(
+    pool: Pool, ids: Sequence[str], executor: ProcessPoolExecutor, count: int
+) -> AsyncIterator[ReplayedWorkflow]:
+    shares = [ids[begin : begin + AT_A_TIME] for begin in range(0, len(ids), AT_A_TIME)]
+    loop, working = asyncio.get_running_loop(), set[asyncio.Future[list[ReplayedWorkflow]]]()
+    while shares or working:
+        while shares and len(working) < count * WAITING:
+            share = [(id_, await reader.stored_records(pool, id_)) for id_ in shares.pop(0)]
+            working.add(loop.run_in_executor(executor, _replay_share, share))
+        done, working = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            for found in each.result():
+                yield found
+
+
+@asynccontextmanager
+async def _processes(count: int, kept: _Kept) -> AsyncGenerator[ProcessPoolExecutor, None]:
+    spawn = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(count, mp_context=spawn, initializer=_begin, initargs=(kept,))
+    try:
+        yield executor
+    finally:
+        await asyncio.to_thread(partial(executor.shutdown, cancel_futures=True))
+
+
+def _begin(kept: _Kept) -> None:
+    global _kept  # noqa: PLW0603 - what a process is for, set once at its start
+    _kept = kept
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def _replay_share(share: Share) -> list[ReplayedWorkflow]:
+    assert _kept is not None
+    return asyncio.run(_every(share, _kept))
+
+
+async def _every(share: Share, kept: _Kept) -> list[ReplayedWorkflow]:
+    content = ContentStore.at(kept.place)
+    return [await _one(id_, records, content, kept.known) for id_, records in share]
+
+
+async def _one(
+    workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, known: KnownActions
+) -> ReplayedWorkflow:
+    try:
+        return ReplayedWorkflow(workflow_id, [each async for each in replay(workflow_id, records, content, known)])
+    except NewerRelease as error:
+        return ReplayedWorkflow(workflow_id, (), f"{error}.")
+
+
+def _cores() -> int:
+    """How many cores this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,139 @@
+"""The model of a replay: it answers with what was answered then, and compares what it is shown with what was shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, cast, get_args
+
+from poweron_events.codes import FOR_PEOPLE, BudgetCode
+from poweron_events.errors import PowerOnError, Refused
+from poweron_events.event import Event, FailedCalls, ModelCall
+from poweron_events.fold.costs import failed_calls
+from poweron_events.outcome import RoundCompleted, StageFailed
+from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.rules import BudgetUsedUp, Stop
+from poweron_services.models.chat_model import Completion, FinishReason
+from poweron_services.models.prompts import Prompt
+from poweron_services.models.time_limit import AnswersLost, LostAnswer, current_limit
+from poweron_services.replay.earlier_release import EarlierPrompts
+from poweron_services.replay.prompt_check import ERASED, NO_PROMPT, NOT_KEPT, Checked, StoredPrompt, check_prompt
+
+UNTOLD: Final = "What kept the model from answering is not known any more."
+"""Stands where a sentence of that time stood; what is compared with it may have any text there."""
+UNUSABLE: Final = ("answer_cut_off", "prompt_too_long", "answer_refused", "answer_empty")
+"""Why a final message could not be used: its event does not say which."""
+
+
+class NotAnswered(PowerOnError):
+    """No answer was recorded for what is asked now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call that was answered then, with the bytes that were kept of it; None where they are there no more."""
+
+    call: ModelCall
+    prompt: bytes | None
+    answer: bytes | None
+    is_altered: bool = False
+    """Whether one of them is not what the event commits to."""
+
+
+@dataclass(slots=True)
+class StoredAnswers:
+    """Answers what was asked on the way to one event, in order."""
+
+    event: WorkflowEvent
+    calls: Sequence[StoredCall]
+    earlier: EarlierPrompts
+    by_earlier: bool
+    """Whether an earlier release asked."""
+    unusable: str | None = None
+    """The code by which a final message could not be used."""
+    prompts: list[Checked] = field(default_factory=list)
+    shown: list[Prompt] = field(default_factory=list)
+    answers_missing: bool = False
+    unasked: bool = False
+    """Whether a model was asked where none was then."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.shown.append(prompt)
+        _count_failed(failed_calls(self.event) if len(self.shown) == 1 else ())
+        if len(self.shown) > len(self.calls):
+            raise self._no_answer(prompt)
+        stored = self.calls[len(self.shown) - 1]
+        self.prompts.append(self._checked(prompt, stored))
+        if stored.answer is None:
+            raise self._lost(stored)
+        return _completion(stored.call, stored.answer.decode("utf-8", errors="replace"), self._refusal())
+
+    @property
+    def prompt(self) -> Checked:
+        """What came of comparing the prompts; of several the first that is not the same."""
+        if len(self.shown) < len(self.calls):
+            return Checked("differs", "A model was asked then, and would not be asked now.")
+        return next((each for each in self.prompts if each.sameness != "same"), (*self.prompts, NO_PROMPT)[0])
+
+    def _checked(self, prompt: Prompt, stored: StoredCall) -> Checked:
+        if stored.prompt is None:
+            return Checked("inconclusive", NOT_KEPT if stored.call.prompt_ref is None else ERASED)
+        return check_prompt(prompt, stored.call, StoredPrompt(stored.prompt), self.earlier, by_earlier=self.by_earlier)
+
+    def _no_answer(self, prompt: Prompt) -> PowerOnError:
+        """What kept the model from answering then, where the event tells of it."""
+        event, code = self.event, getattr(self.event, "code", None)
+        reason = event.error if isinstance(event, StageFailed) else getattr(event, "reason", "")
+        if code in get_args(BudgetCode):
+            if prompt.allowance is not None:
+                return BudgetUsedUp(Stop(cast("BudgetCode", code), reason))
+        elif isinstance(event, StageFailed):
+            return PowerOnError(reason, code=event.code)
+        elif isinstance(event, RoundCompleted):
+            return PowerOnError(UNTOLD)
+        self.unasked = True
+        return NotAnswered("A model would be asked now, and none was asked then.")
+
+    def _lost(self, stored: StoredCall) -> PowerOnError:
+        if stored.call.answer_ref is None and isinstance(self.event, RoundCompleted):
+            return AnswersLost([LostAnswer(stored.call, UNTOLD)])
+        self.answers_missing = True
+        return NotAnswered("The answer is not there any more.")
+
+    def _refusal(self) -> Refused | None:
+        """Why a provider said that its answer is none, which only the event tells."""
+        code = getattr(self.event, "code", None)
+        reason = getattr(self.event, "reason", None)
+        if reason is not None and code in FOR_PEOPLE and _is_rejection(self.event):
+            return Refused(reason, code=code)
+        return None if self.unusable is None else Refused(UNTOLD, code=self.unusable)
+
+
+def may_be_unusable(event: WorkflowEvent) -> bool:
+    """Whether an answer to this event may have been none, without the event saying so."""
+    return isinstance(event, RoundCompleted) and bool(event.model_calls)
+
+
+def _is_rejection(event: Event) -> bool:
+    return type(event).__name__.endswith("Rejected")
+
+
+def _count_failed(calls: Sequence[FailedCalls]) -> None:
+    """Let the work at hand know of the calls that failed then: budgets count them."""
+    limit = current_limit()
+    for each in calls if limit is not None else ():
+        assert limit is not None
+        limit.call_failed(each, None)
+
+
+def _completion(call: ModelCall, text: str, refusal: Refused | None) -> Completion:
+    return Completion(
+        text=text,
+        provider=call.provider,
+        model=call.model,
+        input_tokens=call.input_tokens,
+        output_tokens=call.output_tokens,
+        cost_nano_usd=call.cost_nano_usd,
+        refusal=refusal,
+        finish_reason=cast("FinishReason | None", call.finish_reason),
+        cached_input_tokens=call.cached_input_tokens,
+        reasoning_tokens=call.reasoning_tokens,
+    )

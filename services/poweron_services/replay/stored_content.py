@@ -1,0 +1,62 @@
+"""The content store as a replay has it: it reads, writes nothing, and remembers what was not there."""
+
+from collections.abc import Sequence
+
+from poweron_events.content import ContentStore, MissingContent, commitment
+
+
+class StoredContent(ContentStore):
+    """Reads what another store keeps; whatever is stored goes nowhere."""
+
+    def __init__(self, store: ContentStore) -> None:
+        self._kept = store
+        self._workflow_keys: dict[str, bytes | None] = {}
+        self.missing: list[str] = []
+        """The commitments that were asked for in vain, since this list was last cleared."""
+
+    async def put_all(self, workflow_id: str, contents: Sequence[bytes]) -> Sequence[str]:
+        """What the contents would be stored as."""
+        key = await self._key_of(workflow_id) or b""
+        return [commitment(key, content) for content in contents]
+
+    async def get(self, workflow_id: str, name: str) -> bytes:
+        try:
+            return await self._kept.get(workflow_id, name)
+        except MissingContent:
+            self.missing.append(name)
+            raise
+
+    async def size(self, workflow_id: str, name: str) -> int:
+        try:
+            return await self._kept.size(workflow_id, name)
+        except MissingContent:
+            self.missing.append(name)
+            raise
+
+    async def recall(self, *_: object) -> None:
+        """Nothing that a step was given is taken up again: no step runs."""
+
+    async def remember(self, *_: object) -> None:
+        """Nothing is kept."""
+
+    async def find(self, workflow_id: str, name: str | None) -> bytes | None:
+        """The bytes of a commitment; None where there are none any more."""
+        if name is None:
+            return None
+        try:
+            return await self._kept.get(workflow_id, name)
+        except MissingContent:
+            return None
+
+    async def is_kept_as_said(self, workflow_id: str, name: str, content: bytes) -> bool:
+        """Whether the bytes are those that the event commits to; where the key was erased, nobody can tell."""
+        key = await self._key_of(workflow_id)
+        return key is None or commitment(key, content) == name
+
+    async def _key_of(self, workflow_id: str) -> bytes | None:
+        if workflow_id not in self._workflow_keys:
+            try:
+                self._workflow_keys[workflow_id] = await self._kept.read_path(f"{workflow_id}/key")
+            except MissingContent:
+                self._workflow_keys[workflow_id] = None
+        return self._workflow_keys[workflow_id]

@@ -1,0 +1,59 @@
+"""A workflow replayed: every decision of it taken again, and what came of that."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import NamedTuple
+
+from poweron_events.content import ContentStore
+from poweron_projections.reader import StoredRecord
+from poweron_services.replay.decision_replay import DecisionReplay, Replayed, is_decision
+from poweron_services.replay.known_actions import KnownActions
+from poweron_services.replay.stored_content import StoredContent
+from poweron_services.replay.stored_records import Damaged, Folded, folded
+
+
+class Counted(NamedTuple):
+    """How many decisions were taken again, and what came of them."""
+
+    decisions: int = 0
+    same: int = 0
+    differs: int = 0
+    inconclusive: int = 0
+
+    @classmethod
+    def of(cls, replayed: Iterable[Replayed]) -> "Counted":
+        verdicts = [each.verdict for each in replayed]
+        return cls(len(verdicts), *(verdicts.count(each) for each in ("same", "differs", "inconclusive")))
+
+    def __add__(self, other: "Counted") -> "Counted":  # type: ignore[override] # sums, where a tuple would grow longer
+        return Counted(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+async def replay(
+    workflow_id: str, records: Sequence[StoredRecord], content: ContentStore, known: KnownActions
+) -> AsyncGenerator[Replayed, None]:
+    """Take every decision of a workflow again, oldest first; a record whose verdict is another now is told, too.
+
+    Nothing is called, and nothing is written.
+
+    Raises:
+        NewerRelease: a newer release worked on the workflow.
+        Unavailable: the content store cannot be reached.
+    """
+    again = DecisionReplay(StoredContent(content), known)
+    for each in folded(workflow_id, records):
+        if isinstance(each, Damaged):
+            yield damaged(each)
+        elif each.verdict != each.stored.verdict:
+            why = f"The rows call it {each.stored.verdict}, and the rules {each.verdict}."
+            yield Replayed(each.seq, each.recorded.envelope.type, "differs", "same", why)
+        elif _counts(each):
+            yield await again.again(each)
+
+
+def damaged(record: Damaged) -> Replayed:
+    """A record that is not what it was, among the decisions."""
+    return Replayed(record.stored.seq, "record", "differs", "inconclusive", record.why)
+
+
+def _counts(folded: Folded) -> bool:
+    return folded.verdict == "accepted" and is_decision(folded.recorded.envelope.event)

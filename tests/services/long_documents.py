@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from poweron_services.actions.action import Done, InputDocument, Order
 from poweron_services.actions.ai_process import AiProcess
+from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.connectors.document_reader import ExtractedDocument, LoadBytes, OnPage, Section
 from poweron_services.models.builtin import BuiltinModel
 from poweron_services.models.call import Called
@@ -137,8 +138,16 @@ class Asked:
         return self.done.result.documents[0].document_data.decode()
 
 
-async def process(shelf: Shelf, model: ChatModel, prompt: str, *, window: int = 1_000_000, **parameters: Any) -> Asked:
-    """Run `ai.process` over all documents of the shelf."""
+async def process(
+    shelf: Shelf,
+    model: ChatModel,
+    prompt: str,
+    *,
+    window: int = 1_000_000,
+    action: type[AiProcess | DocumentExtract] = AiProcess,
+    **parameters: Any,
+) -> Asked:
+    """Run `ai.process`, or another action that answers, over all documents of the shelf."""
     progress: list[tuple[str, int, int | None]] = []
 
     async def ask(asked: Prompt) -> Called:
@@ -153,7 +162,7 @@ async def process(shelf: Shelf, model: ChatModel, prompt: str, *, window: int = 
         ask=ask,
         tell_progress=lambda unit, done, total=None: progress.append((unit, done, total)),
     )
-    return Asked(await AiProcess(shelf, window)(order), progress)
+    return Asked(await action(shelf, window)(order), progress)
 
 
 def built_in() -> ChatModel:

@@ -1,5 +1,6 @@
 """Documents of any length: what fits is shown whole, of more what matters, and for tasks that need it everything."""
 
+import random
 import re
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from event_loop import longest_gap
 from long_documents import THINGS, Reader, Shelf, built_in, code, fact, long_document, process, question, short
 
 from poweron_events.errors import Refused
+from poweron_services.actions.document_extract import DocumentExtract
 from poweron_services.actions.document_passages import LONGEST, cut
 from poweron_services.actions.output_formats import check_format, without_fence
 from poweron_services.actions.texts import read_texts
@@ -85,6 +87,36 @@ async def test_of_more_the_passages_that_fit_best_are_shown_and_what_was_not_is_
     )
     assert asked.done.notes == (sentence,)
     assert asked.text == f"The museum code is {code('museum')} (page 17)\n\n> {sentence}\n"
+
+
+@pytest.mark.req("C-04")
+async def test_a_passage_is_shown_with_its_neighbours_below_its_heading() -> None:
+    chance = random.Random(7)
+    words = [f"{chance.choice('bdgklmnprstv')}{chance.choice('aeiou')}{number}" for number in range(900)]
+    paragraphs = [f"Paragraph {n}: {' '.join(chance.choices(words, k=180))}." for n in range(40)]
+    paragraphs[20] += f" {fact('museum')}"
+    paragraphs[18] = f"### Opening hours\n\n{paragraphs[18]}"
+    page = Section("page 3", "\n\n".join(paragraphs))
+    found = ExtractedDocument("long.pdf", "application/pdf", (page,), truncated=False, notes=())
+    model = Reader()
+    await process(Shelf({"long.pdf": found}), model, question("museum"), window=10_000)
+    shown = model.asked[0].documents[0].text
+    assert [n for n in range(10, 40) if f"Paragraph {n}:" in shown] == [19, 20, 21]
+    assert re.search(r"## page 3\n.*\n### Opening hours\n+Paragraph 19:", shown, re.DOTALL)
+
+
+@pytest.mark.req("C-04", "L-10")
+async def test_a_question_to_what_is_extracted_is_answered_from_passages_and_says_what_was_not_read() -> None:
+    asked = await process(
+        short(), Reader(), question("museum"), window=20_000, action=DocumentExtract, documentList=["docList:d1"]
+    )
+    whole, answer = asked.done.result.documents
+    assert whole.document_data.decode() == short().documents["long.pdf"].markdown()
+    assert answer.document_data.decode().startswith(
+        f"The museum code is {code('museum')} (page 17)\n\n> Not everything "
+    )
+    (coverage,) = asked.done.coverage
+    assert 0 < coverage.places_shown < coverage.places == 60
 
 
 @pytest.mark.req("C-04")
@@ -213,6 +245,15 @@ async def test_output_that_is_broken_is_asked_for_once_more_and_the_model_is_tol
     assert second.problem.startswith(("The output is not", "The model wrote nothing."))
     assert second.problem in str(second.render())
     assert asked.done.notes == (f"The model was asked once more: {second.problem}",)
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize("task", [question("museum"), "List all codes."])
+async def test_instructions_and_language_are_told_with_every_call(task: str) -> None:
+    model = Reader()
+    await process(short(), model, task, window=30_000, customInstructions="Name the month, too.")
+    assert {(prompt.custom_instructions, prompt.language) for prompt in model.asked} == {("Name the month, too.", "en")}
+    assert all("Name the month, too." in str(prompt.render()) for prompt in model.asked)
 
 
 @pytest.mark.parametrize("written", ["[" * 60_000, "**a" * 20_000, "```\n" + "\n```\nx" * 10_000])

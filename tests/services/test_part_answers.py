@@ -1,5 +1,6 @@
 """Tasks that need everything that long documents say: each part is asked for, and the answers are put together."""
 
+import asyncio
 import re
 from typing import Final
 
@@ -66,6 +67,43 @@ async def test_a_part_that_the_model_does_not_take_is_halved() -> None:
     assert code("museum") in asked.text
     assert code("ferry") in asked.text
     assert asked.done.coverage[0].places_shown == 60
+
+
+@pytest.mark.req("C-04")
+async def test_eight_parts_are_asked_for_side_by_side() -> None:
+    class Slow(Reader):
+        asking = most = 0
+        eight = asyncio.Event()
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            self.asking += 1
+            self.most = max(self.most, self.asking)
+            if self.asking >= 8:
+                self.eight.set()
+            await asyncio.sleep(0)
+            await self.eight.wait()
+            self.asking -= 1
+            return await super().complete(prompt)
+
+    model = Slow()
+    async with asyncio.timeout(20):
+        await process(short(), model, "List all codes.", window=10_000)
+    assert max(prompt.parts for prompt in model.asked) > 8
+    assert model.most == 8
+
+
+@pytest.mark.req("C-04", "L-10")
+async def test_of_more_than_two_hundred_parts_as_many_are_read_from_all_over_and_the_rest_is_told() -> None:
+    model = Reader()
+    shelf = Shelf({"long.pdf": long_document("long.pdf", 250, {})})
+    asked = await process(shelf, model, "Summarise it.", window=2_000)
+    parts = [prompt for prompt in model.asked if prompt.extent == "part"]
+    assert len(parts) == 200
+    pages = [int(page) for part in parts for page in re.findall(r"## page (\d+)\n", part.documents[0].text)]
+    assert (pages[0], pages[-1] > 245, pages == sorted(pages)) == (1, True, True)
+    (coverage,) = asked.done.coverage
+    assert 0 < coverage.characters_shown < coverage.characters
+    assert asked.done.notes[0].startswith("Not everything was read for this answer: ")
 
 
 class Poor(Reader):

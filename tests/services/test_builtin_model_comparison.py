@@ -156,6 +156,53 @@ async def test_places_are_told_in_the_language_of_the_report() -> None:
     )
 
 
+OFFER = """# {name}.pdf
+
+<!-- application/pdf -->
+
+| Item | {unit_price} | {price} |
+| --- | --- | --- |
+| Echo | {each} | {amount} |
+| {total} |  | {amount} |
+"""
+
+
+@pytest.mark.req("C-06")
+@pytest.mark.parametrize(
+    ("words", "amounts"),
+    [
+        ("Unit price, Line total, Grand total", ("$18.50", "$2,220.00", "$2,064.00", "-$156.00")),
+        ("Prix unitaire, Prix total, Total général", ("18,50 €", "2 220,00 €", "2 064,00 €", "-156,00 €")),
+        ("Einzelpreis, Gesamtpreis, Gesamtsumme", ("18,50 €", "2.220,00 €", "2.064,00 €", "-156,00 €")),
+        ("Prezzo, Importo, Totale", ("18,50 €", "2.220,00 €", "2.064,00 €", "-156,00 €")),
+        ("السعر, المجموع, المجموع الكلي", ("$18.50", "$2,220.00", "$2,064.00", "-$156.00")),
+    ],
+)
+async def test_rows_are_compared_by_what_they_come_to_in_the_words_of_many_languages(
+    words: str, amounts: tuple[str, str, str, str]
+) -> None:
+    unit_price, price, total = words.split(", ")
+    each, first, second, difference = amounts
+    named = {"unit_price": unit_price, "price": price, "total": total, "each": each}
+    told = await compared(
+        OFFER.format(name="north", amount=first, **named), OFFER.format(name="south", amount=second, **named)
+    )
+    assert f"| Echo | {first} | {second} | {difference} |" in told
+    assert f"**The total is {first} in north.pdf and {second} in south.pdf; the difference is {difference}.**" in told
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("fr", "Le total est de $1,805.30 dans harbor.pdf et $910.25 dans mill.docx ; la différence est de -$895.05."),
+        ("es", "El total es de $1,805.30 en harbor.pdf y $910.25 en mill.docx; la diferencia es de -$895.05."),
+        ("it", "Il totale è di $1,805.30 in harbor.pdf e $910.25 in mill.docx; la differenza è di -$895.05."),
+    ],
+)
+async def test_the_totals_are_told_in_the_language_of_the_report(language: str, sentence: str) -> None:
+    assert f"**{sentence}**" in await compared(HARBOR, MILL, language=language)
+
+
 @pytest.mark.req("L-08")
 async def test_the_final_message_names_the_totals_and_their_difference() -> None:
     request = "Write a report comparing the estimates"

@@ -195,6 +195,11 @@ def test_a_table_that_can_be_seen_has_its_figure_with_a_description_and_one_of_m
     assert "<figure>" not in page(mixed)
     assert 'alt="Line chart: Sales: 2022 1200, 2023 1350, 2024 990."' in page(SALES)
     assert 'alt="Bar chart: Shops: Basel 12, Bern 7."' in page(bars)
+    for total in ("Montant total", "Totale", "Razem", "المجموع"):
+        assert 'alt="Bar chart: Shops: Basel 12, Bern 7."' in page(bars.replace("Total", total))
+    for difference in ("Differenz", "Différence", "Diferencia", "Differenza", "الفرق"):
+        differing = f"| City | Shops | {difference} |\n| --- | --- | --- |\n| Basel | 12 | -1 |\n| Bern | 7 | +2 |\n"
+        assert 'alt="Bar chart: Shops: Basel 12, Bern 7."' in page(differing)
     compared = bars.replace("Shops", "a.docx [1]")
     assert "Bar chart: a.docx [1]: Basel 12, Bern 7." in written("markdown", draft(compared)).decode()
 
@@ -267,7 +272,8 @@ def joined(text: str) -> str:
 
 @pytest.mark.req("C-06")
 def test_arabic_is_shown_from_right_to_left_with_its_own_letters_in_every_format() -> None:
-    of = draft(ARABIC, title="تقرير", language="ar")
+    of = draft(ARABIC, title="تقرير", language="ar", day="2025-03-14")
+    assert "14 مارس 2025" in written("markdown", of).decode()
     data, unknown = Typesetter().pdf(composed(of))
     assert unknown == ""
     assert {letter for letter in "412000" + ARABIC_WORD if letter not in words_of_pdf(data)} == set()
@@ -275,6 +281,22 @@ def test_arabic_is_shown_from_right_to_left_with_its_own_letters_in_every_format
     assert document.element.body.findall(f".//{qn('w:bidiVisual')}")
     assert document.element.body.findall(f".//{qn('w:bidi')}")
     assert b'rightToLeft="1"' in sheet_xml(written("xlsx", of))
+
+
+@pytest.mark.req("C-06")
+def test_the_sign_of_a_number_stands_before_it_in_an_arabic_report_too() -> None:
+    of = draft(ARABIC.replace("96000", "-96000").replace("412000", "+412000"), language="ar")
+    pdf = pypdfium2.PdfDocument(written("pdf", of))[0].get_textpage()
+    boxes = [(pdf.get_text_range(n, 1), pdf.get_charbox(n)) for n in range(pdf.count_chars())]
+    (minus,) = [box for letter, box in boxes if letter == "-"]
+    beside = [box for letter, box in boxes if letter == "9" and abs(box[1] - minus[1]) < 6]
+    assert beside
+    assert all(minus[0] < box[0] for box in beside)
+    table = docx.Document(io.BytesIO(written("docx", of))).tables[0]
+    (line,) = table.rows[2].cells[1].paragraphs
+    assert line.text == "-96000"
+    assert line._p.find(f".//{qn('w:bidi')}") is None
+    assert '[dir="rtl"] td.number { text-align: left; unicode-bidi: plaintext; }' in html(composed(of))
 
 
 def test_what_no_font_has_is_shown_as_a_box_and_told() -> None:
@@ -379,6 +401,19 @@ def test_what_counts_or_measures_has_thousands_marks_in_a_workbook_and_names_in_
     header, *cells = column
     table = f"| a | {header} |\n| --- | --- |\n" + "\n".join(f"| x | {cell} |" for cell in cells)
     assert number_formats(written("xlsx", draft(table))) == [SHAPES[column]] * 2
+
+
+def test_a_workbook_is_printed_with_all_columns_side_by_side_and_their_names_on_each_page() -> None:
+    data = written("xlsx", draft(SALES))
+    assert b'<pageSetup paperSize="9" fitToHeight="0" orientation="landscape"' in sheet_xml(data)
+    assert b'<pageSetUpPr fitToPage="1"/>' in sheet_xml(data)
+    assert b"_xlnm.Print_Titles" in ZipFile(io.BytesIO(data)).read("xl/workbook.xml")
+
+
+def test_a_long_word_in_a_narrow_column_is_not_broken_for_wide_columns_beside_it() -> None:
+    texts = "| Angabe | a | b |\n| --- | --- | --- |\n| Zahlungsbedingungen |" + " ein langer Text" * 9
+    data = written("pdf", draft(f"{texts} | Wohnungseigentümergemeinschaft Lindenstraße |\n", language="de"))
+    assert "Zahlungsbedingungen" in words_of_pdf(data)
 
 
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed here")

@@ -16,6 +16,9 @@ from poweron_services.decider.written_numbers import column_numbers, number
         ("EUR -1.234,50", ",", "-1234.50", "EUR"),
         ("\u22121'234.5 CHF", ".", "-1234.5", "CHF"),
         ("3753100", None, "3753100", ""),
+        ("2 220,00 €", ",", "2220.00", "€"),
+        ("1 234 567 kr", None, "1234567", "kr"),
+        ("12 000", None, "12000", ""),
     ],
 )
 def test_a_cell_is_worth_what_its_document_writes(cell: str, mark: str | None, value: str, unit: str) -> None:
@@ -24,7 +27,9 @@ def test_a_cell_is_worth_what_its_document_writes(cell: str, mark: str | None, v
     assert (read.value, read.unit) == (Decimal(value), unit)
 
 
-@pytest.mark.parametrize("cell", ["1,234", "0815", "12 of 30", "2025-03-14", "1.2.3", "1234567890123456"])
+@pytest.mark.parametrize(
+    "cell", ["1,234", "0815", "12 of 30", "2025-03-14", "1.2.3", "1234567890123456", "732 829 320", "044 123"]
+)
 def test_what_may_mean_two_things_is_worth_nothing(cell: str) -> None:
     assert number(cell, None) is None
 

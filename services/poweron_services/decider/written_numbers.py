@@ -11,11 +11,12 @@ MOST_DIGITS: Final = 15  # that a spreadsheet keeps
 
 _NUMBER: Final = re.compile(
     r"(?P<sign>[-+\u2212\u2013]?)\s*+(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*+(?P<inner>[-+\u2212]?)"
-    r"(?P<digits>\d{1,3}(?:(?P<group>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=group)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
+    r"(?P<digits>\d{1,3}"
+    r"(?:(?P<group>[.,'\u2019\u00a0\u2009\u202f ])\d{3})(?:(?P=group)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
     r"\s*+(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł)?"
 )
 _EMPTY: Final = frozenset({"", "-", "\u2013", "\u2014", "n/a"})
-_GROUPED: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u2009\u202f ])\d{3})(?:(?P=mark)\d{3})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ def number(cell: str, mark: str | None) -> Number | None:
         return None
     if len(bare + decimals) > MOST_DIGITS or (len(bare) > 1 and bare.startswith("0")):
         return None  # a name in digits, such as that of an account
+    if whole.count(" ") > 1 and not (unit or decimals):
+        return None  # likewise, such as that of a company
     negative = any(sign in "-\u2212\u2013" for sign in (found["sign"], found["inner"]) if sign)
     value = Decimal(f"{'-' if negative else ''}{bare}{'.' if decimals else ''}{decimals}")
     return Number(value, unit, bool(found["before"]), len(decimals), grouped["mark"] if grouped else "")
@@ -91,6 +94,6 @@ def _told(found: re.Match[str]) -> list[str]:
         return [last]
     if len(marks) > 1:
         return [{".": ",", ",": "."}[last]]  # what groups is no decimal mark
-    if re.search(r"['\u2019\u00a0\u202f]", digits) or behind != 3 or digits.startswith(f"0{last}"):
+    if re.search(r"['\u2019\u00a0\u2009\u202f ]", digits) or behind != 3 or digits.startswith(f"0{last}"):
         return [last]
     return []

@@ -21,6 +21,7 @@ from poweron_services.decider.written_numbers import Number, column_numbers, dec
 MOST_NAME: Final = 31  # characters of a sheet's name
 MOST_TEXT: Final = 32_000  # characters of a cell
 WIDEST: Final = 60
+A4: Final = 9  # as workbooks number kinds of paper
 MOST_DIGITS: Final = 8  # of what is taken for a count though nothing says so; a phone number has more
 _FIRST_YEAR, _LAST_YEAR = 1_500, 2_199
 _IS_NAME: Final = re.compile(
@@ -54,6 +55,7 @@ def workbook(report: Report) -> bytes:
         if report.right_to_left:
             sheet.right_to_left()
         _fill(sheet, table, formats)
+        _lay_out(sheet, table)
     book.close()
     return written.getvalue()
 
@@ -92,6 +94,15 @@ def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
                 _write_number(sheet, (row, column), value, formats(num_format=_shape(value, grouped=counts)))
         longest = max((len(cell) for cell in (*cells, *map(text_of, table.header[column : column + 1]))), default=8)
         sheet.set_column(column, column, min(WIDEST, max(8, longest + 2)))
+
+
+def _lay_out(sheet: Worksheet, table: Table) -> None:
+    """On paper all columns of a table stand side by side, and their names on each page."""
+    sheet.set_paper(A4)
+    sheet.set_landscape()
+    sheet.fit_to_pages(1, 0)
+    if table.header:
+        sheet.repeat_rows(0)
 
 
 def _counts(header: str, numbers: Sequence[Number | None]) -> bool:

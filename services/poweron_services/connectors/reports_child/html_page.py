@@ -98,6 +98,7 @@ thead th { background: var(--accent); color: #fff; vertical-align: bottom; }
 tbody th { font-weight: 600; border-bottom: 1px solid var(--line); }
 td { padding: .5rem .75rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.number, th.number { text-align: end; white-space: nowrap; }
+[dir="rtl"] td.number { text-align: left; unicode-bidi: plaintext; }
 tbody tr:nth-child(even) { background: var(--shade); }
 tr { break-inside: avoid; }
 figure { margin: 0 0 1.5rem; break-inside: avoid; }

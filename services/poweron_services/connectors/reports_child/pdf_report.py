@@ -128,5 +128,6 @@ def _table(table: Table) -> dict[str, Any]:
     """The table with how wide its columns are to one another, how large its letters, and whether the page is turned."""
     needed = least_widths(table)
     wide = sum(needed) > PORTRAIT_ROOM
-    size = max(SMALLEST, min(LARGEST, LARGEST * (LANDSCAPE_ROOM if wide else PORTRAIT_ROOM) / sum(needed)))
-    return asdict(table) | {"widths": good_widths(table), "wide": wide, "size": round(size, 1)}
+    room = LANDSCAPE_ROOM if wide else PORTRAIT_ROOM
+    size = max(SMALLEST, min(LARGEST, LARGEST * room / sum(needed)))
+    return asdict(table) | {"widths": good_widths(table, room), "wide": wide, "size": round(size, 1)}

@@ -25,7 +25,8 @@ HEIGHT: Final = 240  # of a line chart
 MOST_LABEL: Final = 30  # characters
 
 _TOTAL: Final = re.compile(
-    r"(?:grand |sub)?total\b|sum\b|summe\b|gesamt|zwischensumme|somme\b|difference\b|differenz\b"
+    r"(?:(?:grand |sub)?|(?:montant|prix|importe|valor) )total\b|totale\b|totaal|razem\b|suma\b|sum\b|summe\b"
+    r"|gesamt|zwischensumme|somme\b|difference\b|differenz\b|différence\b|diferencia\b|differenza\b"
     r"|الإجمالي|المجموع|الفرق",
     re.IGNORECASE,
 )

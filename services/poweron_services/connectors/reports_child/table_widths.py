@@ -6,6 +6,7 @@ from typing import Final
 from poweron_services.connectors.reports_child.report import Table, text_of
 
 MOST_WIDTH: Final = 40  # characters, of a column beside others
+WIDE_LETTERS: Final = 1.15  # of words such as those that begin with capitals, beside the letters of most
 
 
 def least_widths(table: Table) -> list[int]:
@@ -19,11 +20,18 @@ def _longest_word(text: str) -> int:
     return max(map(len, text.split()), default=0)
 
 
-def good_widths(table: Table) -> list[int]:
-    """The characters that each column would take if its texts had one line, where they are not too long."""
+def good_widths(table: Table, most: int) -> list[float]:
+    """How wide the columns are to one another, in a line of so many characters.
+
+    Their longest words are kept whole first; what is left goes to those whose texts would take more lines for it.
+    """
     rows = [row for row in (table.header, *table.rows) if row]
     texts = [max((len(text_of(row[column])) for row in rows), default=1) for column in range(table.columns)]
-    return [max(least, min(text, MOST_WIDTH)) for least, text in zip(least_widths(table), texts, strict=True)]
+    needed = [min(WIDE_LETTERS * least, MOST_WIDTH) for least in least_widths(table)]
+    wished = [max(0.0, min(text, MOST_WIDTH) - least) for text, least in zip(texts, needed, strict=True)]
+    left = max(0.0, most - sum(needed))
+    share = min(1.0, left / sum(wished)) if any(wished) else 0.0
+    return [least + wish * share for least, wish in zip(needed, wished, strict=True)]
 
 
 def beside(table: Table, most: int) -> Iterator[Table]:

@@ -172,7 +172,7 @@ class WordWriter:
         if self._rtl:
             made.table_direction = WD_TABLE_DIRECTION.RTL
         size = max(SMALLEST, min(LARGEST, LARGEST * ROOM / sum(least_widths(table))))
-        wanted = good_widths(table)
+        wanted = good_widths(table, ROOM)
         widths = [Cm(TEXT_WIDTH * width / sum(wanted)) for width in wanted]
         for column, width in zip(made.columns, widths, strict=True):
             column.width = width
@@ -195,7 +195,10 @@ class WordWriter:
             run.bold = run.font.cs_bold = True
             run.font.color.rgb = WHITE
         line.paragraph_format.space_before = line.paragraph_format.space_after = Pt(2)
-        self._directed(line, end=end)
+        if self._rtl and end and not header:  # a sign stands before its number in every language
+            line.alignment = WD_ALIGN_PARAGRAPH.LEFT
+        else:
+            self._directed(line, end=end)
 
     def _figure(self, figure: Figure) -> None:
         line = self._document.add_paragraph()

@@ -6,8 +6,14 @@ _MONTHS: Final = {
     "en": "January February March April May June July August September October November December",
     "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
     "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+    "ar": "يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر",
 }
-_DATES: Final = {"en": "{month} {day}, {year}", "de": "{day}. {month} {year}", "fr": "{day} {month} {year}"}
+_DATES: Final = {
+    "en": "{month} {day}, {year}",
+    "de": "{day}. {month} {year}",
+    "fr": "{day} {month} {year}",
+    "ar": "{day} {month} {year}",
+}
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "en": {
         "contents": "Contents", "by": "Prepared by PowerOn", "for": "Prepared by PowerOn for {name}",

@@ -26,12 +26,16 @@ NOTHING: Final = "\u2013"
 TOTAL: Final = "total"
 
 _TOTAL: Final = re.compile(
-    r"(?:grand |overall )?total(?: amount| cost| price| due)?|gesamt(?:betrag|summe|preis|kosten)?|(?:end)?summe",
+    r"(?:grand |overall )?total(?: amount| cost| price| due)?|gesamt(?:betrag|summe|preis|kosten)?|(?:end)?summe"
+    r"|(?:montant |prix )?total(?: général)?|(?:importe |precio )?total(?: general)?|(?:importo |prezzo )?totale"
+    r"|(?:valor )?total(?: geral)?|totaal(?:bedrag|prijs)?|razem|suma|(?:total|slut)summa|i alt"
+    r"|المجموع(?: الكلي)?|الإجمالي",
     re.IGNORECASE,
 )
 _OF_MONEY: Final = re.compile(
     r"(?:cost|price|amount|total|sum|value|betrag|preis|kosten|summe|gesamt|wert"
-    r"|montant|prix|coût|importe|precio|importo|prezzo|costo|preço|valor|prijs|bedrag|pris|cena|kwota)s?\b",
+    r"|montant|prix|coût|importe|precio|importo|prezzo|costo|preço|valor|prijs|bedrag|pris|cena|kwota|summa"
+    r"|المجموع|المبلغ|السعر|الإجمالي)s?\b",
     re.IGNORECASE,
 )
 _MONEY: Final = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|CHF|GBP)\b")
@@ -163,7 +167,7 @@ def _is_of_money(table: Table) -> bool:
     if column is None:
         return False
     cells = [record.cells[column] for record in table.records]
-    return bool(_OF_MONEY.match(table.headers[column])) or any(map(_MONEY.search, cells))
+    return bool(_OF_MONEY.search(table.headers[column])) or any(map(_MONEY.search, cells))
 
 
 def _add_rows(one: _Document, table: Table) -> None:
@@ -178,7 +182,7 @@ def _add_rows(one: _Document, table: Table) -> None:
             (cell for index, cell in enumerate(record.cells) if cell and index < column and not _is_number(cell)), ""
         )
         if name and _says_something(value):
-            label = name if _OF_MONEY.match(header) else f"{name}, {header}".strip(", ")
+            label = name if _OF_MONEY.search(header) else f"{name}, {header}".strip(", ")
             times[label, value] += 1
             one.add_amount(label, value, table.place, times[label, value])
 

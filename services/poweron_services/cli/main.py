@@ -22,6 +22,7 @@ from poweron_services.cli.arguments import (
     tokens,
 )
 from poweron_services.cli.audit_commands import add_audit_commands
+from poweron_services.cli.check_groups import models, search
 from poweron_services.cli.choices import Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
 from poweron_services.cli.documents_group import documents
@@ -55,14 +56,8 @@ def _poweron(
     """What holds for all commands."""
 
 
-def _group(name: str, meaning: str) -> typer.Typer:
-    group = typer.Typer(cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, help=meaning)
-    app.add_typer(group, name=name)
-    return group
-
-
-models = _group("models", "Look after the language models.")
-search = _group("search", "Look after the search engine.")
+app.add_typer(models, name="models")
+app.add_typer(search, name="search")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
 
@@ -371,30 +366,6 @@ def chaos(
     from poweron_services.cli import chaos_command
 
     chaos_command.run(minutes, seed, keep=keep, as_json=as_json)
-
-
-@models.command("check")
-def models_check(as_json: AsJson = False) -> None:
-    """Ask every configured model for something tiny.
-
-    Says which work, how long they took and what they cost, and what to do where one does not.
-    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work.
-    """
-    from poweron_services.cli import models_command
-
-    models_command.check(as_json=as_json)
-
-
-@search.command("check")
-def search_check(as_json: AsJson = False) -> None:
-    """Ask the configured search engine for something tiny.
-
-    Says whether it works and how long it took, and what to do where it does not.
-    Neither Kafka nor Postgres is needed. Exit 1 if it does not work, or if none is set.
-    """
-    from poweron_services.cli import search_command
-
-    search_command.check(as_json=as_json)
 
 
 def main() -> None:

@@ -10,7 +10,9 @@ from poweron_services.client.client_errors import (
     AskedFor,
     ClientError,
     LastAnswer,
+    NewerWorkflow,
     NobodyServes,
+    NoSuchRecord,
     NotAWorkflowId,
     NothingToApprove,
     RoundEnded,
@@ -41,6 +43,10 @@ def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
             return "`poweron workflows` lists them."
         case UnknownWorkflow():
             return "`poweron workflows` lists those there are."
+        case NoSuchRecord():
+            return f"`poweron events {error.workflow_id}` shows all of them."
+        case NewerWorkflow():
+            return "Upgrade PowerOn to the release that wrote it, or to a newer one."
         case RoundOpen():
             return _open_round(error)
         case RoundEnded():

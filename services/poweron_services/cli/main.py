@@ -23,6 +23,7 @@ from poweron_services.cli.arguments import (
 from poweron_services.cli.choices import Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
 from poweron_services.cli.documents_group import documents
+from poweron_services.cli.fork_commands import register_fork_commands
 from poweron_services.cli.mcp_group import mcp
 
 app = typer.Typer(
@@ -63,6 +64,7 @@ models = _group("models", "Look after the language models.")
 search = _group("search", "Look after the search engine.")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
+register_fork_commands(app)
 
 
 @app.command()

@@ -3,6 +3,8 @@
 Refused
 ├── NotAWorkflowId     not_a_workflow_id
 ├── UnknownWorkflow    unknown_workflow
+├── NoSuchRecord       no_such_record
+├── NewerWorkflow      newer_release
 ├── RoundOpen          round_open
 ├── RoundEnded         round_ended
 └── NothingToApprove   nothing_to_approve
@@ -19,7 +21,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from poweron_events.errors import Refused, Unavailable, Unserved
-from poweron_events.request import Requester
+from poweron_events.event import CATALOGUE
+from poweron_events.request import LAWS, Requester
 
 AskedFor = Literal["request", "cancellation", "answer"]
 """What was sent: a request that opens a round, the cancellation of one, the answer to a question for approval."""
@@ -42,6 +45,30 @@ class UnknownWorkflow(Refused):
 
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"There is no workflow {workflow_id}")
+        self.workflow_id = workflow_id
+
+
+class NoSuchRecord(Refused):
+    """The workflow has no accepted event with that number."""
+
+    code = "no_such_record"
+
+    def __init__(self, workflow_id: str, seq: int, nearest: int, *, last: int, is_there: bool) -> None:
+        why = "had no effect" if is_there else f"is not there, its last one is {last}"
+        super().__init__(f"Event {seq} of workflow {workflow_id} {why}; the nearest accepted one is {nearest}")
+        self.workflow_id = workflow_id
+        self.seq = seq
+        self.nearest = nearest
+
+
+class NewerWorkflow(Refused):
+    """A newer release wrote the workflow: what its events mean is not known here."""
+
+    code = "newer_release"
+
+    def __init__(self, workflow_id: str, *, catalogue: int, laws: int) -> None:
+        which = f"catalogue {catalogue} of events and rules {laws}; this one knows {CATALOGUE} and {LAWS}"
+        super().__init__(f"Workflow {workflow_id} was written by a newer release of PowerOn ({which})")
         self.workflow_id = workflow_id
 
 

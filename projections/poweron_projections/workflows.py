@@ -91,12 +91,15 @@ class _Forked(TypedDict):
     forked_seq: int | None
 
 
+_NO_FORK = _Forked(forked_from=None, forked_seq=None)
+
+
 def _forked(row: WorkflowRow | None, after: Workflow) -> _Forked:
     """As the first opening says it; later rounds of a fork need not."""
     if after.round is not None and len(after.openings) == 1:
         fork = after.round.opening.forked_from
-        return {"forked_from": fork and text(fork.workflow), "forked_seq": fork and fork.seq}
-    return {"forked_from": row and row.forked_from, "forked_seq": row and row.forked_seq}
+        return _Forked(forked_from=text(fork.workflow), forked_seq=fork.seq) if fork else _NO_FORK
+    return _Forked(forked_from=row.forked_from, forked_seq=row.forked_seq) if row else _NO_FORK
 
 
 def _opened_ms(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from doubles import Counting, World, script
+from intake_world import Rows, committed, events, request, running
 
 from builders import At, cancellation
 from poweron_events.codec import dumps, sha256
@@ -14,8 +15,9 @@ from poweron_events.event import ModelCall
 from poweron_events.execution import ActionCompleted, ActionResult, ActionStarted, ApprovalGranted
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
+from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCompleted, RoundFailed, StageFailed
-from poweron_events.request import ForkedFrom
+from poweron_events.request import ForkedFrom, RequestRefused, WorkflowRequested
 from poweron_services.actions.action import Done
 from poweron_services.decider.approval import Approval
 from poweron_services.fork.run_comparison import compare
@@ -30,6 +32,7 @@ AGAIN = {"decision": "continue", "reason": "Once more.", "classification": "retr
 STOP = script()[next(kind for kind in script() if kind.__name__ == "RefinementPrompt")][0]
 ACT = {"action": "test.pure", "actionObjective": "Do it"}
 FENCE = "fence"
+ORIGIN = "0f6f9c1e-5d3b-5c55-9d0a-0d4cf0a1b2c3"
 
 
 class Repeating:
@@ -289,3 +292,27 @@ async def test_another_prompt_is_asked_from_the_event_on() -> None:
     assert world.accepted(fork)[0].prompt == "What is the sum?"
     assert world.model.asked == asked + 2  # the review and the message
     assert isinstance(world.accepted(fork)[-1], RoundCompleted)
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ((ORIGIN, 3, "ab" * 32), WorkflowRequested),
+        ((ORIGIN, 3, "cd" * 32), RequestRefused),  # another record than the sender saw
+        ((ORIGIN, 4, "ab" * 32), RequestRefused),
+        (("no workflow", 3, "ab" * 32), RequestRefused),
+    ],
+)
+async def test_intake_opens_a_fork_of_an_accepted_record_only(asked: tuple[str, int, str], answer: type) -> None:
+    log = MemoryLog()
+    rows = Rows(log)
+    rows.hashes[ORIGIN, 3] = "ab" * 32
+    workflow, seq, head = asked
+    of = ForkedFrom(workflow=workflow, seq=seq, head=head)
+    async with running(log, rows):
+        await request(log, "fork", forked_from=of)
+        await committed(log, 1)
+        (found,) = await events(log)
+    assert type(found) is answer
+    assert getattr(found, "forked_from", None) == (of if answer is WorkflowRequested else None)
+    assert getattr(found, "code", None) == (None if answer is WorkflowRequested else "no_such_record")

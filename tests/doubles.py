@@ -36,6 +36,8 @@ from poweron_services.connectors.report_renderer import ReportRenderer
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval
+from poweron_services.fork.forks import Forks
+from poweron_services.fork.original import AcceptedEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
 from poweron_services.models.prompts import (
@@ -343,6 +345,7 @@ class World:
         clock, log = clock or Clock(), ProcessLog(self.log, mishap)
         instance = f"p{len(self.processes)}"
         caller = Caller(self.model, self.content)
+        forks = Forks(self, self.content, {name: action.spec for name, action in self.actions.items()})
         executor = Executor(
             actions=self.actions,
             caller=caller,
@@ -355,8 +358,9 @@ class World:
             web=web or self.web,
             lists=lists,
             secrets=secrets,
+            forks=forks,
         )
-        known = {**self.stage_functions(caller), **(stage_functions or {})}
+        known = {**forks.first(self.stage_functions(caller)), **(stage_functions or {})}
         worker = Worker(
             event_log=log,
             snapshots=self.postgres,
@@ -396,6 +400,14 @@ class World:
         """Write an event whose cause nobody asks for."""
         envelope = envelop(event, workflow_id=id_, source=source, time="2026-11-21T00:00:00.000Z")
         await self.log.append(EVENTS, [Message(id_.encode(), codec.encode(envelope))])
+
+    async def accepted_events(self, id_: str) -> list[AcceptedEvent]:
+        """What the rows say of a workflow that a fork was made of."""
+        return [
+            AcceptedEvent(seq, recorded.sha256, recorded.envelope.event)
+            for seq, (recorded, verdict) in enumerate(self.records(id_))
+            if verdict == "accepted"
+        ]
 
     # --- what came of it ------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ RefusalCode = Literal[
     "approval_overdue",
     "document_missing",
     "invalid_request",
+    "unknown_seq",
     "no_such_round",
     "nothing_to_approve",
     "other_parameters",
@@ -125,6 +126,14 @@ CODES: Final[dict[str, Explained]] = {
     "time_budget": Explained("A task's budget of time is used up.", _LARGER_BUDGET),
     "step_budget": Explained("The workflow's budget of steps is used up.", _LARGER_BUDGET),
     "retry_budget": Explained("The workflow's budget of retries is used up.", _LARGER_BUDGET),
+    "fork_needs_live": Explained(
+        "A fork came to an action that the workflow it was forked from has no result of, and it runs none.",
+        "Fork again and allow that actions are run.",
+    ),
+    "fork_never_runs": Explained(
+        "A fork came to an action whose effect must not happen twice, and of which there is no result.",
+        "Ask for it in a request of its own.",
+    ),
     "cancelled": Explained("Somebody cancelled the round.", "Nothing; the workflow can be followed up on."),
     "deadline": Explained("The time of the round is over (`deadlineMs`).", "Ask again for less at once."),
     "answers_rejected": Explained(
@@ -293,6 +302,9 @@ CODES: Final[dict[str, Explained]] = {
         "A document is not in the content store.", "Bring its content back from a copy, or hand it over again."
     ),
     "unknown_workflow": Explained("There is no such workflow.", "Check the workflow's id."),
+    "unknown_seq": Explained(
+        "The workflow has no accepted event there, so that nothing can be forked from it.", "Name an accepted event."
+    ),
     "no_such_round": Explained("The workflow has no such round.", "Name its last round."),
     "round_open": Explained("A round of the workflow still runs.", "Wait for its end, or cancel it."),
     "round_ended": Explained("The round has ended, or was followed by another one.", "Name the workflow's last round."),

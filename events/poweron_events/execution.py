@@ -16,6 +16,7 @@ from poweron_events.event import (
     Milliseconds,
     Model,
     ModelCall,
+    Number,
     Sha256,
     StepEvent,
     TryEvent,
@@ -156,3 +157,5 @@ class ActionCompleted(TryEvent):
     all_calls: Commitment | None = Field(default=None, exclude_if=is_empty)
     """All calls one by one, as a JSON list, where there are more than the event tells of."""
     failed_calls: FailedCallsByCode = ()
+    reused_from: Number | None = Field(default=None, exclude_if=is_empty)
+    """In a fork: the record of the forked workflow that this result was taken from; nothing was run for it."""

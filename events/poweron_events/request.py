@@ -127,6 +127,16 @@ class Terms(Limits):
     requester: Requester = Requester()
 
 
+class ForkedFrom(Model):
+    """The workflow and the record that a fork continues from."""
+
+    workflow: str
+    seq: Count
+    head: str
+    live: bool = Field(default=False, exclude_if=is_empty)
+    """Whether actions are run whose results the workflow cannot give."""
+
+
 # --- what a sender writes to `poweron.requests` ---------------------------------------------------
 
 
@@ -178,6 +188,7 @@ class RequestWorkflow(Event, Terms):
 
     workflow_mode: WorkflowMode = "React"
     documents: GivenDocuments = ()
+    forked_from: ForkedFrom | None = Field(default=None, exclude_if=is_empty)
 
 
 class RequestRound(Event, Terms):
@@ -187,6 +198,7 @@ class RequestRound(Event, Terms):
     after_round: Number
     workflow_mode: WorkflowMode = "React"
     documents: GivenDocuments = ()
+    forked_from: ForkedFrom | None = Field(default=None, exclude_if=is_empty)
 
 
 class RequestCancellation(Event):
@@ -209,14 +221,6 @@ class RequestApproval(StepEvent):
 
 
 # --- what intake writes to `poweron.events` --------------------------------------------------------
-
-
-class ForkedFrom(Model):
-    """The workflow and the record that a fork continues from."""
-
-    workflow: str
-    seq: Count
-    head: str
 
 
 class LabelledDocuments(Model):
@@ -283,6 +287,7 @@ class RoundRequested(RoundEvent, AgreedTerms):
     documents: tuple[DocumentRef, ...] = ()
     request: RequestIdentity
     earlier: EarlierRounds
+    forked_from: ForkedFrom | None = Field(default=None, exclude_if=is_empty)
 
 
 class CancellationRequested(RoundEvent):

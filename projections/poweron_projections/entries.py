@@ -38,6 +38,10 @@ class WorkflowSummary(Model):
     """How many records the workflow has."""
     opened: str
     updated: str
+    forked_from: str | None
+    """The workflow that it was forked from; None where it is no fork."""
+    forked_seq: int | None
+    """The event of that which it goes on from."""
     cursor: str
     """Names this line: the page of the list that follows it begins after it."""
 

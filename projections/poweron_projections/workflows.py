@@ -1,6 +1,6 @@
 """Workflows and their rounds as rows."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Workflow
@@ -26,6 +26,8 @@ class WorkflowRow(NamedTuple):
     last_offset: int
     opened_ms: int
     updated_ms: int
+    forked_from: str | None
+    forked_seq: int | None
 
 
 class RoundRow(NamedTuple):
@@ -78,7 +80,26 @@ def workflow_row(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> 
         last_offset=after.last,
         opened_ms=_opened_ms(row, newest, after),
         updated_ms=newest.time_ms,
+        **_forked(row, after),
     )
+
+
+class _Forked(TypedDict):
+    """The workflow that another one was forked from, and the event that it goes on from."""
+
+    forked_from: str | None
+    forked_seq: int | None
+
+
+_NO_FORK = _Forked(forked_from=None, forked_seq=None)
+
+
+def _forked(row: WorkflowRow | None, after: Workflow) -> _Forked:
+    """As the first opening says it; later rounds of a fork need not."""
+    if after.round is not None and len(after.openings) == 1:
+        fork = after.round.opening.forked_from
+        return _Forked(forked_from=text(fork.workflow), forked_seq=fork.seq) if fork else _NO_FORK
+    return _Forked(forked_from=row.forked_from, forked_seq=row.forked_seq) if row else _NO_FORK
 
 
 def _opened_ms(row: WorkflowRow | None, newest: Recorded, after: Workflow) -> int:

@@ -9,8 +9,9 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import ChatMessage, Opening
 from poweron_events.request import Spent
-from poweron_projections import bootstrap, reader, request_answers
+from poweron_projections import bootstrap, judged_records, reader, request_answers
 from poweron_projections.connection import Pool
+from poweron_services.fork.original import AcceptedEvent, accepted
 
 QUERY_TIMEOUT = 10.0  # seconds
 LOAD_TIMEOUT = 60.0  # seconds: every open workflow of the partitions is folded
@@ -46,6 +47,14 @@ class PostgresPorts:
     async def answered(self, source: str, request_id: str) -> bool:
         async with _within(QUERY_TIMEOUT):
             return await request_answers.answer(self.pool, source, request_id) is not None
+
+    async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
+        async with _within(QUERY_TIMEOUT):
+            return await judged_records.accepted_hash(self.pool, workflow_id, seq)
+
+    async def accepted_events(self, workflow_id: str) -> Sequence[AcceptedEvent]:
+        async with _within(QUERY_TIMEOUT):
+            return accepted(await judged_records.judged_records(self.pool, workflow_id))
 
     async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> request_answers.StepApproval | None:
         async with _within(QUERY_TIMEOUT):

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -27,10 +27,13 @@ from poweron_services.action_connections import ActionConnections
 from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
+from poweron_services.client.fork_request import Forked, ForkWish, fork, plan_fork
 from poweron_services.config import Settings
 from poweron_services.configured_secrets import hide_configured_secrets
 
 log = structlog.get_logger()
+
+Came = TypeVar("Came")
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
 STARTED_WITHIN = 3.0  # seconds until it is told what the start of our own service waits for
@@ -103,6 +106,20 @@ async def run_request(
     return await (_served(connections, asking, progress) if serving else asking())
 
 
+async def run_fork(
+    connections: Connections,
+    wish: ForkWish,
+    *,
+    serving: bool,
+    callbacks: Callbacks,
+    progress: Callable[[str], None],
+) -> Forked:
+    """Fork a workflow and follow the fork to its end; errors as `run_request` and `plan_fork` have them."""
+    plan = await plan_fork(connections, wish)
+    forking = partial(fork, connections, wish, plan, identity=local_identity(), callbacks=callbacks)
+    return await (_served(connections, forking, progress) if serving else forking())
+
+
 def check_files(settings: Settings) -> None:
     """See that the files that the settings name can be used, before servers are started for work that needs them.
 
@@ -127,8 +144,8 @@ async def check_content(settings: Settings) -> None:
 
 
 async def _served(
-    connections: Connections, asking: Callable[[], Coroutine[Any, Any, Outcome]], progress: Callable[[str], None]
-) -> Outcome:
+    connections: Connections, asking: Callable[[], Coroutine[Any, Any, Came]], progress: Callable[[str], None]
+) -> Came:
     """What comes of asking while this process plays all roles; nothing is asked before it can."""
     from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
 
@@ -150,8 +167,8 @@ async def _served(
 
 
 async def _asked_once(
-    started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Outcome]], tell_wait: Callable[[], None]
-) -> Outcome:
+    started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Came]], tell_wait: Callable[[], None]
+) -> Came:
     """What comes of asking once our own service has started; what it waits for is told where that takes long."""
     hint = asyncio.get_running_loop().call_later(STARTED_WITHIN, tell_wait)
     try:

@@ -24,6 +24,7 @@ from poweron_services import telemetry
 from poweron_services.actions.registry import OpenActions, actions
 from poweron_services.client.connect import Connections
 from poweron_services.config import Provider, ProviderSettings, Settings
+from poweron_services.fork.forks import Forks
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
@@ -273,6 +274,8 @@ def _worker(
 ) -> Worker:
     connections = process.connections
     caller = Caller(model, connections.content, unpriced_models(connections.settings))
+    ports = PostgresPorts(connections.pool)
+    forks = Forks(ports, connections.content, work.specs)
     executor = Executor(
         actions=work.actions,
         caller=caller,
@@ -287,11 +290,12 @@ def _worker(
         configured_places=work.configured_places,
         progress=progress.step,
         secrets=work.secrets,
+        forks=forks,
     )
-    functions = stage_functions(caller, connections.content, work.specs, work.configured_places)
+    functions = forks.first(stage_functions(caller, connections.content, work.specs, work.configured_places))
     return Worker(
         event_log=connections.log,
-        snapshots=PostgresPorts(connections.pool),
+        snapshots=ports,
         stage_functions={role: function for role, function in functions.items() if role in roles},
         executor=executor if "executor" in roles else None,
         group=group_of(roles),

@@ -50,6 +50,7 @@ class Rows:
         self.history: list[ChatMessage] = []  # newest first
         self.forgotten = 0  # looks at the history that rows answer which are being made anew
         self.opened: Opening = requested()
+        self.hashes: dict[tuple[str, int], str] = {}
 
     async def positions(self) -> Mapping[int, int]:
         self.looks += 1
@@ -78,6 +79,9 @@ class Rows:
         if self.asked and any(isinstance(event, ApprovalGranted) for event in await events(self._log)):
             return replace(self.asked, state="granted", waits=False)
         return self.asked
+
+    async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
+        return self.hashes.get((workflow_id, seq))
 
     async def closing(self, workflow_id: str) -> bool:
         return any(isinstance(event, CancellationRequested) for event in await events(self._log))

@@ -66,6 +66,7 @@ MEANINGS: Final[dict[str, str]] = {
     "laws": "The number of the transition rules that judge this round.",
     "forkedFrom": "Where this workflow was forked from another one; else null.",
     "workflow": "The workflow that was forked.",
+    "live": "Whether actions are run of which that workflow has no result; not written where they are not.",
     "seq": "The last record of it that the fork continues from.",
     "head": "The hash of that record.",
     "spent": "What they used of the workflow's budgets, over accepted events.",
@@ -86,6 +87,8 @@ MEANINGS: Final[dict[str, str]] = {
     "ActionCompleted.findings": "What is worth knowing of the first documents, in their order, where they are pages.",
     "ActionCompleted.coverage": "Of documents that a model was not shown whole at once: how much of each it was shown.",
     "ActionCompleted.coverageLeftOut": "Of how many more documents this holds.",
+    "reusedFrom": "In a fork: the record of the forked workflow that this result was taken from; nothing was run for "
+    "it. Not written elsewhere.",
     "ActionCompleted.allCalls": "All model calls one by one, as a JSON list, where the event tells several as one.",
     "DocumentCoverage.place": "What the document consists of: pages, sheets, slides, or sections with a heading.",
     "DocumentCoverage.places": "How many of these it has.",

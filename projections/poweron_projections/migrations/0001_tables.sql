@@ -46,7 +46,9 @@ CREATE TABLE workflows (
     seq         integer NOT NULL,
     last_offset bigint  NOT NULL,
     opened_ms   bigint  NOT NULL,
-    updated_ms  bigint  NOT NULL
+    updated_ms  bigint  NOT NULL,
+    forked_from text,
+    forked_seq  integer
 ) WITH (fillfactor = 70);
 
 CREATE INDEX workflows_newest ON workflows (opened_ms DESC, workflow_id DESC);

@@ -11,7 +11,7 @@ from poweron_events.errors import Refused
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.tables import ALL
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Grows whenever a table, or what the fold writes into one, changes."""
 
 _LOCK: Final = 5_796_104_317  # any number that nobody else locks by

@@ -138,10 +138,10 @@ def run(
         except KeyboardInterrupt:
             raise KeyboardInterrupt(asked.interrupted(serving=serving)) from None
         if as_json:
-            print_json(_json(outcome, documents, asked.models))
+            print_json(outcome_json(outcome, documents, asked.models))
         else:
             alone = serving and not handed_over and workflow is None and settings.mcp is None
-            _print(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
+            print_outcome(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
     raise typer.Exit(EXIT_CODES[outcome.status])
 
 
@@ -218,7 +218,8 @@ async def _ask(
         return outcome, await files.write(connections, outcome.workflow_id, outcome.documents, folder)
 
 
-def _json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str, Any]:
+def outcome_json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str, Any]:
+    """What came of a request, for a program."""
     return {
         "workflowId": outcome.workflow_id,
         "round": outcome.round,
@@ -234,7 +235,8 @@ def _json(outcome: Outcome, documents: Shown, models: Sequence[str]) -> dict[str
     }
 
 
-def _print(outcome: Outcome, documents: Shown, models: Sequence[str], search_advice: str | None) -> None:
+def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], search_advice: str | None) -> None:
+    """The same for a person."""
     message = printable(outcome.message)
     stderr.print()
     if stdout.is_terminal:

@@ -26,6 +26,7 @@ from poweron_services.cli.check_groups import models, search
 from poweron_services.cli.choices import Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
 from poweron_services.cli.documents_group import documents
+from poweron_services.cli.fork_commands import register_fork_commands
 from poweron_services.cli.mcp_group import mcp
 
 app = typer.Typer(
@@ -60,6 +61,7 @@ app.add_typer(models, name="models")
 app.add_typer(search, name="search")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
+register_fork_commands(app)
 
 
 @app.command()

@@ -45,6 +45,9 @@ class IntakeQueries(Protocol):
     async def spent(self, workflow_id: str, rounds: int) -> Spent:
         """What so many rounds, all that ended, used. Raises Unavailable where not all are held yet."""
 
+    async def accepted_hash(self, workflow_id: str, seq: int) -> str | None:
+        """The SHA-256 of a record of a workflow; None where there is none that was accepted."""
+
     async def approval(self, workflow_id: str, place: tuple[int, int, int, int]) -> StepApproval | None:
         """What became of the approval of the step at (round, task, attempt, step); None if nobody was asked."""
 

@@ -16,6 +16,7 @@ from poweron_events.request import (
     MAX_PATTERNS,
     Budgets,
     CancellationRequested,
+    ForkedFrom,
     RefusalReason,
     RequestCancellation,
     RequestIdentity,
@@ -120,6 +121,13 @@ def check_round(request: RequestRound, stub: Stub) -> None:
         raise Refusal("round_ended", f"Round {request.after_round} was followed by round {last} already.")
     if stub.is_open:
         raise Refusal("round_open", f"Round {last} is still running; wait for its end or cancel it.")
+
+
+def check_fork(fork: ForkedFrom, sha256: str | None) -> None:
+    """Refuse a fork of a record that is not there, is another one, or had no effect; `sha256` is that of the record."""
+    if sha256 is None or sha256 != fork.head:
+        detail = f"Workflow {fork.workflow} has no accepted event {fork.seq} with the hash that was named."
+        raise Refusal("unknown_seq", detail)
 
 
 def check_cancellation(request: RequestCancellation, stub: Stub) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from poweron_events.codec import ReceivedRequest
+from poweron_events.codec import ReceivedRequest, is_uuid
 from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
 from poweron_events.execution import ApprovalDenied, ApprovalGranted
@@ -86,9 +86,11 @@ class RequestJudge:
         )
 
     async def _open(self, workflow: str, identity: RequestIdentity, request: RequestWorkflow) -> WorkflowRequested:
+        await self._check_fork(request)
         await self.open_limit.admit(identity.source)
         return WorkflowRequested(
             round=1,
+            forked_from=request.forked_from,
             workflow_mode=request.workflow_mode,
             documents=await store_documents(self.content, workflow, 1, request.documents),
             request=identity,
@@ -99,15 +101,23 @@ class RequestJudge:
         stub = await self._known(workflow)
         judgement.check_round(request, stub)
         last = len(stub.openings)
+        await self._check_fork(request)
         await self.open_limit.admit(identity.source)
         return RoundRequested(
             round=last + 1,
+            forked_from=request.forked_from,
             workflow_mode=request.workflow_mode,
             documents=await store_documents(self.content, workflow, last + 1, request.documents),
             request=identity,
             earlier=await self._earlier(workflow, last),
             **self._terms(request, await self.queries.opening(workflow, last)),
         )
+
+    async def _check_fork(self, request: RequestWorkflow | RequestRound) -> None:
+        if (fork := request.forked_from) is None:
+            return
+        known = is_uuid(fork.workflow)
+        judgement.check_fork(fork, await self.queries.accepted_hash(fork.workflow, fork.seq) if known else None)
 
     async def _approve(self, identity: RequestIdentity, request: RequestApproval) -> ApprovalGranted | ApprovalDenied:
         await self._known(request.workflow_id)

@@ -9,15 +9,14 @@ import orjson
 
 from poweron_events.codec import Undecodable, read
 from poweron_events.envelope import Recorded
-from poweron_events.event import CATALOGUE
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import EventLog
-from poweron_events.request import LAWS, RoundRequested, WorkflowRequested
 from poweron_events.topics import EVENTS
 from poweron_projections.connection import Pool
 from poweron_projections.reader import StoredRecord, stored_records
-from poweron_services.client.client_errors import NewerRelease, UnknownWorkflow
+from poweron_services.client.client_errors import UnknownWorkflow
+from poweron_services.client.release_check import expect_known
 
 MAX_SPAN: Final = 5_000
 """Records of the log that are read again to compare a workflow's rows with them; more would take too long."""
@@ -96,7 +95,7 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
         except Undecodable as error:
             yield Damaged(stored, f"The record cannot be read: {error}.")
             return
-        _expect_known(workflow_id, stored.seq, recorded)
+        expect_known(workflow_id, stored.seq, recorded.envelope)
         after, verdict = evolve(workflow, recorded)
         yield Folded(stored.seq, recorded, verdict, workflow, after, stored)
         workflow = after
@@ -105,14 +104,3 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
 def _recorded(workflow_id: str, stored: StoredRecord) -> Recorded:
     key = workflow_id.encode()
     return read(stored.value, key=key, partition=stored.partition, offset=stored.offset, time_ms=stored.time_ms)
-
-
-def _expect_known(workflow_id: str, seq: int, recorded: Recorded) -> None:
-    """Refuse what only a newer release can judge."""
-    envelope, event = recorded.envelope, recorded.envelope.event
-    if event is None and envelope.catalogue > CATALOGUE:
-        what = f"is {envelope.type!r}, a type of catalogue {envelope.catalogue}"
-        raise NewerRelease(workflow_id, seq, what=what, knows=f"catalogue {CATALOGUE}")
-    if isinstance(event, WorkflowRequested | RoundRequested) and event.laws > LAWS:
-        what = f"opens a round by the rules number {event.laws}"
-        raise NewerRelease(workflow_id, seq, what=what, knows=f"the rules number {LAWS}")

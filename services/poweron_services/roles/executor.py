@@ -11,6 +11,8 @@ from poweron_services.actions.action import Action
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import NEVER, Approval, expired
+from poweron_services.fork.forks import Forks
+from poweron_services.fork.original import forked_from
 from poweron_services.models.call import Caller
 from poweron_services.roles.action_execution import Execution
 from poweron_services.roles.action_results import without_result
@@ -39,7 +41,9 @@ class Executor:
         configured_places: ConfiguredPlaces | None = None,
         progress: StepTeller = tell_nobody,
         secrets: ActionSecrets = NO_ACTION_SECRETS,
+        forks: Forks | None = None,
     ) -> None:
+        self._forks = forks
         self._approval = approval
         self._now_ms = now_ms
         self._claims = Claims(actions, worker, concurrency)
@@ -60,6 +64,8 @@ class Executor:
         )
 
     async def __call__(self, workflow: Workflow, assignment: Assignment) -> Sequence[WorkflowEvent]:
+        if self._forks is not None and (events := await self._forks.act(workflow)) is not None:
+            return events
         claim = self._claims.get(workflow.id)
         match workflow.phase:
             case "ready" if self._approval.must_be_asked(workflow):
@@ -80,7 +86,9 @@ class Executor:
         superseded, so is the claim, whose cause they are.
         """
         match events:
-            case [ParametersSet()] if self._claims.all_taken or self._approval.must_be_asked(workflow):
+            case [ParametersSet()] if (
+                forked_from(workflow) or self._claims.all_taken or self._approval.must_be_asked(workflow)
+            ):
                 return []
             case [ParametersSet() as parameters]:
                 ready = change_step(workflow, "ready", parameters=parameters)

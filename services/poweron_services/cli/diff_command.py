@@ -1,0 +1,118 @@
+"""`poweron diff`: where two workflows part first, and what each cost."""
+
+import asyncio
+import json
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from poweron_events.event import NANO
+from poweron_projections.judged_records import judged_records
+from poweron_services.cli.context import FAILED
+from poweron_services.cli.error_messages import check_id, load_settings, sentences
+from poweron_services.cli.output import counted, print_json, printable, stdout, tell
+from poweron_services.client.connect import Connections
+from poweron_services.client.workflow_snapshot import read_snapshot
+from poweron_services.fork.original import AcceptedEvent, accepted
+from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost, compare
+from poweron_services.standalone import open_connections
+
+WIDE = 2_000  # characters of a value that are shown
+
+
+def run(a: str, b: str, *, as_json: bool) -> None:
+    """Compare, print; exit 1 if they part."""
+    with sentences():
+        check_id(a)
+        check_id(b)
+        compared = asyncio.run(_compared(a, b))
+        if as_json:
+            print_json(_json(a, b, compared))
+        else:
+            _print(a, b, compared)
+    raise typer.Exit(0 if compared.same else FAILED)
+
+
+async def _compared(a: str, b: str) -> Comparison:
+    async with open_connections(load_settings(), tell) as connections:
+        ours, theirs = await _events(connections, a), await _events(connections, b)
+    return compare([each.event for each in ours], [each.event for each in theirs])
+
+
+async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent]:
+    await read_snapshot(connections, workflow)
+    return accepted(await judged_records(connections.pool, workflow))
+
+
+def _json(a: str, b: str, compared: Comparison) -> dict[str, Any]:
+    parted = compared.divergence
+    return {
+        "same": compared.same,
+        "divergence": None if parted is None else parted.model_dump(mode="json", by_alias=True),
+        "a": _cost(a, compared.a),
+        "b": _cost(b, compared.b),
+    }
+
+
+def _cost(workflow: str, cost: RunCost) -> dict[str, Any]:
+    given = cost.model_dump(mode="json", by_alias=True, exclude={"cost_nano_usd"})
+    return {"workflowId": workflow, **given, "costUsd": cost.cost_nano_usd / NANO}
+
+
+def _print(a: str, b: str, compared: Comparison) -> None:
+    if compared.divergence is None:
+        stdout.print("Both did the same: actions, parameters, outcomes and decisions are equal at every place.")
+    else:
+        _print_divergence(compared.divergence)
+    stdout.print()
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for heading in ("", "steps", "calls", "taken over", "tokens", "cost", "models", "actions"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, workflow, cost in (("A", a, compared.a), ("B", b, compared.b)):
+        stdout.print(f"{name}  {workflow}")
+        table.add_row(name, *_cells(cost))
+    stdout.print()
+    stdout.print(table)
+
+
+def _cells(cost: RunCost) -> list[str]:
+    return [
+        f"{cost.steps:,}",
+        f"{cost.calls:,}",
+        f"{cost.recorded_calls:,}",
+        f"{cost.tokens:,}",
+        f"${cost.cost_nano_usd / NANO:.4f}",
+        f"{cost.model_ms / 1000:.1f} s",
+        f"{cost.action_ms / 1000:.1f} s",
+    ]
+
+
+def _print_divergence(parted: Divergence) -> None:
+    stdout.print(f"They part in {_where(parted)}, by {_BY[parted.what]}.")
+    stdout.print(f"  A  {_value(parted.a)}")
+    stdout.print(f"  B  {_value(parted.b)}")
+
+
+_BY = {
+    "action": "the action",
+    "parameters": "the parameters of the action",
+    "outcome": "the outcome",
+    "decision": "the decision",
+    "length": "how far they go",
+}
+
+
+def _where(parted: Divergence) -> str:
+    """`round 1, task 2, attempt 1, step 3`, as far as it goes."""
+    places = (("round", parted.round), ("task", parted.task), ("attempt", parted.attempt), ("step", parted.step))
+    return ", ".join(f"{name} {number}" for name, number in places if number)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "nothing more"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    shown = printable(text)
+    left_out = len(shown) - WIDE
+    return shown if left_out <= 0 else f"{shown[:WIDE]}… ({counted(left_out, 'more character')})"

@@ -1,0 +1,117 @@
+"""`poweron fork`: a workflow from one of its events on, once more."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import typer
+
+from poweron_events.errors import Refused
+from poweron_events.request import MAX_PROMPT
+from poweron_services import telemetry
+from poweron_services.cli import files
+from poweron_services.cli.ask_command import (
+    EXIT_CODES,
+    OUTPUT,
+    AskProgress,
+    Shown,
+    outcome_json,
+    print_outcome,
+)
+from poweron_services.cli.context import USAGE
+from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences, stop
+from poweron_services.cli.event_lines import tell_untaken
+from poweron_services.cli.output import counted, print_json, stdout, tell
+from poweron_services.cli.progress_bar import watching_progress
+from poweron_services.client.follow import Callbacks
+from poweron_services.client.fork_request import Forked, ForkWish
+from poweron_services.config import MODEL_STAGES, Settings
+from poweron_services.standalone import check_content, open_connections, run_fork
+
+NOTHING_LEFT = (
+    "The workflow had ended with that event: the fork repeats all of it, and nothing was left to decide. "
+    "An earlier `--at` leaves something."
+)
+
+
+def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> None:
+    """Fork, follow, print; ends with the exit code of the outcome."""
+    asked = AskProgress()
+    with sentences():
+        _check(wish, model, serving=serving)
+        settings = _settings(load_settings(telemetry.StageWaitReporter(asked.waits)), model)
+        if serving:
+            _check_model(settings)
+        try:
+            forked, documents = asyncio.run(_fork(settings, wish, serving=serving, asked=asked))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(asked.interrupted(serving=serving)) from None
+        if as_json:
+            print_json(_json(forked, documents, asked))
+        else:
+            _print(forked, documents, asked)
+    raise typer.Exit(EXIT_CODES[forked.outcome.status])
+
+
+def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
+    """End the command with a sentence where what was typed cannot be right."""
+    check_id(wish.workflow)
+    if wish.prompt is not None and not wish.prompt.strip():
+        stop("The prompt is empty. Leave `--prompt` out to keep the one of the workflow.", USAGE)
+    if wish.prompt is not None and len(wish.prompt) > MAX_PROMPT:
+        stop(f"The prompt has {len(wish.prompt):,} characters, {MAX_PROMPT:,} are possible.", USAGE)
+    if model is not None and not serving:
+        stop("`--model` says which model this process asks; with `--no-serve` it asks none.", USAGE)
+
+
+def _settings(settings: Settings, model: str | None) -> Settings:
+    """The settings, with the model for every stage where one is named."""
+    if model is None:
+        return settings
+    of_stages: dict[str, Any] = {f"model_{stage}": None for stage in (*MODEL_STAGES, "parameters")}
+    return Settings(model=model, **of_stages)
+
+
+def _check_model(settings: Settings) -> None:
+    """End the command where a setting is missing that a model needs, before anything is opened."""
+    from poweron_services.wiring import build_model  # noqa: PLC0415 - what was typed is checked before
+
+    try:
+        build_model(settings, AsyncExitStack())
+    except Refused as error:
+        stop(sentence(error), USAGE, code=error.code)
+
+
+async def _fork(settings: Settings, wish: ForkWish, *, serving: bool, asked: AskProgress) -> tuple[Forked, Shown]:
+    await check_content(settings)
+    async with open_connections(settings, tell) as connections:
+        async with watching_progress(connections.progress) as asked.watch:
+            callbacks = Callbacks(asked.heard, asked.requested, tell_untaken)
+            forked = await run_fork(connections, wish, serving=serving, callbacks=callbacks, progress=tell)
+        outcome = forked.outcome
+        folder = OUTPUT / outcome.workflow_id
+        return forked, await files.write(connections, outcome.workflow_id, outcome.documents, folder)
+
+
+def _json(forked: Forked, documents: Shown, asked: AskProgress) -> dict[str, Any]:
+    return {
+        **outcome_json(forked.outcome, documents, asked.models),
+        "forkedFrom": forked.plan.forked_from.model_dump(mode="json", by_alias=True),
+        "reusedCalls": forked.reuse.calls,
+        "reusedActions": forked.reuse.actions,
+        "nothingLeft": forked.plan.nothing_left,
+    }
+
+
+def _print(forked: Forked, documents: Shown, asked: AskProgress) -> None:
+    print_outcome(forked.outcome, documents, [each for each in asked.models if not each.startswith("recorded/")], None)
+    if forked.outcome.refusal is not None:
+        return
+    origin, reuse = forked.plan.forked_from, forked.reuse
+    stdout.print(
+        f"Forked from workflow {origin.workflow} at event {origin.seq}: {counted(reuse.calls, 'answer')} of models "
+        f"and {counted(reuse.actions, 'result')} of actions were taken over."
+    )
+    if forked.plan.nothing_left:
+        stdout.print(NOTHING_LEFT)
+    stdout.print(f"`poweron diff {origin.workflow} {forked.outcome.workflow_id}` shows where they part.")

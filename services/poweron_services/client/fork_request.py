@@ -1,0 +1,166 @@
+"""Forking: the rounds of a workflow asked for once more, up to one of its events, and what came of that."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from poweron_events.client import Heard
+from poweron_events.content import MissingContent
+from poweron_events.event import DocumentRef
+from poweron_events.execution import ActionCompleted
+from poweron_events.fold.costs import model_calls
+from poweron_events.fold.state import Opening
+from poweron_events.request import (
+    ForkedFrom,
+    RequestIdentity,
+    RequestRound,
+    RequestWorkflow,
+    RoundRequested,
+    StoredDocument,
+    Terms,
+    WorkflowRequested,
+    workflow_id,
+)
+from poweron_projections.judged_records import JudgedRecord, judged_records
+from poweron_services.client.ask import OpeningRequest, ask
+from poweron_services.client.client_errors import UnknownSeq
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks, Outcome
+from poweron_services.client.release_check import expect_known
+from poweron_services.client.workflow_snapshot import read_snapshot
+
+RECORDED = "recorded"
+"""The provider of answers that were taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkWish:
+    """What to fork, at which of its events, and what is to be another way from there."""
+
+    workflow: str
+    seq: int
+    prompt: str | None = None
+    max_steps: int | None = None
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPlan:
+    """A fork as it is asked for."""
+
+    forked_from: ForkedFrom
+    openings: Sequence[Opening]
+    """Of the rounds up to the one of the event."""
+    nothing_left: bool
+    """Whether the workflow had ended with the event, so that nothing is decided anew."""
+
+
+@dataclass(slots=True)
+class Reuse:
+    """What a fork took over, counted as it is heard."""
+
+    calls: int = 0
+    actions: int = 0
+
+    def heard(self, heard: Heard) -> None:
+        if heard.event is None or heard.verdict != "accepted":
+            return
+        self.calls += sum(call.provider == RECORDED for call in model_calls(heard.event))
+        self.actions += isinstance(heard.event, ActionCompleted) and heard.event.reused_from is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """What came of a fork."""
+
+    outcome: Outcome
+    plan: ForkPlan
+    reuse: Reuse = field(default_factory=Reuse)
+
+
+async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
+    """What is to be asked for, by how the workflow stands now.
+
+    Raises:
+        NotAWorkflowId, UnknownWorkflow: there is no such workflow.
+        NewerRelease: a newer release wrote it.
+        UnknownSeq: it has no accepted event there.
+        Unavailable: a server cannot be reached.
+    """
+    snapshot = await read_snapshot(connections, wish.workflow)
+    records = await judged_records(connections.pool, wish.workflow)
+    _check_release(wish.workflow, records)
+    accepted = {each.seq: each for each in records if each.verdict == "accepted"}
+    if wish.seq not in accepted:
+        raise _unknown_seq(wish, records, list(accepted))
+    opened = [each for each in records if each.verdict == "accepted" and isinstance(each.envelope.event, Opening)]
+    openings = [each.envelope.event for each in opened if each.seq <= wish.seq]
+    if not openings:
+        raise _unknown_seq(wish, records, [seq for seq in accepted if seq >= opened[0].seq])
+    return ForkPlan(
+        ForkedFrom(workflow=wish.workflow, seq=wish.seq, head=accepted[wish.seq].sha256, live=wish.live),
+        [each for each in openings if isinstance(each, WorkflowRequested | RoundRequested)],
+        nothing_left=wish.seq == max(accepted) and not snapshot.stub.is_open,
+    )
+
+
+async def fork(
+    connections: Connections, wish: ForkWish, plan: ForkPlan, *, identity: RequestIdentity, callbacks: Callbacks
+) -> Forked:
+    """Ask for each round of the plan in turn, and follow it to its end; raises as `ask` does."""
+    fork_id, reuse = workflow_id(identity.source, identity.id), Reuse()
+
+    def heard(each: Heard) -> None:
+        reuse.heard(each)
+        callbacks.heard(each)
+
+    for opening in plan.openings:
+        request = await _request(connections, fork_id, wish, opening, plan)
+        first = opening.round == 1
+        telling = replace(callbacks, heard=heard, requested=callbacks.requested if first else lambda _: None)
+        own = identity if first else RequestIdentity(source=identity.source, id=f"{identity.id}.{opening.round}")
+        outcome = await ask(connections, request, (), identity=own, callbacks=telling)
+        if outcome.refusal is not None:
+            break
+    return Forked(outcome, plan, reuse)
+
+
+async def _request(
+    connections: Connections, fork_id: str, wish: ForkWish, opening: Opening, plan: ForkPlan
+) -> OpeningRequest:
+    """The request that the round was opened by, with what the wish changes in the last one."""
+    terms: dict[str, Any] = {name: getattr(opening, name) for name in Terms.model_fields}
+    if opening is plan.openings[-1]:
+        changed = {"prompt": wish.prompt, "max_steps": wish.max_steps}
+        terms |= {name: value for name, value in changed.items() if value is not None}
+        if wish.prompt is not None and opening.user_language_detected:
+            terms["user_language"] = None
+    documents = tuple([await _copied(connections, wish.workflow, fork_id, document) for document in opening.documents])
+    common: dict[str, Any] = {
+        "workflow_mode": opening.workflow_mode,
+        "documents": documents,
+        "forked_from": plan.forked_from,
+    }
+    if opening.round == 1:
+        return RequestWorkflow(**terms, **common)
+    return RequestRound(workflow_id=fork_id, after_round=opening.round - 1, **terms, **common)
+
+
+async def _copied(connections: Connections, origin: str, fork_id: str, document: DocumentRef) -> StoredDocument:
+    """A document of the request, kept under the fork's key; one that was erased is named as it was, and refused."""
+    content = document.content
+    with suppress(MissingContent):
+        content = await connections.content.put(fork_id, await connections.content.get(origin, content))
+    return StoredDocument(document_name=document.document_name, mime_type=document.mime_type, content=content)
+
+
+def _check_release(workflow: str, records: Sequence[JudgedRecord]) -> None:
+    for each in records:
+        expect_known(workflow, each.seq, each.envelope)
+
+
+def _unknown_seq(wish: ForkWish, records: Sequence[JudgedRecord], accepted: Sequence[int]) -> UnknownSeq:
+    nearest = min(accepted, key=lambda seq: (abs(seq - wish.seq), seq))
+    found = next((each for each in records if each.seq == wish.seq), None)
+    return UnknownSeq(wish.workflow, wish.seq, superseded=found is not None, nearest=nearest, last=records[-1].seq)

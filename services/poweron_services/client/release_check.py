@@ -1,0 +1,21 @@
+"""Whether this release can judge what stands in a workflow."""
+
+from poweron_events.envelope import Envelope
+from poweron_events.event import CATALOGUE
+from poweron_events.request import LAWS, RoundRequested, WorkflowRequested
+from poweron_services.client.client_errors import NewerRelease
+
+
+def expect_known(workflow_id: str, seq: int, envelope: Envelope) -> None:
+    """Refuse what only a newer release can judge.
+
+    Raises:
+        NewerRelease: the event is of a type, or opens a round by rules, that this release does not know.
+    """
+    event = envelope.event
+    if event is None and envelope.catalogue > CATALOGUE:
+        what = f"is {envelope.type!r}, a type of catalogue {envelope.catalogue}"
+        raise NewerRelease(workflow_id, seq, what=what, knows=f"catalogue {CATALOGUE}")
+    if isinstance(event, WorkflowRequested | RoundRequested) and event.laws > LAWS:
+        what = f"opens a round by the rules number {event.laws}"
+        raise NewerRelease(workflow_id, seq, what=what, knows=f"the rules number {LAWS}")

@@ -1,0 +1,122 @@
+"""An event of a workflow as its fork says it: at no cost, with contents under the fork's own key."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeVar, get_type_hints
+
+import orjson
+
+from poweron_events.codec import dumps
+from poweron_events.content import ContentStore, MissingContent
+from poweron_events.event import Commitment, DocumentRef, Model, ModelCall
+from poweron_events.execution import ActionCompleted, ActionStarted
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.refinement import IterationTelemetry, RefinementDecided
+from poweron_events.request import RequestIdentity
+from poweron_events.stream import WorkflowEvent
+
+RECORDED: Final = "recorded"
+"""The provider of an answer that was taken over, and the claim of an action that nobody runs for it."""
+
+Copied = TypeVar("Copied", bound=Model)
+
+
+def with_identity(event: WorkflowEvent, fork: str, seq: int) -> WorkflowEvent:
+    """The event with a request of the fork's own in place of the one that it names: each request has one answer."""
+    if getattr(event, "request", None) is None:
+        return event
+    return event.model_copy(update={"request": RequestIdentity(source=f"/poweron/fork/{fork}", id=str(seq))})
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Copies events of a workflow into its fork. Raises Unavailable while the content store does not answer."""
+
+    content: ContentStore
+    origin: str
+    fork: str
+
+    async def event(self, event: WorkflowEvent, seq: int) -> WorkflowEvent:
+        """The event as the fork tells it; `seq` is where it stands in the other workflow."""
+        copied: WorkflowEvent = await self.model(with_identity(event, self.fork, seq))
+        return copied.model_copy(update=await self._changes(copied, seq))
+
+    async def model(self, model: Copied) -> Copied:
+        """A part of an event with every content it names kept under the fork's key; calls cost nothing."""
+        copied = {name: await self._value(model, name) for name in type(model).model_fields}
+        called: dict[str, Any] = _FREE if isinstance(model, ModelCall) else {}
+        return model.model_copy(update=copied | called)
+
+    async def kept(self, name: str) -> str:
+        """What the content is called in the fork; erased content keeps a name that finds nothing."""
+        try:
+            return await self.content.put(self.fork, await self.content.get(self.origin, name))
+        except MissingContent:
+            return name
+
+    async def _changes(self, event: WorkflowEvent, seq: int) -> dict[str, Any]:
+        changes: dict[str, Any] = {"failed_calls": ()} if "failed_calls" in type(event).model_fields else {}
+        match event:
+            case ActionStarted():
+                changes |= {"claim": RECORDED, "worker": RECORDED}
+            case ActionCompleted():
+                changes |= {"duration_ms": 0, "reused_from": seq}
+                changes |= await self._lists(event)
+            case RefinementDecided():
+                changes |= {"iteration": IterationTelemetry()}
+            case RoundCompleted() | RoundFailed() | RoundCancelled():
+                changes |= {"totals": Totals(steps=event.totals.steps)}
+            case _:
+                pass
+        return changes
+
+    async def _value(self, model: Model, name: str) -> Any:
+        value = getattr(model, name)
+        if isinstance(value, str) and name in _names_of_content(type(model)):
+            return await self.kept(value)
+        if isinstance(value, Model):
+            return await self.model(value)
+        if isinstance(value, tuple) and any(isinstance(each, Model) for each in value):
+            return tuple([await self.model(each) for each in value])
+        return value
+
+    async def _lists(self, event: ActionCompleted) -> dict[str, Any]:
+        """The lists of all calls and of all documents, whose entries name contents, too."""
+        changes = dict[str, Any]()
+        if event.all_calls is not None:
+            changes["all_calls"], _ = await self._list(event.all_calls, ModelCall)
+        if event.documents_left_out:
+            *shown, index = event.documents
+            content, size = await self._list(index.content, DocumentRef)
+            index = index.model_copy(update={"content": content, "size": size or index.size})
+            changes["documents"] = (*shown, index)
+        return changes
+
+    async def _list(self, listed: str, kind: type[Model]) -> tuple[str, int]:
+        """A list with each entry copied, and its size; the bytes of the old one are under the fork's key already."""
+        try:
+            entries = orjson.loads(await self.content.get(self.fork, listed))
+        except MissingContent:
+            return listed, 0
+        copied = [await self.model(kind.model_validate(entry)) for entry in entries]
+        written = dumps([entry.model_dump(mode="json", by_alias=True) for entry in copied])
+        return await self.content.put(self.fork, written), len(written)
+
+
+_FREE: Final[dict[str, Any]] = {
+    "provider": RECORDED,
+    "input_tokens": 0,
+    "output_tokens": 0,
+    "cached_input_tokens": 0,
+    "reasoning_tokens": 0,
+    "cost_nano_usd": 0,
+    "duration_ms": 0,
+    "tries": 1,
+}
+
+
+@cache
+def _names_of_content(kind: type[Model]) -> frozenset[str]:
+    """The fields of such a model that name content."""
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name in kind.model_fields if hints[name] in (Commitment, Commitment | None))

@@ -1,0 +1,186 @@
+"""What every role does first where its workflow is a fork: say what the other workflow came to, as far as that goes.
+
+Whoever acts finds it in the rows, so that any process can serve a fork, and go on where another one died.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar
+
+import structlog
+
+from poweron_events.catalog import ActionSpec
+from poweron_events.codes import Code
+from poweron_events.content import ContentStore
+from poweron_events.errors import Unavailable
+from poweron_events.execution import ActionCompleted, ActionStarted
+from poweron_events.fold.state import Workflow, result_label, step_place
+from poweron_events.outcome import StageFailed
+from poweron_events.retry import Failure, retry
+from poweron_events.stream import WorkflowEvent
+from poweron_services import telemetry
+from poweron_services.fork.copied_events import RECORDED, Copying
+from poweron_services.fork.original import AcceptedEvent, Original, Result, forked_from
+
+log = structlog.get_logger()
+
+StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
+Name = TypeVar("Name", bound=str)
+
+NEEDS_LIVE: Final = "fork_needs_live"
+NEVER_RUNS: Final = "fork_never_runs"
+_WHY: Final[Mapping[str, str]] = {
+    NEEDS_LIVE: "The workflow that this one was forked from has no result of {action} with these parameters, "
+    "and this fork runs no actions.",
+    NEVER_RUNS: "The workflow that this one was forked from has no result of {action} with these parameters, "
+    "and a fork never runs an action whose effect must not happen twice.",
+}
+
+
+class Originals(Protocol):
+    """Where the workflows are that forks were made of."""
+
+    async def accepted_events(self, workflow_id: str) -> Sequence[AcceptedEvent]:
+        """Its accepted events in order, as far as they are known. Raises Unavailable where Postgres does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forks:
+    """Takes over from the workflows that forks were made of."""
+
+    originals: Originals
+    content: ContentStore
+    specs: Mapping[str, ActionSpec]
+
+    def first(self, functions: Mapping[Name, StageFunction]) -> dict[Name, StageFunction]:
+        """The functions of stages, each asked only where a fork has nothing to take over."""
+        return {name: self._first(function) for name, function in functions.items()}
+
+    def _first(self, function: StageFunction) -> StageFunction:
+        async def staged(workflow: Workflow) -> Sequence[WorkflowEvent]:
+            if forked_from(workflow) is None:
+                return await function(workflow)
+            return await self._taken_over(workflow) or _stopped(workflow) or await function(workflow)
+
+        return staged
+
+    async def act(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
+        """What the executor says without running anything; None where it does as with any other workflow."""
+        if forked_from(workflow) is None:
+            return None
+
+        def failed(failure: Failure) -> None:
+            log.warning(telemetry.STAGE_WAITS, workflow_id=workflow.id, stage="execute", error=str(failure.error))
+
+        async def acted() -> Sequence[WorkflowEvent] | None:
+            return await self._taken_over(workflow) or await self._acted(workflow)
+
+        return await retry(acted, failed=failed)
+
+    async def _taken_over(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
+        """The event that comes next in the part that is taken over; nothing behind it."""
+        found = (await self._original(workflow)).next_event(workflow)
+        return [] if found is None else [await self._copying(workflow).event(found.event, found.seq)]
+
+    async def _acted(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
+        match workflow.phase:
+            case "ready" if workflow.step.approval != "denied":
+                return await self._begun(workflow)
+            case "approve":
+                return await self._answered(workflow)
+            case "started" | "draining" if workflow.step.starts[-1].claim == RECORDED:
+                return [await self._ended(workflow)]
+            case _:
+                return None
+
+    async def _begun(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
+        """The claim of a result that is taken over, or of an action that is not run; None where it is run."""
+        found = (await self._original(workflow)).result(workflow)
+        return [self._started(workflow)] if found is not None or self._why_not(workflow) else None
+
+    async def _answered(self, workflow: Workflow) -> Sequence[WorkflowEvent] | None:
+        """What a person said in the other workflow, where its result is taken over, too; else one is asked."""
+        original = await self._original(workflow)
+        answer = original.answer(workflow)
+        if answer is None or original.result(workflow) is None:
+            return None
+        return [await self._copying(workflow).event(answer.event, answer.seq)]
+
+    async def _ended(self, workflow: Workflow) -> ActionCompleted:
+        found = (await self._original(workflow)).result(workflow)
+        if found is None or workflow.phase == "draining":
+            return self._not_begun(workflow)
+        copied = await self._copying(workflow).event(found.completed, found.seq)
+        assert isinstance(copied, ActionCompleted)
+        return _at_hand(workflow, copied, found)
+
+    def _started(self, workflow: Workflow) -> ActionStarted:
+        spec = self.specs.get(_action(workflow))
+        return ActionStarted(
+            **step_place(workflow),
+            try_=len(workflow.step.starts) + 1,
+            action=_action(workflow),
+            claim=RECORDED,
+            worker=RECORDED,
+            effect_class=spec.effect_class if spec else "at_most_once",
+            deadline_ms=spec.limit_ms if spec else 0,
+        )
+
+    def _not_begun(self, workflow: Workflow) -> ActionCompleted:
+        code: Code = self._why_not(workflow) or NEEDS_LIVE
+        return ActionCompleted(
+            **step_place(workflow),
+            try_=len(workflow.step.starts),
+            success=False,
+            outcome="not_begun",
+            error=_WHY[code].format(action=_action(workflow)),
+            code=code,
+            result_label=result_label(workflow, _action(workflow)),
+        )
+
+    def _why_not(self, workflow: Workflow) -> Code | None:
+        """Why the action at hand is not run; None where it is."""
+        fork, spec = forked_from(workflow), self.specs.get(_action(workflow))
+        if spec is None or spec.effect_class == "at_most_once":
+            return NEVER_RUNS
+        return None if fork is not None and fork.live else NEEDS_LIVE
+
+    async def _original(self, workflow: Workflow) -> Original:
+        fork = forked_from(workflow)
+        assert fork is not None
+        events = await self.originals.accepted_events(fork.workflow)
+        if all((each.seq, each.sha256) != (fork.seq, fork.head) for each in events):
+            raise Unavailable(f"Postgres does not hold record {fork.seq} of workflow {fork.workflow} yet")
+        return Original(workflow.id, fork.seq, events)
+
+    def _copying(self, workflow: Workflow) -> Copying:
+        fork = forked_from(workflow)
+        assert fork is not None
+        return Copying(self.content, fork.workflow, workflow.id)
+
+
+def _action(workflow: Workflow) -> str:
+    assert workflow.step.selection is not None
+    return workflow.step.selection.action
+
+
+def _at_hand(workflow: Workflow, completed: ActionCompleted, found: Result) -> ActionCompleted:
+    """A result as that of the step at hand, wherever it came from."""
+    task = workflow.task
+    label, here = result_label(workflow, found.action), f"r{workflow.current.number}t{task.number}a{task.actions}"
+    documents = tuple(
+        document.model_copy(update={"document_id": f"{here}d{document.document_id.rpartition('d')[2]}"})
+        for document in completed.documents
+    )
+    place = {**step_place(workflow), "try_": len(workflow.step.starts)}
+    return completed.model_copy(update={**place, "result_label": label, "documents": documents})
+
+
+def _stopped(workflow: Workflow) -> Sequence[WorkflowEvent]:
+    """That a fork ends here, where its action was not run."""
+    task = workflow.current.task
+    completed = task.step.completed if task is not None and workflow.phase == "observe" else None
+    if completed is None or completed.outcome != "not_begun" or completed.code not in _WHY:
+        return []
+    error = completed.error or ""
+    return [StageFailed(**step_place(workflow), stage="observe", error=error, code=completed.code, tries=1)]

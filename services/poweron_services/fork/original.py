@@ -1,0 +1,138 @@
+"""The workflow that a fork was made of: what it came to next, and what its actions brought."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from poweron_events.envelope import event_id
+from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted
+from poweron_events.fold.state import Opening, Place, Workflow
+from poweron_events.parameters import ParametersSet
+from poweron_events.request import DocumentErased, ForkedFrom, RequestRefused, RoundRequested, WorkflowRequested
+from poweron_events.selection import ActionSelected
+from poweron_events.stream import WorkflowEvent
+from poweron_projections.judged_records import JudgedRecord
+from poweron_services.fork.copied_events import with_identity
+
+NO_RESULT = frozenset({"not_begun", "cancelled"})
+"""Outcomes of actions that nobody let come to an end."""
+
+
+class AcceptedEvent(NamedTuple):
+    """An event that had its effect, and which record of its workflow it is."""
+
+    seq: int
+    sha256: str
+    event: WorkflowEvent
+
+
+def accepted(records: Iterable[JudgedRecord]) -> list[AcceptedEvent]:
+    """The accepted events among the records of a workflow."""
+    return [
+        AcceptedEvent(each.seq, each.sha256, each.envelope.event)
+        for each in records
+        if each.verdict == "accepted" and each.envelope.event is not None
+    ]
+
+
+class Result(NamedTuple):
+    """What an action brought."""
+
+    seq: int
+    place: Place
+    action: str
+    parameters: dict[str, JsonValue]
+    completed: ActionCompleted
+
+
+@dataclass(slots=True)
+class Original:
+    """A workflow as far as it has come, from the view of one fork of it."""
+
+    fork: str
+    until: int
+    """The seq of the last event that the fork takes over as it was."""
+    events: Sequence[AcceptedEvent]
+    _positions: dict[str, int] = field(init=False)
+    _results: list[Result] = field(init=False)
+    _answers: dict[Place, AcceptedEvent] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Each event is known by the id that it has in the fork."""
+        self.events = [each for each in self.events if not isinstance(each.event, RequestRefused | DocumentErased)]
+        self._positions = {
+            event_id(self.fork, with_identity(each.event, self.fork, each.seq)): number
+            for number, each in enumerate(self.events)
+        }
+        self._results = _results(self.events)
+        answers = (each for each in self.events if isinstance(each.event, ApprovalGranted | ApprovalDenied))
+        self._answers = {place_of(each.event): each for each in answers}
+
+    def next_event(self, workflow: Workflow) -> AcceptedEvent | None:
+        """What comes next in the part that the fork takes over; None behind it, or where the fork went its own way."""
+        position = self._position(workflow)
+        if position is None or position + 1 >= len(self.events):
+            return None
+        found = self.events[position + 1]
+        is_ours = found.seq <= self.until and not isinstance(found.event, Opening)
+        return found if is_ours and not self._never_ended(found.event) else None
+
+    def result(self, workflow: Workflow) -> Result | None:
+        """What the action at hand brought with these parameters, at the same place or else at the first other one."""
+        selection, parameters = workflow.step.selection, workflow.step.parameters
+        assert selection is not None
+        assert parameters is not None
+        wanted = (selection.action, parameters.parameters)
+        found = [each for each in self._results if (each.action, each.parameters) == wanted]
+        here = [each for each in found if each.place == workflow.place]
+        elsewhere = [each for each in found if not each.completed.documents_left_out]  # their list names places
+        return next(iter((*here, *elsewhere)), None)
+
+    def answer(self, workflow: Workflow) -> AcceptedEvent | None:
+        """What a person said to the action at the same place."""
+        return self._answers.get(workflow.place)
+
+    def _position(self, workflow: Workflow) -> int | None:
+        """Where the fork stands in the other workflow."""
+        head, opening = workflow.head, workflow.current.opening
+        if head is None or head.id != event_id(workflow.id, opening):
+            return None if head is None else self._positions.get(head.id)
+        numbers = (
+            number
+            for number, each in enumerate(self.events)
+            if isinstance(each.event, WorkflowRequested | RoundRequested) and each.event.round == opening.round
+        )
+        return next(numbers, None)
+
+    def _never_ended(self, event: WorkflowEvent) -> bool:
+        """Whether it is the start of an action whose end is not known."""
+        return isinstance(event, ActionStarted) and all(each.place != place_of(event) for each in self._results)
+
+
+def forked_from(workflow: Workflow) -> ForkedFrom | None:
+    """What the round at hand was forked from; None where it was not."""
+    return None if workflow.round is None else workflow.round.opening.forked_from
+
+
+def place_of(event: WorkflowEvent) -> Place:
+    """(round, task, attempt, step) of an event, zeros where it names none."""
+    round_, task, attempt, step = (getattr(event, name, 0) for name in ("round", "task", "attempt", "step"))
+    return (round_, task, attempt, step)
+
+
+def _results(events: Sequence[AcceptedEvent]) -> list[Result]:
+    selected, given, results = dict[Place, str](), dict[Place, dict[str, JsonValue]](), list[Result]()
+    for seq, _, event in events:
+        match event:
+            case ActionSelected():
+                selected[place_of(event)] = event.action
+            case ParametersSet():
+                given[place_of(event)] = event.parameters
+            case ActionCompleted() if event.outcome not in NO_RESULT:
+                place = place_of(event)
+                results.append(Result(seq, place, selected[place], given[place], event))
+            case _:
+                pass
+    return results

@@ -1,0 +1,131 @@
+"""Two workflows side by side: where they part first, and what each cost. Pure; what is worded counts for nothing."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Final, Literal, NamedTuple
+
+from poweron_events.event import Model
+from poweron_events.execution import ActionCompleted
+from poweron_events.fold.costs import failed_calls, model_calls
+from poweron_events.fold.state import Place, Used
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, StageFailed, TaskReviewed
+from poweron_events.parameters import ParametersSet
+from poweron_events.planning import TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.selection import ActionSelected
+from poweron_events.stream import WorkflowEvent
+from poweron_services.fork.copied_events import RECORDED
+from poweron_services.fork.original import place_of
+
+What = Literal["action", "parameters", "outcome", "decision", "length"]
+
+
+class Turn(NamedTuple):
+    """What a workflow came to somewhere, as far as it can be compared."""
+
+    place: Place
+    what: What
+    value: Any
+
+
+class Divergence(Model):
+    """Where two workflows part first."""
+
+    round: int
+    task: int
+    attempt: int
+    step: int
+    what: What
+    a: Any = None
+    b: Any = None
+
+
+class RunCost(Model):
+    """What a workflow took, over accepted events."""
+
+    steps: int
+    calls: int
+    recorded_calls: int
+    tokens: int
+    cost_nano_usd: int
+    model_ms: int
+    action_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What comparing two workflows came to."""
+
+    divergence: Divergence | None
+    a: RunCost
+    b: RunCost
+
+    @property
+    def same(self) -> bool:
+        return self.divergence is None
+
+
+def compare(a: Sequence[WorkflowEvent], b: Sequence[WorkflowEvent]) -> Comparison:
+    """Compare the accepted events of two workflows, place by place."""
+    return Comparison(_divergence(list(_turns(a)), list(_turns(b))), _cost(a), _cost(b))
+
+
+def _divergence(a: Sequence[Turn], b: Sequence[Turn]) -> Divergence | None:
+    for ours, theirs in zip_longest(a, b):
+        if ours != theirs:
+            return _parted(ours, theirs)
+    return None
+
+
+def _parted(a: Turn | None, b: Turn | None) -> Divergence:
+    """At the same place and the same kind of turn the values differ; else one of them came to something more here."""
+    if a is not None and b is not None and (a.place, a.what) == (b.place, b.what):
+        return _at(a.place, a.what, a.value, b.value)
+    first = min((each for each in (a, b) if each is not None), key=lambda each: each.place)
+    return _at(first.place, "length", _shown(a), _shown(b))
+
+
+def _at(place: Place, what: What, a: Any, b: Any) -> Divergence:
+    round_, task, attempt, step = place
+    return Divergence(round=round_, task=task, attempt=attempt, step=step, what=what, a=a, b=b)
+
+
+def _shown(turn: Turn | None) -> Any:
+    return None if turn is None else {"place": list(turn.place), turn.what: turn.value}
+
+
+def _turns(events: Sequence[WorkflowEvent]) -> Iterator[Turn]:
+    for event in events:
+        for kind, what, value in _COMPARED:
+            if isinstance(event, kind):
+                yield Turn(place_of(event), what, value(event))
+
+
+_COMPARED: Final[Sequence[tuple[type[WorkflowEvent], What, Callable[[Any], Any]]]] = (
+    (TasksPlanned, "length", lambda event: {"tasks": len(event.tasks)}),
+    (ActionSelected, "action", lambda event: event.action),
+    (ParametersSet, "parameters", lambda event: event.parameters),
+    (ActionCompleted, "outcome", lambda event: event.outcome),
+    (RefinementDecided, "decision", lambda event: event.decision),
+    (TaskReviewed, "decision", lambda event: event.status),
+    (StageFailed, "outcome", lambda event: {"stage": event.stage, "code": event.code}),
+    (RoundCompleted, "outcome", lambda _: "completed"),
+    (RoundFailed, "outcome", lambda _: "failed"),
+    (RoundCancelled, "outcome", lambda _: "cancelled"),
+)
+
+
+def _cost(events: Sequence[WorkflowEvent]) -> RunCost:
+    calls = [call for event in events for call in model_calls(event)]
+    used = Used.by([*calls, *(call for event in events for call in failed_calls(event))])
+    completed = [event for event in events if isinstance(event, ActionCompleted)]
+    return RunCost(
+        steps=len(completed),
+        calls=sum(call.provider != RECORDED for call in calls),
+        recorded_calls=sum(call.provider == RECORDED for call in calls),
+        tokens=used.tokens,
+        cost_nano_usd=used.cost_nano_usd,
+        model_ms=used.duration_ms,
+        action_ms=sum(event.duration_ms for event in completed),
+    )

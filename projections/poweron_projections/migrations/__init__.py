@@ -8,10 +8,11 @@ from importlib import resources
 from typing import Final
 
 from poweron_events.errors import Refused
+from poweron_projections import bi
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.tables import ALL
 
-VERSION: Final = 7
+VERSION: Final = 8
 """Grows whenever a table, or what the fold writes into one, changes."""
 
 _LOCK: Final = 5_796_104_317  # any number that nobody else locks by
@@ -35,8 +36,12 @@ async def migrate(pool: Pool) -> bool:
         missing = await connection.fetch(_MISSING, ["projection", *(table.name for table in ALL)])
         if len(missing) == len(ALL) + 1:
             await create_tables(connection)
+            await bi.keep(connection)
             return True
-        return not missing and await _is_current(connection)
+        current = not missing and await _is_current(connection)
+        if current:
+            await bi.keep(connection)
+        return current
 
 
 async def lock(connection: Connection) -> None:

@@ -43,9 +43,7 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
             return []
 
 
-def _rows(
-    recorded: Recorded, after: Workflow, label: str, documents: tuple[DocumentRef, ...]
-) -> list[DocumentRow]:
+def _rows(recorded: Recorded, after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> list[DocumentRow]:
     return [
         DocumentRow(
             workflow_id=after.id,

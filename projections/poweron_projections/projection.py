@@ -129,7 +129,9 @@ def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch
     step = (*view.step, recorded) if _is_of_the_step(view, recorded) else view.step
     status = step_status(step, after)
     if status != "running":
-        batch.put(STEPS, [step_row(step, status, begun_ms=view.workflow.current.step_ms, stopped_by=after.current.code)])
+        batch.put(
+            STEPS, [step_row(step, status, begun_ms=view.workflow.current.step_ms, stopped_by=after.current.code)]
+        )
         step = ()
     return View(after, view.row, view.settled, recorded, task, step)
 

@@ -4,6 +4,7 @@ They stand in a schema of their own beside the live one, and run with their owne
 need not be let into the rows. A rebuild exchanges the tables, so the views are made again with it.
 """
 
+import logging
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +13,8 @@ from typing import Final
 
 from poweron_projections.connection import BI_ROLE, LIVE, Connection, schema_of
 
+log = logging.getLogger(__name__)
+
 VERSION: Final = 1
 """What `bi.version` says."""
 
@@ -19,8 +22,9 @@ PERIODS: Final = {"day": 86_400, "hour": 3_600}  # seconds
 
 _VIEW: Final = re.compile(r"^-- ([^\n]+)\nCREATE VIEW \{bi\}\.(\S+) AS\n(.+?);( -- [^\n]+)?$", re.MULTILINE | re.DOTALL)
 _COLUMN: Final = re.compile(r"(\w+)[,;]? -- (.+)$", re.MULTILINE)
-_ROLE_NAME: Final = "SELECT quote_ident(rolname) FROM pg_roles WHERE rolname = current_setting($1, TRUE)"
-_NAMED_ROLE: Final = "SELECT NULLIF(current_setting($1, TRUE), '')"
+_ROLE: Final = """
+SELECT named, quote_ident(rolname) FROM (SELECT current_setting($1, TRUE)) AS set (named) LEFT JOIN pg_roles ON rolname = named
+"""
 _VERSION_OF: Final = "SELECT obj_description(to_regclass($1), 'pg_class') IS NOT NULL"
 
 
@@ -68,16 +72,12 @@ async def keep(connection: Connection, *, anew: bool = False) -> None:
         dropped = ", ".join(f"{schema}.{view.name}" for view in views())
         made = [statement for view in views() for statement in view.statements(schema)]
         await connection.execute(";\n".join([f"DROP VIEW IF EXISTS {dropped} CASCADE", *made]))
-    role = await connection.fetchval(_ROLE_NAME, BI_ROLE)
-    if role is not None:
+    named, role = await connection.fetchrow(_ROLE, BI_ROLE) or (None, None)
+    if role:
         names = ", ".join(f"{schema}.{view.name}" for view in views())
         await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON {names} TO {role}")
-
-
-async def missing_role(connection: Connection) -> str | None:
-    """The role that is to read the views and that Postgres does not know."""
-    named: str | None = await connection.fetchval(_NAMED_ROLE, BI_ROLE)
-    return named if named and await connection.fetchval(_ROLE_NAME, BI_ROLE) is None else None
+    elif named:
+        log.warning("bi_role_missing", extra={"role": named})
 
 
 def _script(name: str) -> str:

@@ -118,7 +118,7 @@ SELECT to_timestamp((time_ms / {ms}) * {seconds}) AS {period}, -- The begin of t
        SUM(output_tokens)::bigint AS output_tokens, -- Tokens that models wrote.
        SUM(cached_input_tokens)::bigint AS cached_input_tokens, -- Those of the tokens read that a provider had kept.
        SUM(reasoning_tokens)::bigint AS reasoning_tokens, -- Those of the tokens written that were thought only.
-       SUM(cost_nano_usd) / 1e9 AS cost_usd, -- What it cost in US dollars.
+       ROUND(SUM(cost_nano_usd) / 1e9, 9) AS cost_usd, -- What it cost in US dollars.
        SUM(duration_ms)::bigint AS duration_ms -- Milliseconds that the calls took together.
   FROM usage
  GROUP BY time_ms / {ms}, provider, model, stage;
@@ -128,8 +128,8 @@ CREATE VIEW {bi}.task_costs_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC.
        SUM(ended)::bigint AS tasks, -- How many tasks ended.
        SUM(completed)::bigint AS completed, -- Those that succeeded.
-       SUM(cost_nano_usd) / 1e9 AS cost_usd, -- What models cost in US dollars, whatever it was for.
-       SUM(cost_nano_usd) / 1e9 / NULLIF(SUM(completed), 0) AS cost_per_completed_usd, -- The same for each task that succeeded.
+       ROUND(SUM(cost_nano_usd) / 1e9, 9) AS cost_usd, -- What models cost in US dollars, whatever it was for.
+       ROUND(SUM(cost_nano_usd) / 1e9 / NULLIF(SUM(completed), 0), 9) AS cost_per_completed_usd, -- The same for each task that succeeded.
        SUM(tokens)::bigint AS tokens -- Tokens that models read and wrote.
   FROM (
        SELECT time_ms / {ms} AS period, 0 AS ended, 0 AS completed, SUM(cost_nano_usd) AS cost_nano_usd,
@@ -150,7 +150,7 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        fate, -- What became of the calls: used, superseded by another worker's, failed, refused as an answer, or retried in a later attempt.
        SUM(calls)::bigint AS calls, -- How many calls.
        SUM(input_tokens + output_tokens)::bigint AS tokens, -- Tokens that models read and wrote.
-       SUM(cost_nano_usd) / 1e9 AS cost_usd -- What they cost in US dollars.
+       ROUND(SUM(cost_nano_usd) / 1e9, 9) AS cost_usd -- What they cost in US dollars.
   FROM (
        SELECT usage.time_ms / {ms} AS period,
               CASE

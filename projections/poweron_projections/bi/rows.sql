@@ -13,7 +13,7 @@ SELECT workflows.workflow_id, -- The workflow's id.
        COALESCE(used.steps, 0)::bigint AS steps, -- How many steps were begun in all rounds.
        COALESCE(used.input_tokens, 0)::bigint AS input_tokens, -- Tokens that models read, of accepted events.
        COALESCE(used.output_tokens, 0)::bigint AS output_tokens, -- Tokens that models wrote, of accepted events.
-       COALESCE(used.cost_nano_usd, 0) / 1e9 AS cost_usd, -- What models cost in US dollars, of accepted events.
+       ROUND(COALESCE(used.cost_nano_usd, 0) / 1e9, 9) AS cost_usd, -- What models cost in US dollars, of accepted events.
        to_timestamp(workflows.opened_ms / 1000.0) AS opened_at, -- When it was opened.
        to_timestamp(workflows.updated_ms / 1000.0) AS updated_at -- When its last record was written.
   FROM workflows
@@ -35,7 +35,7 @@ SELECT rounds.workflow_id, -- The workflow's id.
        rounds.steps, -- How many steps were begun.
        rounds.input_tokens, -- Tokens that models read, of accepted events.
        rounds.output_tokens, -- Tokens that models wrote, of accepted events.
-       rounds.cost_nano_usd / 1e9 AS cost_usd, -- What models cost in US dollars, of accepted events.
+       ROUND(rounds.cost_nano_usd / 1e9, 9) AS cost_usd, -- What models cost in US dollars, of accepted events.
        to_timestamp(rounds.opened_ms / 1000.0) AS opened_at, -- When it was opened.
        to_timestamp(rounds.ended_ms / 1000.0) AS ended_at, -- When it ended; empty while it runs.
        rounds.ended_ms - rounds.opened_ms AS duration_ms, -- Milliseconds from its opening to its end.
@@ -63,7 +63,7 @@ SELECT tasks.workflow_id, -- The workflow's id.
        tasks.retries, -- How often it was begun again.
        tasks.actions, -- How many actions it has had in all attempts.
        tasks.tokens, -- Tokens that models read and wrote for it, of accepted events.
-       COALESCE(used.cost_nano_usd, 0) / 1e9 AS cost_usd, -- What models cost for it in US dollars, of accepted events.
+       ROUND(COALESCE(used.cost_nano_usd, 0) / 1e9, 9) AS cost_usd, -- What models cost for it in US dollars, of accepted events.
        to_timestamp(tasks.started_ms / 1000.0) AS started_at, -- When it was begun; empty while it is planned.
        to_timestamp(tasks.ended_ms / 1000.0) AS ended_at, -- When it ended; empty before that.
        tasks.ended_ms - tasks.started_ms AS duration_ms -- Milliseconds from its begin to its end.
@@ -103,7 +103,7 @@ SELECT workflow_id, -- The workflow's id.
        duration_ms AS action_ms, -- Milliseconds that the action took, as its worker measured.
        input_tokens, -- Tokens that models read for it, of accepted events.
        output_tokens, -- Tokens that models wrote for it, of accepted events.
-       cost_nano_usd / 1e9 AS cost_usd, -- What models cost for it in US dollars, of accepted events.
+       ROUND(cost_nano_usd / 1e9, 9) AS cost_usd, -- What models cost for it in US dollars, of accepted events.
        to_timestamp(begun_ms / 1000.0) AS began_at, -- When it could begin, since what comes before it was done.
        to_timestamp(refined_ms / 1000.0) AS ended_at -- When it was decided how to go on; empty where it was not.
   FROM steps;
@@ -134,7 +134,7 @@ SELECT usage.workflow_id, -- The workflow's id.
        usage.output_tokens, -- Tokens that the model wrote.
        usage.cached_input_tokens, -- Those of the tokens read that its provider had kept.
        usage.reasoning_tokens, -- Those of the tokens written that were thought only.
-       usage.cost_nano_usd / 1e9 AS cost_usd, -- What it cost in US dollars.
+       ROUND(usage.cost_nano_usd / 1e9, 9) AS cost_usd, -- What it cost in US dollars.
        usage.duration_ms, -- Milliseconds that the answer took.
        usage.finish_reason, -- The code of why the model wrote no more; empty where its provider does not say.
        to_timestamp(usage.time_ms / 1000.0) AS recorded_at -- When the record that tells of it was written.

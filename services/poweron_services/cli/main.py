@@ -20,6 +20,7 @@ from poweron_services.cli.arguments import (
     dollars,
     tokens,
 )
+from poweron_services.cli.bi_group import bi
 from poweron_services.cli.choices import Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
 from poweron_services.cli.documents_group import documents
@@ -63,6 +64,7 @@ models = _group("models", "Look after the language models.")
 search = _group("search", "Look after the search engine.")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
+app.add_typer(bi, name="bi")
 
 
 @app.command()

@@ -42,6 +42,7 @@ class StepRow(NamedTuple):
     approval_answered_ms: int | None = None
     refusals: Json = "[]"
     tries: int = 0
+    claimed_ms: int | None = None
     claims: Json = "[]"
     success: bool | None = None
     outcome: str | None = None
@@ -93,12 +94,14 @@ def step_row(told: Sequence[Recorded], status: str, *, begun_ms: int, stopped_by
         cells["stopped_by"] = rejected[-1].code
     elif status == "stopped":
         cells["stopped_by"] = stopped_by
+    claims = _claims(told)
     used = sum((used_by(event) for event in events if event is not None), Used())
     return StepRow(
         told[0].envelope.workflow_id,
         *_place(told),
         **cells,
-        claims=json(claims) if (claims := _claims(told)) else "[]",
+        claimed_ms=claims[0]["startedMs"] if claims else None,
+        claims=json(claims) if claims else "[]",
         refusals=json([f"{event.reason}\n{event.detail}".rstrip() for event in rejected]),
         input_tokens=used.input_tokens,
         output_tokens=used.output_tokens,

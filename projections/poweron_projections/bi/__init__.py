@@ -23,7 +23,9 @@ PERIODS: Final = {"day": 86_400, "hour": 3_600}  # seconds
 _VIEW: Final = re.compile(r"^-- ([^\n]+)\nCREATE VIEW \{bi\}\.(\S+) AS\n(.+?);( -- [^\n]+)?$", re.MULTILINE | re.DOTALL)
 _COLUMN: Final = re.compile(r"(\w+)[,;]? -- (.+)$", re.MULTILINE)
 _ROLE: Final = """
-SELECT named, quote_ident(rolname) FROM (SELECT current_setting($1, TRUE)) AS set (named) LEFT JOIN pg_roles ON rolname = named
+SELECT named, quote_ident(rolname)
+  FROM (SELECT current_setting($1, TRUE)) AS setting (named)
+  LEFT JOIN pg_roles ON rolname = named
 """
 _VERSION_OF: Final = "SELECT obj_description(to_regclass($1), 'pg_class') IS NOT NULL"
 

@@ -55,8 +55,8 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
 -- How long the stages took, by {period}; what people took is a stage of its own.
 CREATE VIEW {bi}.stage_times_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC in which they ended.
-       stage, -- Which: plan, plan_actions, select, parameterize, approve, claim, execute, observe, refine or review.
-       stage = 'approve' AS by_people, -- Whether it is people who took the time.
+       (ARRAY['plan', 'plan_actions', 'select', 'parameterize', 'approve', 'claim', 'execute', 'observe', 'refine', 'review'])[stage] AS stage, -- Which: plan, plan_actions, select, parameterize, approve, claim, execute, observe, refine or review.
+       stage = 5 AS by_people, -- Whether it is people who took the time.
        COUNT(*) AS times, -- How many such stages ended.
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[1] AS p50_ms, -- Milliseconds that half of them took at most.
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[2] AS p95_ms, -- The same for 95 of 100.
@@ -66,43 +66,38 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        SELECT stages.ended / {ms} AS period, stages.stage, stages.ms
          FROM steps
          JOIN rounds USING (workflow_id, round)
-        CROSS JOIN LATERAL (
-              SELECT (steps.claims -> 0 ->> 'startedMs')::bigint AS claimed_ms,
-                     GREATEST(steps.parameterized_ms, steps.approval_answered_ms) AS ready_ms
-        ) AS act
         CROSS JOIN LATERAL (VALUES
-              (CASE WHEN rounds.mode = 'Actionplan' AND steps.step = 1 THEN 'plan_actions' ELSE 'select' END,
+              (CASE WHEN rounds.mode = 'Actionplan' AND steps.step = 1 THEN 2 ELSE 3 END,
                steps.selected_ms - steps.begun_ms, steps.selected_ms),
-              ('parameterize', steps.parameterized_ms - steps.selected_ms, steps.parameterized_ms),
-              ('approve', steps.approval_answered_ms - steps.approval_ms, steps.approval_answered_ms),
-              ('claim', act.claimed_ms - act.ready_ms, act.claimed_ms),
-              ('execute', steps.completed_ms - COALESCE(act.claimed_ms, act.ready_ms), steps.completed_ms),
-              ('observe', steps.observed_ms - steps.completed_ms, steps.observed_ms),
-              ('refine', steps.refined_ms - steps.observed_ms, steps.refined_ms)
+              (4, steps.parameterized_ms - steps.selected_ms, steps.parameterized_ms),
+              (5, steps.approval_answered_ms - steps.approval_ms, steps.approval_answered_ms),
+              (6, steps.claimed_ms - GREATEST(steps.parameterized_ms, steps.approval_answered_ms), steps.claimed_ms),
+              (7, steps.completed_ms - COALESCE(
+                   steps.claimed_ms, GREATEST(steps.parameterized_ms, steps.approval_answered_ms)
+               ), steps.completed_ms),
+              (8, steps.observed_ms - steps.completed_ms, steps.observed_ms),
+              (9, steps.refined_ms - steps.observed_ms, steps.refined_ms)
         ) AS stages (stage, ms, ended)
         WHERE stages.ms IS NOT NULL
        UNION ALL
-       SELECT tasks.started_ms / {ms}, 'plan', tasks.started_ms - rounds.opened_ms
+       SELECT tasks.started_ms / {ms}, 1, tasks.started_ms - rounds.opened_ms
          FROM tasks JOIN rounds USING (workflow_id, round)
         WHERE tasks.task = 1 AND tasks.started_ms IS NOT NULL
        UNION ALL
-       SELECT reviewed_ms / {ms}, 'review', reviewed_ms - refined_ms
+       SELECT reviewed_ms / {ms}, 10, reviewed_ms - refined_ms
          FROM (
-              SELECT attempts.refined_ms,
-                     CASE WHEN attempts.attempt < tasks.attempts
-                          THEN LEAD(attempts.begun_ms) OVER (
-                               PARTITION BY attempts.workflow_id, attempts.round, attempts.task ORDER BY attempts.attempt
-                          )
+              SELECT steps.refined_ms,
+                     CASE WHEN steps.attempt < tasks.attempts THEN next.begun_ms
                           WHEN tasks.status IN ('success', 'failed') THEN tasks.ended_ms
                      END AS reviewed_ms
-                FROM (
-                     SELECT workflow_id, round, task, attempt, MIN(begun_ms) AS begun_ms, MAX(refined_ms) AS refined_ms
-                       FROM steps
-                      GROUP BY workflow_id, round, task, attempt
-                ) attempts
+                FROM steps
                 JOIN tasks USING (workflow_id, round, task)
+                LEFT JOIN steps next
+                  ON next.workflow_id = steps.workflow_id AND next.round = steps.round AND next.task = steps.task
+                 AND next.attempt = steps.attempt + 1 AND next.step = 1 AND next.attempt > 1
+               WHERE steps.decision = 'stop'
          ) reviews
-        WHERE reviewed_ms IS NOT NULL AND refined_ms IS NOT NULL
+        WHERE reviewed_ms IS NOT NULL
   ) told
  GROUP BY period, stage;
 

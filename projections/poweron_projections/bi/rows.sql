@@ -96,8 +96,8 @@ SELECT workflow_id, -- The workflow's id.
        selected_ms - begun_ms AS select_ms, -- Milliseconds until the action was selected.
        parameterized_ms - selected_ms AS parameterize_ms, -- Milliseconds until its parameters were set.
        approval_answered_ms - approval_ms AS approve_ms, -- Milliseconds in which a person's answer was waited for.
-       (claims -> 0 ->> 'startedMs')::bigint - GREATEST(parameterized_ms, approval_answered_ms) AS claim_ms, -- Milliseconds until a worker began with the action.
-       completed_ms - COALESCE((claims -> 0 ->> 'startedMs')::bigint, GREATEST(parameterized_ms, approval_answered_ms)) AS execute_ms, -- Milliseconds from the first try's begin to the action's end.
+       claimed_ms - GREATEST(parameterized_ms, approval_answered_ms) AS claim_ms, -- Milliseconds until a worker began with the action.
+       completed_ms - COALESCE(claimed_ms, GREATEST(parameterized_ms, approval_answered_ms)) AS execute_ms, -- Milliseconds from the first try's begin to the action's end.
        observed_ms - completed_ms AS observe_ms, -- Milliseconds until the result was looked at.
        refined_ms - observed_ms AS refine_ms, -- Milliseconds until it was decided how to go on.
        duration_ms AS action_ms, -- Milliseconds that the action took, as its worker measured.

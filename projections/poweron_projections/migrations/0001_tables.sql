@@ -114,6 +114,7 @@ CREATE TABLE steps (
     approval_answered_ms bigint,
     refusals        jsonb   NOT NULL,
     tries           integer NOT NULL,
+    claimed_ms      bigint,
     claims          jsonb   NOT NULL,
     success         boolean,
     outcome         text,

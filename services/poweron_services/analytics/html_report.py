@@ -1,5 +1,6 @@
 """A report as one HTML page that needs nothing else: no network, no script. Pure: from figures to text."""
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import Final
@@ -31,7 +32,8 @@ MODELS: Final = 5  # that have a colour of their own
 
 _STYLE: Final = """
 :root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; color: #1f2937; margin: 0; background: #f6f7f9; }
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
+body { color: #1f2937; margin: 0; background: #f6f7f9; }
 main { max-width: 1120px; margin: 0 auto; padding: 32px 24px 48px; }
 h1 { font-size: 26px; margin: 0; } h2 { font-size: 17px; margin: 0 0 2px; } p { margin: 0 0 10px; }
 .sub, .note { color: #5b6472; } .note { font-size: 13px; }
@@ -39,6 +41,7 @@ h1 { font-size: 26px; margin: 0; } h2 { font-size: 17px; margin: 0 0 2px; } p { 
 .tile, section { background: #fff; border: 1px solid #e3e6ea; border-radius: 8px; padding: 14px 18px; }
 .tile b { display: block; font-size: 25px; line-height: 1.25; font-variant-numeric: tabular-nums; }
 .grid2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 14px; }
+section:last-child:nth-child(odd) { grid-column: 1 / -1; }
 svg { width: 100%; height: auto; display: block; } svg text { font-size: 12px; fill: #39424e; }
 svg .grid { stroke: #e3e6ea; stroke-width: 1; }
 .legend { font-size: 13px; margin: 6px 0 0; } .legend span { margin-right: 16px; }
@@ -68,7 +71,7 @@ def _tiles(figures: Figures) -> str:
     shown = (
         (f"{figures.sum('outcomes', 'opened'):,}", "requests"),
         (_share(completed, ended), "of those that ended completed"),
-        (duration(figures.one("durations")["p50_ms"]), "half took at most, people’s time left out"),
+        (duration(figures.one("durations")["p50_ms"]), "half took at most, waiting for people left out"),
         (money(cost), "for models"),
         (money(cost / tasks) if tasks else "–", "for each completed task"),
         (f"{figures.one('dead')['dead_letters']:,}", "records that nobody can read"),
@@ -82,7 +85,9 @@ def _outcomes(figures: Figures) -> str:
         name.capitalize(): [by_day[day][name] if day in by_day else 0 for day in figures.days]
         for name in ("completed", "failed", "cancelled")
     }
-    chart = columns(figures.days, series, said=lambda value: f"{value:,.4g}", title="Requests that ended, by day")
+    chart = columns(
+        figures.days, series, said=lambda value: f"{value:,.4g}", title="Requests that ended, by day", least=4
+    )
     return _section("How requests ended", "On the day on which they ended.", chart, figures.sum("outcomes", "ended"))
 
 
@@ -104,7 +109,11 @@ def _times(figures: Figures) -> str:
     found = figures.found["times"]
     total = sum(row["total_ms"] for row in found)
     lines = [
-        (_stage(row), row["total_ms"], f"{_share(row['total_ms'], total)}, {duration(row['total_ms'] / row['times'])} each")
+        (
+            _stage(row),
+            row["total_ms"],
+            f"{_share(row['total_ms'], total)}, {duration(row['total_ms'] / row['times'])} each",
+        )
         for row in found
     ]
     note = "The share of all time, and how long one took on average; what people took stands apart."
@@ -113,7 +122,7 @@ def _times(figures: Figures) -> str:
 
 def _stops(figures: Figures) -> str:
     lines = [
-        (row["code"].replace("_", " "), row["times"], f"{row['times']:,} × {row['level'].replace('_', ' ')}")
+        (f"{row['level']}: {row['code']}".replace("_", " "), row["times"], f"{row['times']:,}")
         for row in figures.found["stops"]
     ]
     chart = bars(lines, title="Reasons by how often", colour="#d97706")
@@ -183,7 +192,9 @@ def _people(figures: Figures) -> str:
     return _section("People, and second tries", "", _table(("", "Count"), rows), rows)
 
 
-def _section(title: str, note: str, content: str, there: object, empty: str = "There was nothing in these days.") -> str:
+def _section(
+    title: str, note: str, content: str, there: object, empty: str = "There was nothing in these days."
+) -> str:
     shown = content if there else f"<p>{escape(empty)}</p>"
     return f'<section><h2>{escape(title)}</h2><p class="note">{escape(note)}</p>{shown}</section>'
 
@@ -210,7 +221,7 @@ def money(value: float) -> str:
     amount = float(value)
     if amount == 0 or amount >= 1:
         return f"${amount:,.2f}"
-    return f"${amount:.4f}" if amount >= 0.0001 else f"${amount:.1g}"
+    return f"${amount:.{1 - math.floor(math.log10(amount))}f}"
 
 
 def duration(ms: float | None) -> str:

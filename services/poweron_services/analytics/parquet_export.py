@@ -4,12 +4,13 @@ A day is written again only where one of its workflows has a record more, so a s
 writes the rows as CSV and DuckDB reads them, both without a Python object for each cell.
 """
 
+import asyncio
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from poweron_projections.connection import Connection, Pool, schema_of, snapshot
 
 STATE: Final = "poweron-export.json"
 OF_WORKFLOWS: Final = ("workflows", "rounds", "tasks", "steps", "model_calls", "action_tries", "documents", "approvals")
-DAY_MS: Final = 86_400_000
+EPOCH: Final = date(1970, 1, 1).toordinal()
 
 _TYPES: Final = {
     "uuid": "UUID",
@@ -42,8 +43,14 @@ _COLUMNS: Final = """
 SELECT attname, format_type(atttypid, NULL) FROM pg_attribute
  WHERE attrelid = to_regclass($1) AND attnum > 0 ORDER BY attnum
 """
-_OF_WORKFLOWS: Final = "SELECT view.* FROM {view} AS view JOIN workflows AS w USING (workflow_id) WHERE w.opened_ms >= {start} AND w.opened_ms < {end}"
-_OF_DEAD_LETTERS: Final = "SELECT * FROM {view} WHERE told_at >= to_timestamp({start} / 1000) AND told_at < to_timestamp({end} / 1000)"
+_OF_WORKFLOWS: Final = """
+SELECT to_timestamp(w.opened_ms / 86400000 * 86400)::date AS day, view.*
+  FROM {view} AS view JOIN workflows AS w USING (workflow_id)
+ WHERE w.opened_ms / 86400000 = ANY(ARRAY{days})
+"""
+_OF_DEAD_LETTERS: Final = """
+SELECT told_at::date AS day, view.* FROM {view} AS view WHERE told_at::date - DATE '1970-01-01' = ANY(ARRAY{days})
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +70,22 @@ async def export(pool: Pool, folder: Path, since: date | None = None) -> AsyncIt
         Refused: DuckDB is not installed, or the folder holds an export that cannot be read.
         Unavailable: Postgres cannot be reached.
     """
-    database = _duckdb()
+    database, state = _duckdb(), folder / STATE
     folder.mkdir(parents=True, exist_ok=True)
-    known = _known(folder / STATE)
-    for day in [day for day, mark in (await _marks(pool)).items() if known.get(day) != mark]:
-        if since is not None and day < since.isoformat():
-            continue
-        async with snapshot(pool) as connection:
-            mark = (await _read_marks(connection))[day]
-            for view in (*OF_WORKFLOWS, "dead_letters"):
-                yield await _write(connection, database, view, day, folder)
-        known[day] = mark
-        _replace(folder / STATE, json.dumps({"biVersion": bi.VERSION, "days": known}, indent=1).encode())
-
-
-async def _marks(pool: Pool) -> Mapping[str, str]:
+    known = _known(state)
     async with snapshot(pool) as connection:
-        return await _read_marks(connection)
+        await connection.execute("SET LOCAL TIME ZONE 'UTC'")
+        marks = await _marks(connection)
+        changed = {day: mark for day, mark in marks.items() if known.get(day) != mark}
+        chosen = {day: mark for day, mark in changed.items() if since is None or day >= since.isoformat()}
+        for view in (*OF_WORKFLOWS, "dead_letters") if chosen else ():
+            for written in await _write(connection, database, view, list(chosen), folder):
+                yield written
+    if chosen:
+        _replace(state, json.dumps({"biVersion": bi.VERSION, "days": known | chosen}, indent=1).encode())
 
 
-async def _read_marks(connection: Connection) -> Mapping[str, str]:
+async def _marks(connection: Connection) -> Mapping[str, str]:
     """For each day something that no change leaves as it was: records are only ever added."""
     marks = dict[str, str]()
     for day, mark in await connection.fetch(_MARKS):
@@ -90,27 +93,38 @@ async def _read_marks(connection: Connection) -> Mapping[str, str]:
     return marks
 
 
-async def _write(connection: Connection, database: Any, view: str, day: str, folder: Path) -> Written:
+async def _write(
+    connection: Connection, database: Any, view: str, days: Sequence[str], folder: Path
+) -> Sequence[Written]:
+    """The files of one view, each put in its place once it is whole."""
     name = f"{bi.schema_beside(await schema_of(connection))}.{view}"
-    start = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1_000)
-    query = _OF_DEAD_LETTERS if view == "dead_letters" else _OF_WORKFLOWS
-    columns = {column: _TYPES[kind] for column, kind in await connection.fetch(_COLUMNS, name)}
+    numbers = [date.fromisoformat(day).toordinal() - EPOCH for day in days]
+    query = (_OF_DEAD_LETTERS if view == "dead_letters" else _OF_WORKFLOWS).format(view=name, days=numbers)
+    columns = {"day": "DATE"} | {column: _TYPES[kind] for column, kind in await connection.fetch(_COLUMNS, name)}
+    with tempfile.TemporaryDirectory(dir=folder) as beside:
+        rows, made = Path(beside, "rows.csv"), Path(beside, "made")
+        await connection.copy_from_query(query, output=rows, format="csv")
+        counts = await asyncio.to_thread(_to_parquet, database, rows, columns, made)
+        return [_put(made, folder, view, day.isoformat(), count) for day, count in counts]
+
+
+def _put(made: Path, folder: Path, view: str, day: str, count: int) -> Written:
     target = folder / view / f"day={day}" / f"{view}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as beside:
-        rows, made = Path(beside, "rows.csv"), Path(beside, "rows.parquet")
-        filled = query.format(view=name, start=start, end=start + DAY_MS)
-        await connection.copy_from_query(filled, output=rows, format="csv")
-        count = _to_parquet(database, rows, columns, made)
-        made.replace(target)
+    next((made / f"day={day}").iterdir()).replace(target)
     return Written(view, day, count, target)
 
 
-def _to_parquet(database: Any, rows: Path, columns: Mapping[str, str], made: Path) -> int:
+def _to_parquet(database: Any, rows: Path, columns: Mapping[str, str], made: Path) -> Sequence[tuple[date, int]]:
+    """Files of Parquet by day; how many rows there are of each."""
     given = "header = false, auto_detect = false, delim = ',', quote = '\"', escape = '\"', allow_quoted_nulls = false"
     read = f"read_csv({_quoted(rows)}, {given}, columns = {dict(columns)})"
-    count: int = database.execute(f"COPY (SELECT * FROM {read}) TO {_quoted(made)} (FORMAT parquet)").fetchone()[0]
-    return count
+    database.execute(f"CREATE OR REPLACE TEMP TABLE rows AS FROM {read}")
+    database.execute(f"COPY rows TO {_quoted(made)} (FORMAT parquet, PARTITION_BY (day))")
+    counted: Sequence[tuple[date, int]] = database.execute(
+        "SELECT day, count(*) FROM rows GROUP BY day ORDER BY day"
+    ).fetchall()
+    return counted
 
 
 def _quoted(path: Path) -> str:
@@ -140,5 +154,4 @@ def _duckdb() -> Any:
         raise Refused(
             "an export needs DuckDB, which is not installed; `pip install 'poweron-services[bi]'` installs it"
         ) from error
-    return duckdb.connect(config={"threads": 2, "TimeZone": "UTC"})
-
+    return duckdb.connect(config={"autoinstall_known_extensions": False, "threads": 1})

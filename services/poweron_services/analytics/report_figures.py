@@ -22,8 +22,8 @@ SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms - waiting_for_peo
   FROM {bi}.rounds WHERE ended_at >= $1 AND ended_at < $2
 """,
     "costs": """
-SELECT day::date::text AS day, CASE WHEN model = '' THEN 'failed calls' ELSE model END AS model, SUM(cost_usd) AS cost_usd,
-       SUM(calls)::bigint AS calls, SUM(input_tokens + output_tokens)::bigint AS tokens
+SELECT day::date::text AS day, CASE WHEN model = '' THEN 'failed calls' ELSE model END AS model,
+       SUM(cost_usd) AS cost_usd, SUM(calls)::bigint AS calls, SUM(input_tokens + output_tokens)::bigint AS tokens
   FROM {bi}.model_usage_by_day WHERE day >= $1 AND day < $2 GROUP BY 1, 2 ORDER BY 1, 2
 """,
     "stages": """
@@ -60,8 +60,14 @@ SELECT COUNT(*) AS asked, COUNT(*) FILTER (WHERE answer = 'granted') AS granted,
        percentile_cont(0.5) WITHIN GROUP (ORDER BY waiting_ms) AS p50_ms
   FROM {bi}.approvals WHERE asked_at >= $1 AND asked_at < $2
 """,
-    "dead": "SELECT COALESCE(SUM(dead_letters), 0)::bigint AS dead_letters FROM {bi}.dead_letters_by_day WHERE day >= $1 AND day < $2",
-    "retries": "SELECT kind, SUM(times)::bigint AS times FROM {bi}.retries_by_day WHERE day >= $1 AND day < $2 GROUP BY 1 ORDER BY 1",
+    "dead": """
+SELECT COALESCE(SUM(dead_letters), 0)::bigint AS dead_letters
+  FROM {bi}.dead_letters_by_day WHERE day >= $1 AND day < $2
+""",
+    "retries": """
+SELECT kind, SUM(times)::bigint AS times
+  FROM {bi}.retries_by_day WHERE day >= $1 AND day < $2 GROUP BY 1 ORDER BY 1
+""",
 }
 
 

@@ -13,16 +13,18 @@ TOP: Final = 10
 COLOURS: Final = ("#2563a8", "#d97706", "#6b7280", "#0f8a6d", "#8b5cf6", "#b4235a")
 NAMES: Final = 190  # room for the names beside bars
 BAR: Final = 26
-STEPS: Final = (1, 2, 2.5, 5, 10)
+STEPS: Final = (1, 1.2, 2, 4, 6, 8, 10)  # a quarter of each reads well
 
 Said = Callable[[float], str]
 """How a number is written."""
 
 
-def columns(days: Sequence[str], series: Mapping[str, Sequence[float]], *, said: Said, title: str) -> str:
-    """One column a day, its parts upon each other in the order of the series."""
+def columns(
+    days: Sequence[str], series: Mapping[str, Sequence[float]], *, said: Said, title: str, least: float = 0
+) -> str:
+    """One column a day, its parts upon each other in the order of the series; the scale goes to `least` or beyond."""
     tops = [sum(values) for values in zip(*series.values(), strict=True)]
-    scale = _round_up(max(tops, default=0))
+    scale = _round_up(max([least, *tops]))
     inner, wide = HEIGHT - TOP - BOTTOM, (WIDTH - LEFT) / max(1, len(days))
     parts = [_grid(scale, inner, said)]
     reached = [0.0] * len(days)
@@ -65,7 +67,8 @@ def _days(days: Sequence[str], wide: float) -> list[str]:
     """Every so many days their name, so that none stands on another."""
     every = max(1, -(-len(days) // 8))
     return [
-        f'<text x="{LEFT + (place + 0.5) * wide:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(day[5:])}</text>'
+        f'<text x="{min(LEFT + (place + 0.5) * wide, WIDTH - 18):.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
+        f"{escape(day[5:])}</text>"
         for place, day in enumerate(days)
         if (len(days) - 1 - place) % every == 0
     ]

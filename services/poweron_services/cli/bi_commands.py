@@ -37,7 +37,9 @@ async def _export(connections: Connections, output: Path, since: date | None, *,
         days.add(written.day)
         files, rows = files + 1, rows + written.rows
     if as_json:
-        print_json({"days": sorted(days), "files": files, "rows": rows, "seconds": round(time.monotonic() - started, 3)})
+        print_json(
+            {"days": sorted(days), "files": files, "rows": rows, "seconds": round(time.monotonic() - started, 3)}
+        )
     elif days:
         stdout.print(f"{counted(rows, 'row')} of {counted(len(days), 'day')} written to {output}.")
     else:

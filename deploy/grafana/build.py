@@ -153,7 +153,8 @@ COST = [
     ),
     over_time(
         "What became of what was paid",
-        f"SELECT day AS time, fate AS metric, cost_usd AS value FROM bi.spending_by_day WHERE {IN_TIME}(day) ORDER BY 1",
+        "SELECT day AS time, fate AS metric, cost_usd AS value FROM bi.spending_by_day "
+        f"WHERE {IN_TIME}(day) ORDER BY 1",
         "currencyUSD",
     ),
     lines(

@@ -75,7 +75,13 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
     if not answered and not failed:
         return []
     place = (envelope.workflow_id, seq)
-    told = (verdict, envelope.type, *_purpose(envelope.event), *_place(envelope.event), recorded.time_ms)
+    told: tuple[Any, ...] = (
+        verdict,
+        envelope.type,
+        *_purpose(envelope.event),
+        *_place(envelope.event),
+        recorded.time_ms,
+    )
     rows = [UsageRow(*place, position, *told, *_answered(call)) for position, call in enumerate(answered)]
     rows += [UsageRow(*place, position, *told, *_failed(calls)) for position, calls in enumerate(failed, len(answered))]
     return rows

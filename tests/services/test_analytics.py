@@ -1,10 +1,9 @@
 """What is made of the views of `bi`: files that DuckDB reads back, a page that needs nothing else, dashboards."""
 
-import random
 import re
 import runpy
 import uuid
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from html.parser import HTMLParser
@@ -12,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import orjson
 import pytest
 import yaml
+from wandering_workflows import wandering, write
 
-from builders import Told, requested
+from builders import Told
 from poweron_events import topics
 from poweron_events.codec import decode
 from poweron_events.errors import Refused
-from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_projections import bi
 from poweron_projections.catch_up import catch_up
-from poweron_projections.connection import Pool, acquire, connect, schema_of
+from poweron_projections.connection import Pool, acquire, connect
 from poweron_projections.rebuild import rebuild
 from poweron_services.analytics import parquet_export
 from poweron_services.analytics.html_report import report
@@ -35,7 +33,6 @@ pytestmark = pytest.mark.system
 
 EVENTS = topics.EVENTS.name
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
-BEGIN = 1_795_000_000_000  # 2026-11-18 11:06:40 UTC
 
 
 @pytest.fixture
@@ -43,31 +40,6 @@ async def pool(dsn: str) -> AsyncGenerator[Pool, None]:
     """A database of its own, so that the views are where dashboards look for them."""
     async with connect(dsn) as pool:
         yield pool
-
-
-def wandering(number: int) -> tuple[Told, list[int]]:
-    """A workflow that goes on by chance, mostly forward, and when the broker took each of its records."""
-    chance, told, times = random.Random(number), Told(f"w{number}"), list[int]()
-    time_ms = BEGIN + chance.randrange(5 * 86_400_000)
-    for _ in range(chance.randint(1, 45)):
-        options = list(told.next_events())
-        if not told.values:
-            options = [requested(f"w{number}", workflow_mode=chance.choice(("React", "Actionplan")))]
-        if chance.random() < 0.02 and told.values:
-            told.write(told.values[-1])  # delivered twice
-        else:
-            told.tell(chance.choices(options, [30, *[1] * (len(options) - 1)])[0])
-        time_ms += chance.randrange(10_000)
-        times.append(time_ms)
-    return told, times
-
-
-def write(log: MemoryLog, stories: Iterable[tuple[Told, list[int]]]) -> None:
-    for told, times in stories:
-        for message, time_ms in zip(told.messages, times, strict=True):
-            number = log.partition_of(EVENTS, message.key)
-            partition = log._topics[EVENTS][number]
-            partition.append(Record(EVENTS, number, len(partition), time_ms, message.key, message.value, {}))
 
 
 @pytest.fixture
@@ -177,7 +149,7 @@ async def test_a_report_is_one_page_with_the_figures_and_needs_nothing_else(log:
     assert page.addresses == []
     assert not re.search(r"url\(|@import|https?:", text)
     opened = sum(
-        event.startswith("poweron.workflow.requested") or event.startswith("poweron.round.requested")
+        event.startswith(("poweron.workflow.requested", "poweron.round.requested"))
         for told, _ in stories
         for event in accepted_types(told)
     )

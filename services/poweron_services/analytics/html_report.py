@@ -213,7 +213,8 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _stage(row: Row) -> str:
-    return STAGES.get(row["stage"], row["stage"])
+    stage: str = row["stage"]
+    return STAGES.get(stage, stage)
 
 
 def money(value: float) -> str:

@@ -22,7 +22,8 @@ The role that `POWERON_BI_ROLE` names may read them and nothing else:
 CREATE ROLE dashboards LOGIN PASSWORD 'choose one';
 ```
 
-Where the role does not exist, the log says `bi_role_missing` and nobody is given anything; make it, then start the process that plays the projector again.
+Where the role does not exist, the log says `bi_role_missing` and nobody is given anything.
+Make it then, and start the process that plays the projector again.
 A rebuild makes the views and the rights of this role again.
 What others built upon the views, and rights that were given by hand, go with the old ones.
 

@@ -92,8 +92,8 @@ QUESTIONS: dict[str, tuple[str, str]] = {
             "WHERE stage IN ('parameterize', 'approve', 'claim', 'execute', 'observe', 'refine')"
         ),
         (
-            "SELECT at // 86400000, stage, count(*), sum(ms)::BIGINT, quantile_cont(ms, 0.5), quantile_cont(ms, 0.95), "
-            "quantile_cont(ms, 0.99) FROM (SELECT 'parameterize' AS stage, parameters - selected AS ms, parameters AS at "
+            "SELECT ended // 86400000, stage, count(*), sum(ms)::BIGINT, quantile_cont(ms, 0.5), quantile_cont(ms, 0.95), "
+            "quantile_cont(ms, 0.99) FROM (SELECT 'parameterize' AS stage, parameters - selected AS ms, parameters AS ended "
             "FROM times UNION ALL SELECT 'approve', answered - asked, answered FROM times UNION ALL SELECT 'claim', claimed "
             "- greatest(parameters, answered), claimed FROM times UNION ALL SELECT 'execute', completed - coalesce(claimed, "
             "greatest(parameters, answered)), completed FROM times UNION ALL SELECT 'observe', observed - completed, observed "

@@ -1,12 +1,11 @@
 """The views of rows as Parquet, a folder for each view and a file for each day on which workflows were opened.
 
-A day is written again only where one of its workflows has a record more, so a second export writes what is new. Postgres
-writes the rows as CSV and DuckDB reads them, both without a Python object for each cell.
+A day is written again only where one of its workflows has a record more, so a second export writes what is new.
+Postgres writes the rows as CSV and DuckDB reads them, both without a Python object for each cell.
 """
 
 import asyncio
 import json
-import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +70,6 @@ async def export(pool: Pool, folder: Path, since: date | None = None) -> AsyncIt
         Unavailable: Postgres cannot be reached.
     """
     database, state = _duckdb(), folder / STATE
-    folder.mkdir(parents=True, exist_ok=True)
     known = _known(state)
     async with snapshot(pool) as connection:
         await connection.execute("SET LOCAL TIME ZONE 'UTC'")
@@ -132,6 +130,7 @@ def _quoted(path: Path) -> str:
 
 
 def _known(state: Path) -> dict[str, str]:
+    state.parent.mkdir(parents=True, exist_ok=True)
     try:
         read = json.loads(state.read_bytes())
         return dict(read["days"]) if read["biVersion"] == bi.VERSION else {}
@@ -144,7 +143,7 @@ def _known(state: Path) -> dict[str, str]:
 def _replace(path: Path, content: bytes) -> None:
     new = path.with_suffix(".new")
     new.write_bytes(content)
-    os.replace(new, path)
+    new.replace(path)
 
 
 def _duckdb() -> Any:

@@ -106,18 +106,20 @@ def _costs(figures: Figures) -> str:
 
 
 def _times(figures: Figures) -> str:
-    found = figures.found["times"]
+    found = [row for row in figures.found["times"] if not row["by_people"]]
     total = sum(row["total_ms"] for row in found)
-    lines = [
-        (
-            _stage(row),
-            row["total_ms"],
-            f"{_share(row['total_ms'], total)}, {duration(row['total_ms'] / row['times'])} each",
-        )
-        for row in found
+    lines = [(_stage(row), row["total_ms"], f"{_share(row['total_ms'], total)}, {_mean(row)} each") for row in found]
+    people = [
+        f'<p class="note">Beside it, an answer of people was waited for {row["times"]:,} times, {_mean(row)} each.</p>'
+        for row in figures.found["times"]
+        if row["by_people"]
     ]
-    note = "The share of all time, and how long one took on average; what people took stands apart."
-    return _section("Where the time went", note, bars(lines, title="Time by stage"), total)
+    chart = bars(lines, title="Time by stage") + "".join(people)
+    return _section("Where the time went", "The share of all stages, and how long one took on average.", chart, total)
+
+
+def _mean(row: Row) -> str:
+    return duration(row["total_ms"] / row["times"])
 
 
 def _stops(figures: Figures) -> str:
@@ -126,7 +128,12 @@ def _stops(figures: Figures) -> str:
         for row in figures.found["stops"]
     ]
     chart = bars(lines, title="Reasons by how often", colour="#d97706")
-    return _section("Why things stopped", "The reasons that were recorded most often.", chart, lines)
+    return _section(
+        "Why things stopped",
+        "The reasons that ended rounds, actions and calls of models, most often first.",
+        chart,
+        lines,
+    )
 
 
 def _stages(figures: Figures) -> str:

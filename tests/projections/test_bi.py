@@ -2,14 +2,14 @@
 
 import runpy
 import uuid
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
+from database_roles import database_role, reader
 from servers import Pair
 
 from builders import (
@@ -189,11 +189,12 @@ async def test_the_views_are_the_same_after_a_rebuild_and_verify_leaves_them_alo
 
 async def test_a_role_may_read_the_views_and_nothing_else_also_after_a_rebuild(log: MemoryLog, pair: Pair) -> None:
     three_workflows(log)
-    async with database_role(pair) as name, connect(pair.postgres, schema=name, bi_role=name) as pool:
+    async with database_role(pair.postgres) as name, connect(pair.postgres, schema=name, bi_role=name) as pool:
         await catch_up(log, pool)
         await may_read_only_the_views(pair, name)
         await rebuild(log, pool)
         await may_read_only_the_views(pair, name)
+        await forget(pool, name)
 
 
 async def may_read_only_the_views(pair: Pair, name: str) -> None:
@@ -204,7 +205,7 @@ async def may_read_only_the_views(pair: Pair, name: str) -> None:
         f"CREATE TABLE {name}_bi.own ()",
         "SELECT pg_read_file('postgresql.conf')",
     ]
-    async with reader(pair, name) as connection:
+    async with reader(pair.postgres, name) as connection:
         for view in bi.views():
             await connection.fetch(f"SELECT * FROM {name}_bi.{view.name}")
         for statement in others:
@@ -220,44 +221,16 @@ async def test_a_role_that_is_not_there_is_told_and_given_its_rights_once_it_is(
     async with connect(pair.postgres, schema=name, bi_role=name) as pool:
         await catch_up(log, pool)
         assert [(each.message, each.role) for each in caplog.records][:1] == [("bi_role_missing", name)]
-        async with database_role(pair, name):
+        async with database_role(pair.postgres, name):
             await catch_up(log, pool)
-            async with reader(pair, name) as connection:
+            async with reader(pair.postgres, name) as connection:
                 assert await connection.fetchval(f"SELECT version FROM {name}_bi.version") == bi.VERSION
+        await forget(pool, name)
 
 
-@asynccontextmanager
-async def database_role(pair: Pair, name: str = "") -> AsyncGenerator[str, None]:
-    """A role of its own that can log in, and schemas that go with it."""
-    name = name or f"t{uuid.uuid4().hex}"
-    async with administrator(pair) as connection:
-        await connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
-        try:
-            yield name
-        finally:
-            await connection.execute(f"DROP SCHEMA {name}, {name}_bi CASCADE; DROP ROLE {name}")
-
-
-@asynccontextmanager
-async def administrator(pair: Pair) -> AsyncGenerator[asyncpg.Connection, None]:
-    """Somebody who may make roles: our own role may not on an embedded server, whose `postgres` may."""
-    own = await asyncpg.connect(pair.postgres)
-    may = await own.fetchval("SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user")
-    connection = own if may else await asyncpg.connect(pair.postgres, user="postgres")
-    try:
-        yield connection
-    finally:
-        await connection.close()
-        await own.close()
-
-
-@asynccontextmanager
-async def reader(pair: Pair, name: str) -> AsyncGenerator[asyncpg.Connection, None]:
-    connection = await asyncpg.connect(pair.postgres, user=name, password="secret")
-    try:
-        yield connection
-    finally:
-        await connection.close()
+async def forget(pool: Pool, name: str) -> None:
+    async with acquire(pool) as connection:
+        await connection.execute(f"DROP SCHEMA {name}, {name}_bi CASCADE")
 
 
 def test_the_page_for_analysts_is_made_of_the_comments() -> None:

@@ -40,7 +40,9 @@ SELECT fate, SUM(calls)::bigint AS calls, SUM(tokens)::bigint AS tokens, SUM(cos
 """,
     "stops": """
 SELECT level, code, SUM(times)::bigint AS times
-  FROM {bi}.stops_by_day WHERE day >= $1 AND day < $2 AND level IN ('round', 'action', 'model_call') GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 12
+  FROM {bi}.stops_by_day WHERE day >= $1 AND day < $2
+   AND level IN ('round', 'action', 'model_call')
+ GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 12
 """,
     "times": """
 SELECT stage, by_people, SUM(times)::bigint AS times, MAX(p95_ms) AS p95_ms, SUM(total_ms)::bigint AS total_ms

@@ -23,6 +23,9 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | PoolConnectionProx
 LIVE: Final = "poweron"
 """The schema that readers look into."""
 
+BI_ROLE: Final = "poweron.bi_role"
+"""The setting of a connection that names who may read the views of `bi`, beside their owner."""
+
 CONNECTIONS: Final = 8
 CONNECT_TIMEOUT: Final = 10.0  # seconds
 CLOSE_TIMEOUT: Final = 5.0  # seconds
@@ -36,7 +39,12 @@ _SETTINGS: Final = {
 
 @asynccontextmanager
 async def connect(
-    dsn: str, *, schema: str = LIVE, connections: int = CONNECTIONS, statement_cache_size: int = 100
+    dsn: str,
+    *,
+    schema: str = LIVE,
+    connections: int = CONNECTIONS,
+    statement_cache_size: int = 100,
+    bi_role: str | None = None,
 ) -> AsyncGenerator[Pool, None]:
     """A pool of connections that look into `schema`. None is opened before it is needed.
 
@@ -46,6 +54,7 @@ async def connect(
         connections: how many there may be at a time.
         statement_cache_size: 0 behind PgBouncer in transaction mode, which also has to pass `search_path` on
             (`track_extra_parameters`).
+        bi_role: who may read the views of `bi`, and nothing else.
 
     What is wrong with the DSN shows when the first connection is opened.
     """
@@ -58,7 +67,7 @@ async def connect(
         connect=_connect,
         init=_init,
         reset=_keep,
-        server_settings={**_SETTINGS, "search_path": schema},
+        server_settings={**_SETTINGS, "search_path": schema} | ({BI_ROLE: bi_role} if bi_role else {}),
     )
     try:
         yield pool

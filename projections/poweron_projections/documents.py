@@ -26,6 +26,7 @@ class DocumentRow(NamedTuple):
     page: Json | None
     sources: Json
     by_model: bool
+    time_ms: int
 
 
 DOCUMENTS = Table("documents", DocumentRow, key=("workflow_id", "seq", "position"))
@@ -35,14 +36,14 @@ def document_rows(recorded: Recorded, after: Workflow) -> list[DocumentRow]:
     """The documents that an accepted event brings."""
     match recorded.envelope.event:
         case WorkflowRequested() | RoundRequested() as event:
-            return _rows(after, request_label(event.round), event.documents)
+            return _rows(recorded, after, request_label(event.round), event.documents)
         case ActionCompleted() as event:
-            return _rows(after, event.result_label, event.documents)
+            return _rows(recorded, after, event.result_label, event.documents)
         case _:
             return []
 
 
-def _rows(after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> list[DocumentRow]:
+def _rows(recorded: Recorded, after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> list[DocumentRow]:
     return [
         DocumentRow(
             workflow_id=after.id,
@@ -58,6 +59,7 @@ def _rows(after: Workflow, label: str, documents: tuple[DocumentRef, ...]) -> li
             page=json(document.page) if document.page else None,
             sources=json(document.sources),
             by_model=document.by_model,
+            time_ms=recorded.time_ms,
         )
         for position, document in enumerate(documents)
     ]

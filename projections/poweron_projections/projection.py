@@ -129,7 +129,9 @@ def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch
     step = (*view.step, recorded) if _is_of_the_step(view, recorded) else view.step
     status = step_status(step, after)
     if status != "running":
-        batch.put(STEPS, [step_row(step, status, after.current.code)])
+        batch.put(
+            STEPS, [step_row(step, status, begun_ms=view.workflow.current.step_ms, stopped_by=after.current.code)]
+        )
         step = ()
     return View(after, view.row, view.settled, recorded, task, step)
 
@@ -157,7 +159,7 @@ def _changing(view: View) -> Iterator[tuple[Table, Row]]:
     if view.task is not None:
         yield TASKS, task_row(view.workflow, view.task)
     if view.step:
-        yield STEPS, step_row(view.step, "running")
+        yield STEPS, step_row(view.step, "running", begun_ms=view.workflow.current.step_ms)
 
 
 def put_undecodable(record: Record, error: Undecodable, batch: Batch) -> None:

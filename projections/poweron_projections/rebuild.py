@@ -11,7 +11,7 @@ from typing import Final
 
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
-from poweron_projections import migrations
+from poweron_projections import bi, migrations
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.row_writer import RowWriter
 from poweron_projections.shadow import (
@@ -110,5 +110,7 @@ async def _exchange(shadow: Shadow, live: str, seen: Ends, *, comparable: bool) 
         if await connection.fetchval(_HAS_SCHEMA, live):
             await connection.execute(f"ALTER SCHEMA {live} RENAME TO {live}_replaced")
         await connection.execute(f"ALTER SCHEMA {live}_shadow RENAME TO {live}")
+        await connection.execute(f"SET LOCAL search_path TO {live}")
+        await bi.keep(connection, anew=True)
     await connection.execute(f"DROP SCHEMA IF EXISTS {live}_replaced CASCADE")
     return Rebuilt(events, dead_letters, named)

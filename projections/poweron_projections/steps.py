@@ -39,8 +39,11 @@ class StepRow(NamedTuple):
     approval_reason: str | None = None
     approval_ms: int | None = None
     approval_due_ms: int | None = None
+    approval_answered_ms: int | None = None
     refusals: Json = "[]"
     tries: int = 0
+    claimed_ms: int | None = None
+    claims: Json = "[]"
     success: bool | None = None
     outcome: str | None = None
     error: str | None = None
@@ -55,8 +58,13 @@ class StepRow(NamedTuple):
     output_tokens: int = 0
     cost_nano_usd: int = 0
     duration_ms: int | None = None
+    begun_ms: int = 0
     started_ms: int = 0
+    selected_ms: int | None = None
+    parameterized_ms: int | None = None
     completed_ms: int | None = None
+    observed_ms: int | None = None
+    refined_ms: int | None = None
 
 
 STEPS = Table("steps", StepRow, key=("workflow_id", "round", "task", "attempt", "step"), keeps="newest")
@@ -72,9 +80,12 @@ def step_status(told: Sequence[Recorded], after: Workflow) -> str:
     return "stopped" if after.phase == "closing" else "running"
 
 
-def step_row(told: Sequence[Recorded], status: str, stopped_by: str | None = None) -> StepRow:
-    """The step that was told these accepted events; `stopped_by` is why its round was stopped beside it."""
-    cells: dict[str, Any] = {"status": status, "started_ms": told[0].time_ms}
+def step_row(told: Sequence[Recorded], status: str, *, begun_ms: int, stopped_by: str | None = None) -> StepRow:
+    """The step that was told these accepted events.
+
+    `begun_ms` is when it could begin, `stopped_by` why its round was stopped beside it.
+    """
+    cells: dict[str, Any] = {"status": status, "begun_ms": begun_ms, "started_ms": told[0].time_ms}
     for recorded in told:
         cells |= _cells(recorded)
     events = [recorded.envelope.event for recorded in told]
@@ -83,11 +94,14 @@ def step_row(told: Sequence[Recorded], status: str, stopped_by: str | None = Non
         cells["stopped_by"] = rejected[-1].code
     elif status == "stopped":
         cells["stopped_by"] = stopped_by
+    claims = _claims(told)
     used = sum((used_by(event) for event in events if event is not None), Used())
     return StepRow(
         told[0].envelope.workflow_id,
         *_place(told),
         **cells,
+        claimed_ms=claims[0]["startedMs"] if claims else None,
+        claims=json(claims) if claims else "[]",
         refusals=json([f"{event.reason}\n{event.detail}".rstrip() for event in rejected]),
         input_tokens=used.input_tokens,
         output_tokens=used.output_tokens,
@@ -101,13 +115,28 @@ def _place(told: Sequence[Recorded]) -> tuple[int, int, int, int]:
     return event.round, event.task, event.attempt, event.step
 
 
+def _claims(told: Sequence[Recorded]) -> list[dict[str, Any]]:
+    """Each try of the action: when a worker claimed it and told its end, and what repeating it would mean."""
+    claims = dict[int, dict[str, Any]]()
+    for recorded in told:
+        match recorded.envelope.event:
+            case ActionStarted() as event:
+                started = {"startedMs": recorded.time_ms, "effectClass": event.effect_class}
+                claims[event.try_] = {"try": event.try_, **started}
+            case ActionCompleted() as event if event.try_ in claims:
+                claims[event.try_]["endedMs"] = recorded.time_ms
+            case _:
+                pass
+    return list(claims.values())
+
+
 def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case per event
     """The cells of the step's row that an event fills."""
     match recorded.envelope.event:
         case ActionSelected() as event:
-            return {"action": event.action, "objective": text(event.action_objective)}
+            return {"action": event.action, "objective": text(event.action_objective), "selected_ms": recorded.time_ms}
         case ParametersSet() as event:
-            return {"parameters": json(event.parameters)}
+            return {"parameters": json(event.parameters), "parameterized_ms": recorded.time_ms}
         case ActionStarted() as event:
             return {"tries": event.try_}
         case ActionCompleted() as event:
@@ -121,7 +150,7 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "completed_ms": recorded.time_ms,
             }
         case ObservationRecorded() as event:
-            return {"success": event.observation.success}
+            return {"success": event.observation.success, "observed_ms": recorded.time_ms}
         case RefinementDecided() as event:
             return {
                 "decision": event.decision,
@@ -129,6 +158,7 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "classification": event.classification,
                 "hint": optional_text(event.hint),
                 "stopped_by": event.code,
+                "refined_ms": recorded.time_ms,
             }
         case ApprovalRequested() as event:
             return {
@@ -142,6 +172,7 @@ def _cells(recorded: Recorded) -> dict[str, Any]:  # noqa: PLR0911 - one case pe
                 "approval": "granted" if isinstance(event, ApprovalGranted) else "denied",
                 "approval_by": text(event.requester.name) or None,
                 "approval_reason": text(event.reason),
+                "approval_answered_ms": recorded.time_ms,
             }
         case _:  # refusals are gathered
             return {}

@@ -1,11 +1,19 @@
 """What the calls of models cost, as rows: all that an event tells of, superseded ones too."""
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.event import FailedCalls, ModelCall
+from poweron_events.event import Event, FailedCalls, ModelCall
+from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Verdict
+from poweron_events.observation import ObservationRecorded
+from poweron_events.outcome import AnswerRejected, StageFailed, TaskReviewed
+from poweron_events.parameters import ParametersRejected, ParametersSet
+from poweron_events.planning import ActionsPlanned, TasksPlanned
+from poweron_events.refinement import RefinementDecided
+from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_projections.table_spec import Table, Uuid, text
 
 
@@ -17,6 +25,13 @@ class UsageRow(NamedTuple):
     position: int
     verdict: str
     type: str
+    stage: str
+    refused: bool
+    round: int
+    task: int
+    attempt: int
+    step: int
+    time_ms: int
     provider: str
     model: str
     template: str
@@ -34,6 +49,20 @@ class UsageRow(NamedTuple):
     code: str | None
 
 
+STAGES: Final[Mapping[type[Event], str]] = {
+    TasksPlanned: "plan",
+    ActionsPlanned: "plan_actions",
+    ActionSelected: "select",
+    SelectionRejected: "select",
+    ParametersSet: "parameterize",
+    ParametersRejected: "parameterize",
+    ActionCompleted: "execute",
+    ObservationRecorded: "observe",
+    RefinementDecided: "refine",
+    TaskReviewed: "review",
+}
+"""The stages by their events; the final message is all that is left."""
+
 USAGE = Table("usage", UsageRow, key=("workflow_id", "seq", "position"))
 
 
@@ -46,10 +75,29 @@ def usage_rows(recorded: Recorded, seq: int, verdict: Verdict) -> list[UsageRow]
     if not answered and not failed:
         return []
     place = (envelope.workflow_id, seq)
-    told = (verdict, envelope.type)
+    told: tuple[Any, ...] = (
+        verdict,
+        envelope.type,
+        *_purpose(envelope.event),
+        *_place(envelope.event),
+        recorded.time_ms,
+    )
     rows = [UsageRow(*place, position, *told, *_answered(call)) for position, call in enumerate(answered)]
     rows += [UsageRow(*place, position, *told, *_failed(calls)) for position, calls in enumerate(failed, len(answered))]
     return rows
+
+
+def _purpose(event: Event) -> tuple[str, bool]:
+    """The stage that the calls of an event are for, and whether what they answered was refused."""
+    refused = isinstance(event, SelectionRejected | ParametersRejected | AnswerRejected)
+    stage: str = event.stage if isinstance(event, AnswerRejected | StageFailed) else STAGES.get(type(event), "message")
+    return stage, refused
+
+
+def _place(event: Event) -> tuple[int, int, int, int]:
+    """Where in the workflow the event says it is; zeros where it has not come that far."""
+    said = event.__dict__.get
+    return said("round", 0), said("task", 0), said("attempt", 0), said("step", 0)
 
 
 def _answered(call: ModelCall) -> tuple[Any, ...]:

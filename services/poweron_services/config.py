@@ -108,6 +108,8 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     """DSN; unset: an embedded Postgres."""
     postgres_statement_cache: int = Field(default=100, ge=0)
     """0 where a connection pooler such as PgBouncer stands before Postgres."""
+    bi_role: str | None = None
+    """A role of Postgres that may read the views of `bi` and nothing else; unset: only their owner may."""
     content: str | None = None
     """Folder or URL of the content store; unset: a folder in `home`."""
     connections: Path | None = None

@@ -113,8 +113,11 @@ CREATE TABLE steps (
     approval_reason text,
     approval_ms     bigint,
     approval_due_ms bigint,
+    approval_answered_ms bigint,
     refusals        jsonb   NOT NULL,
     tries           integer NOT NULL,
+    claimed_ms      bigint,
+    claims          jsonb   NOT NULL,
     success         boolean,
     outcome         text,
     error           text,
@@ -129,8 +132,13 @@ CREATE TABLE steps (
     output_tokens   bigint  NOT NULL,
     cost_nano_usd   bigint  NOT NULL,
     duration_ms     bigint,
+    begun_ms        bigint  NOT NULL,
     started_ms      bigint  NOT NULL,
+    selected_ms     bigint,
+    parameterized_ms bigint,
     completed_ms    bigint,
+    observed_ms     bigint,
+    refined_ms      bigint,
     PRIMARY KEY (workflow_id, round, task, attempt, step)
 ) WITH (fillfactor = 85);
 
@@ -174,6 +182,7 @@ CREATE TABLE documents (
     page          jsonb,
     sources       jsonb   NOT NULL,
     by_model      boolean NOT NULL,
+    time_ms       bigint  NOT NULL,
     PRIMARY KEY (workflow_id, seq, position)
 );
 
@@ -183,6 +192,13 @@ CREATE TABLE usage (
     position            integer NOT NULL,
     verdict             text    NOT NULL,
     type                text    NOT NULL,
+    stage               text    NOT NULL,
+    refused             boolean NOT NULL,
+    round               integer NOT NULL,
+    task                bigint  NOT NULL,
+    attempt             bigint  NOT NULL,
+    step                bigint  NOT NULL,
+    time_ms             bigint  NOT NULL,
     provider            text    NOT NULL,
     model               text    NOT NULL,
     template            text    NOT NULL,

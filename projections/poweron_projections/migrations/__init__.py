@@ -8,6 +8,7 @@ from importlib import resources
 from typing import Final
 
 from poweron_events.errors import Refused
+from poweron_projections import bi
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.tables import ALL
 
@@ -35,8 +36,12 @@ async def migrate(pool: Pool) -> bool:
         missing = await connection.fetch(_MISSING, ["projection", *(table.name for table in ALL)])
         if len(missing) == len(ALL) + 1:
             await create_tables(connection)
+            await bi.keep(connection)
             return True
-        return not missing and await _is_current(connection)
+        current = not missing and await _is_current(connection)
+        if current:
+            await bi.keep(connection)
+        return current
 
 
 async def lock(connection: Connection) -> None:

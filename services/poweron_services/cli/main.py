@@ -22,6 +22,7 @@ from poweron_services.cli.arguments import (
     tokens,
 )
 from poweron_services.cli.audit_commands import add_audit_commands
+from poweron_services.cli.bi_group import bi
 from poweron_services.cli.check_groups import models, search
 from poweron_services.cli.choices import Mode, PlayedRole
 from poweron_services.cli.command_group import CommandGroup
@@ -62,6 +63,7 @@ app.add_typer(search, name="search")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
 register_fork_commands(app)
+app.add_typer(bi, name="bi")
 
 
 @app.command()

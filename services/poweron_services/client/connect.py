@@ -42,7 +42,9 @@ async def connect(
     """
     async with (
         connect_kafka(kafka, recreate_events=recreate_events) as log,
-        connect_postgres(postgres, statement_cache_size=settings.postgres_statement_cache) as pool,
+        connect_postgres(
+            postgres, statement_cache_size=settings.postgres_statement_cache, bi_role=settings.bi_role
+        ) as pool,
     ):
         progress = KafkaProgress(kafka)
         try:

@@ -46,6 +46,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     ),
     "append_retried": LogEvent("warning", "Kafka did not take an event; it is appended again.", _MENDED),
     "background_task_error": LogEvent("error", "Work beside the main work ended with an unexpected error.", _REPORT),
+    "bi_role_missing": LogEvent(
+        "warning",
+        "The role that is to read the views of `bi` is not in Postgres; nobody was given anything.",
+        "Make it with `CREATE ROLE`, then start the process that plays the projector again.",
+    ),
     "cancellation_postponed": LogEvent(
         "warning", "A cancellation could not be answered ahead of its turn; it is answered in it.", _NOTHING
     ),

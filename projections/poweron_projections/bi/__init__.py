@@ -1,0 +1,104 @@
+"""The schema `bi`: views that dashboards count with, of which nothing is free text.
+
+They stand in a schema of their own beside the live one, and run with their owner's rights: whoever may read them
+need not be let into the rows. A rebuild exchanges the tables, so the views are made again with it.
+"""
+
+import logging
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from poweron_projections.connection import BI_ROLE, LIVE, Connection, schema_of
+
+log = logging.getLogger(__name__)
+
+VERSION: Final = 1
+"""What `bi.version` says."""
+
+PERIODS: Final = {"day": 86_400, "hour": 3_600}  # seconds
+
+_VIEW: Final = re.compile(r"^-- ([^\n]+)\nCREATE VIEW \{bi\}\.(\S+) AS\n(.+?);( -- [^\n]+)?$", re.MULTILINE | re.DOTALL)
+_COLUMN: Final = re.compile(r"(\w+)[,;]? -- (.+)$", re.MULTILINE)
+_ROLE: Final = """
+SELECT named, quote_ident(rolname)
+  FROM (SELECT current_setting($1, TRUE)) AS setting (named)
+  LEFT JOIN pg_roles ON rolname = named
+"""
+_VERSION_OF: Final = "SELECT obj_description(to_regclass($1), 'pg_class') IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class BiView:
+    """One view: what it tells, and each of its columns."""
+
+    name: str
+    comment: str
+    columns: tuple[tuple[str, str], ...]
+    statement: str
+
+    def statements(self, schema: str) -> list[str]:
+        """What makes it, with its comments."""
+        name = f"{schema}.{self.name}"
+        columns = [f"COMMENT ON COLUMN {name}.{column} IS {_quoted(comment)}" for column, comment in self.columns]
+        made = f"CREATE VIEW {name} AS\n{self.statement.replace('{bi}', schema)}"
+        return [made, f"COMMENT ON VIEW {name} IS {_quoted(self.comment)}", *columns]
+
+
+@cache
+def views() -> tuple[BiView, ...]:
+    """All of them, in the order in which they are documented."""
+    rows, periods = (_script(name) for name in ("rows.sql", "periods.sql"))
+    counted = [
+        _filled(periods, {"period": period, "seconds": str(seconds), "ms": str(seconds * 1_000)})
+        for period, seconds in PERIODS.items()
+    ]
+    return tuple(view for script in (rows, *counted) for view in _read(script))
+
+
+def schema_beside(live: str) -> str:
+    """The schema of the views over the rows of this one."""
+    return "bi" if live == LIVE else f"{live}_bi"
+
+
+async def keep(connection: Connection, *, anew: bool = False) -> None:
+    """Make the views where they are not there, all of them where `anew`, and let the named role read them.
+
+    Inside a transaction that the caller commits. The connection looks into the schema of the tables.
+    """
+    schema = schema_beside(await schema_of(connection))
+    if anew or not await connection.fetchval(_VERSION_OF, f"{schema}.version"):
+        await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        dropped = ", ".join(f"{schema}.{view.name}" for view in views())
+        made = [statement for view in views() for statement in view.statements(schema)]
+        await connection.execute(";\n".join([f"DROP VIEW IF EXISTS {dropped} CASCADE", *made]))
+    named, role = await connection.fetchrow(_ROLE, BI_ROLE) or (None, None)
+    if role:
+        names = ", ".join(f"{schema}.{view.name}" for view in views())
+        await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON {names} TO {role}")
+    elif named:
+        log.warning("bi_role_missing", extra={"role": named})
+
+
+def _script(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _filled(script: str, values: dict[str, str]) -> str:
+    """The script with what stands in braces filled in; `{bi}` and the braces of expressions stay."""
+    return re.sub(r"\{(period|seconds|ms)\}", lambda found: values[found[1]], script)
+
+
+def _read(script: str) -> list[BiView]:
+    return [_view(*found.groups()) for found in _VIEW.finditer(script)]
+
+
+def _view(comment: str, name: str, body: str, last: str | None) -> BiView:
+    columns = tuple(_COLUMN.findall(f"{body};{last or ''}"))
+    return BiView(name, comment, columns, body)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

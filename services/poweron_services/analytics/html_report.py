@@ -1,0 +1,254 @@
+"""A report as one HTML page that needs nothing else: no network, no script. Pure: from figures to text."""
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+from poweron_services.analytics.report_figures import Figures, Row
+from poweron_services.analytics.svg_charts import bars, columns
+
+STAGES: Final = {
+    "plan": "Planning",
+    "plan_actions": "Planning the actions",
+    "select": "Choosing an action",
+    "parameterize": "Setting parameters",
+    "approve": "Waiting for people",
+    "claim": "Waiting for a worker",
+    "execute": "Doing the action",
+    "observe": "Looking at the result",
+    "refine": "Deciding how to go on",
+    "review": "Reviewing the task",
+    "message": "Writing the answer",
+}
+FATES: Final = {
+    "used": "Used",
+    "retried": "Tried again later",
+    "refused": "Answer refused",
+    "failed": "Call failed",
+    "superseded": "Done twice",
+}
+MODELS: Final = 5  # that have a colour of their own
+
+_STYLE: Final = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }
+body { color: #1f2937; margin: 0; background: #f6f7f9; }
+main { max-width: 1120px; margin: 0 auto; padding: 32px 24px 48px; }
+h1 { font-size: 26px; margin: 0; } h2 { font-size: 17px; margin: 0 0 2px; } p { margin: 0 0 10px; }
+.sub, .note { color: #5b6472; } .note { font-size: 13px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 14px; margin: 22px 0; }
+.tile, section { background: #fff; border: 1px solid #e3e6ea; border-radius: 8px; padding: 14px 18px; }
+.tile b { display: block; font-size: 25px; line-height: 1.25; font-variant-numeric: tabular-nums; }
+.grid2 { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 14px; }
+section:last-child:nth-child(odd) { grid-column: 1 / -1; }
+svg { width: 100%; height: auto; display: block; } svg text { font-size: 12px; fill: #39424e; }
+svg .grid { stroke: #e3e6ea; stroke-width: 1; }
+.legend { font-size: 13px; margin: 6px 0 0; } .legend span { margin-right: 16px; }
+.legend i { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
+table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: 4px 8px 4px 0; border-bottom: 1px solid #eceef1; } .n { text-align: right; }
+@media print { body { background: #fff; } section, .tile { break-inside: avoid; } }
+"""
+
+
+def report(figures: Figures, made: str) -> str:
+    """The whole page; `made` is the moment at which the figures were read."""
+    sections = (_outcomes, _costs, _times, _stops, _stages, _spending, _actions, _transitions, _people)
+    body = "".join(section(figures) for section in sections)
+    period = f"{figures.first.isoformat()} to {figures.last.isoformat()}"
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>PowerOn, {period}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
+        f'<h1>What PowerOn did</h1><p class="sub">{period}, days in UTC; read {escape(made)}.</p>'
+        f'<div class="tiles">{_tiles(figures)}</div><div class="grid2">{body}</div></main></body></html>\n'
+    )
+
+
+def _tiles(figures: Figures) -> str:
+    ended, completed = figures.sum("outcomes", "ended"), figures.sum("outcomes", "completed")
+    cost, tasks = figures.sum("costs", "cost_usd"), figures.one("tasks")["completed"]
+    shown = (
+        (f"{figures.sum('outcomes', 'opened'):,}", "requests"),
+        (_share(completed, ended), "of those that ended completed"),
+        (duration(figures.one("durations")["p50_ms"]), "half took at most, waiting for people left out"),
+        (money(cost), "for models"),
+        (money(cost / tasks) if tasks else "–", "for each completed task"),
+        (f"{figures.one('dead')['dead_letters']:,}", "records that nobody can read"),
+    )
+    return "".join(f'<div class="tile"><b>{escape(value)}</b>{escape(what)}</div>' for value, what in shown)
+
+
+def _outcomes(figures: Figures) -> str:
+    by_day = {row["day"]: row for row in figures.found["outcomes"]}
+    series = {
+        name.capitalize(): [by_day[day][name] if day in by_day else 0 for day in figures.days]
+        for name in ("completed", "failed", "cancelled")
+    }
+    chart = columns(
+        figures.days, series, said=lambda value: f"{value:,.4g}", title="Requests that ended, by day", least=4
+    )
+    return _section("How requests ended", "On the day on which they ended.", chart, figures.sum("outcomes", "ended"))
+
+
+def _costs(figures: Figures) -> str:
+    sums = dict[str, float]()
+    for row in figures.found["costs"]:
+        sums[row["model"]] = sums.get(row["model"], 0.0) + float(row["cost_usd"])
+    named = sorted(sums, key=lambda model: (-sums[model], model))[:MODELS]
+    series = {model: [0.0] * len(figures.days) for model in (*named, *(["others"] if len(sums) > MODELS else []))}
+    for row in figures.found["costs"]:
+        line = series[row["model"] if row["model"] in named else "others"]
+        line[figures.days.index(row["day"])] += float(row["cost_usd"])
+    chart = columns(figures.days, series, said=money, title="Cost of models, by day")
+    free = "No model that was asked has a price: nothing was paid, or POWERON_MODEL_PRICE is to be set."
+    return _section("What models cost", "In US dollars, by model.", chart, sum(sums.values()) > 0, free)
+
+
+def _times(figures: Figures) -> str:
+    found = [row for row in figures.found["times"] if not row["by_people"]]
+    total = sum(row["total_ms"] for row in found)
+    lines = [(_stage(row), row["total_ms"], f"{_share(row['total_ms'], total)}, {_mean(row)} each") for row in found]
+    people = [
+        f'<p class="note">Beside it, an answer of people was waited for {row["times"]:,} times, {_mean(row)} each.</p>'
+        for row in figures.found["times"]
+        if row["by_people"]
+    ]
+    chart = bars(lines, title="Time by stage") + "".join(people)
+    return _section("Where the time went", "The share of all stages, and how long one took on average.", chart, total)
+
+
+def _mean(row: Row) -> str:
+    return duration(row["total_ms"] / row["times"])
+
+
+def _stops(figures: Figures) -> str:
+    lines = [
+        (f"{row['level']}: {row['code']}".replace("_", " "), row["times"], f"{row['times']:,}")
+        for row in figures.found["stops"]
+    ]
+    chart = bars(lines, title="Reasons by how often", colour="#d97706")
+    return _section(
+        "Why things stopped",
+        "The reasons that ended rounds, actions and calls of models, most often first.",
+        chart,
+        lines,
+    )
+
+
+def _stages(figures: Figures) -> str:
+    priced = figures.sum("stages", "cost_usd") > 0
+    lines = [
+        (
+            _stage(row),
+            float(row["cost_usd"]) if priced else row["tokens"],
+            f"{money(float(row['cost_usd']))}, {count(row['tokens'])} tokens",
+        )
+        for row in figures.found["stages"]
+    ]
+    note = "Cost and tokens by what models were asked for." if priced else "Tokens by what models were asked for."
+    return _section("What models were asked for", note, bars(lines, title="Models by stage", colour="#0f8a6d"), lines)
+
+
+def _spending(figures: Figures) -> str:
+    total, tokens = figures.sum("spending", "cost_usd"), figures.sum("spending", "tokens")
+    rows = [
+        (
+            FATES[row["fate"]],
+            f"{row['calls']:,}",
+            count(row["tokens"]),
+            money(float(row["cost_usd"])),
+            _share(row["cost_usd"], total) if total else _share(row["tokens"], tokens),
+        )
+        for row in figures.found["spending"]
+    ]
+    table = _table(("", "Calls", "Tokens", "Cost", "Share"), rows)
+    return _section("What became of it", "What was paid for, and whether it was of use in the end.", table, rows)
+
+
+def _actions(figures: Figures) -> str:
+    rows = [
+        (row["action"], f"{row['runs']:,}", _share(row["succeeded"], row["runs"]), f"{row['tries'] - row['runs']:,}")
+        for row in figures.found["actions"]
+    ]
+    rows = [(action, runs, share, again if again[0] != "-" else "0") for action, runs, share, again in rows]
+    table = _table(("Action", "Runs", "Succeeded", "Further tries"), rows)
+    return _section("What actions did", "The actions that ran most often.", table, rows)
+
+
+def _transitions(figures: Figures) -> str:
+    rows = [(row["from_action"], row["to_action"], f"{row['times']:,}") for row in figures.found["transitions"]]
+    table = _table(("After", "came", "Times"), rows)
+    return _section("What followed what", "The most frequent steps from one action to the next.", table, rows)
+
+
+def _people(figures: Figures) -> str:
+    asked = figures.one("approvals")
+    again = {row["kind"]: row["times"] for row in figures.found["retries"]}
+    rows = [
+        ("Approvals asked for", f"{asked['asked']:,}"),
+        ("granted", f"{asked['granted']:,}"),
+        ("denied", f"{asked['denied']:,}"),
+        ("not answered in time", f"{asked['expired']:,}"),
+        ("half of the answers came within", duration(asked["p50_ms"])),
+        ("Tasks that were begun again", f"{again.get('task', 0):,}"),
+        ("Actions that were begun again", f"{again.get('action', 0):,}"),
+        ("Answers of models that were refused", f"{again.get('answer', 0):,}"),
+        ("Further calls of models for one answer", f"{again.get('model_call', 0):,}"),
+    ]
+    return _section("People, and second tries", "", _table(("", "Count"), rows), rows)
+
+
+def _section(
+    title: str, note: str, content: str, there: object, empty: str = "There was nothing in these days."
+) -> str:
+    shown = content if there else f"<p>{escape(empty)}</p>"
+    return f'<section><h2>{escape(title)}</h2><p class="note">{escape(note)}</p>{shown}</section>'
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(tag: str, cells: Sequence[str]) -> str:
+        right = [not cell[:1].isalpha() or head in ("Times", "Count") for cell, head in zip(cells, heads, strict=True)]
+        numbers = right if tag == "td" else [head not in ("", "Action", "After", "came") for head in heads]
+        return "".join(
+            f'<{tag} class="n">{escape(cell)}</{tag}>' if number else f"<{tag}>{escape(cell)}</{tag}>"
+            for cell, number in zip(cells, numbers, strict=True)
+        )
+
+    body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
+    return f"<table><tr>{line('th', heads)}</tr>{body}</table>"
+
+
+def _stage(row: Row) -> str:
+    stage: str = row["stage"]
+    return STAGES.get(stage, stage)
+
+
+def money(value: float) -> str:
+    """US dollars, with as many places as tell something."""
+    amount = float(value)
+    if amount == 0 or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.{1 - math.floor(math.log10(amount))}f}"
+
+
+def duration(ms: float | None) -> str:
+    """A time as a person reads it."""
+    if ms is None:
+        return "–"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if ms >= size:
+            return f"{ms / size:.1f} {unit}"
+    return f"{ms:.0f} ms"
+
+
+def count(value: float) -> str:
+    """A large number in short."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return f"{value:,}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{float(part) / float(whole):.0%}" if whole else "–"

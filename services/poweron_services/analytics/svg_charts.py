@@ -1,0 +1,99 @@
+"""Charts as SVG: columns over days, and bars beside their names. Pure; no script, no font but the reader's own."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Final
+
+WIDTH: Final = 640
+HEIGHT: Final = 220
+LEFT: Final = 56  # room for the numbers beside the columns
+BOTTOM: Final = 24
+TOP: Final = 10
+COLOURS: Final = ("#2563a8", "#d97706", "#6b7280", "#0f8a6d", "#8b5cf6", "#b4235a")
+NAMES: Final = 190  # room for the names beside bars
+BAR: Final = 26
+STEPS: Final = (1, 1.2, 2, 4, 6, 8, 10)  # a quarter of each reads well
+
+Said = Callable[[float], str]
+"""How a number is written."""
+
+
+def columns(
+    days: Sequence[str], series: Mapping[str, Sequence[float]], *, said: Said, title: str, least: float = 0
+) -> str:
+    """One column a day, its parts upon each other in the order of the series; the scale goes to `least` or beyond."""
+    tops = [sum(values) for values in zip(*series.values(), strict=True)]
+    scale = _round_up(max([least, *tops]))
+    inner, wide = HEIGHT - TOP - BOTTOM, (WIDTH - LEFT) / max(1, len(days))
+    parts = [_grid(scale, inner, said)]
+    reached = [0.0] * len(days)
+    for (name, values), colour in zip(series.items(), COLOURS, strict=False):
+        for place, value in enumerate(values):
+            if value <= 0:
+                continue
+            high, base = value / scale * inner, reached[place] / scale * inner
+            where = f'x="{LEFT + place * wide + wide * 0.14:.1f}" y="{TOP + inner - base - high:.1f}"'
+            size = f'width="{wide * 0.72:.1f}" height="{high:.1f}"'
+            told = f"<title>{escape(days[place])}: {escape(name)} {escape(said(value))}</title>"
+            parts.append(f'<rect {where} {size} fill="{colour}">{told}</rect>')
+            reached[place] += value
+    parts += _days(days, wide)
+    return _svg(HEIGHT, title, parts) + _legend(list(series))
+
+
+def bars(values: Sequence[tuple[str, float, str]], *, title: str, colour: str = COLOURS[0]) -> str:
+    """One bar a line: its name, how long it is, and what stands behind it."""
+    longest = max((value for _, value, _ in values), default=0) or 1
+    room, parts = WIDTH - NAMES - 150, list[str]()
+    for place, (name, value, said) in enumerate(values):
+        y, long = place * BAR + 4, max(2.0, value / longest * room)
+        parts.append(f'<text x="{NAMES - 8}" y="{y + 13}" text-anchor="end">{escape(_cut(name))}</text>')
+        parts.append(f'<rect x="{NAMES}" y="{y}" width="{long:.1f}" height="18" rx="2" fill="{colour}"/>')
+        parts.append(f'<text x="{NAMES + long + 8:.1f}" y="{y + 13}">{escape(said)}</text>')
+    return _svg(len(values) * BAR + 6, title, parts)
+
+
+def _grid(scale: float, inner: float, said: Said) -> str:
+    lines = []
+    for part in range(5):
+        y = TOP + inner - inner * part / 4
+        lines.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
+        lines.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(said(scale * part / 4))}</text>')
+    return "".join(lines)
+
+
+def _days(days: Sequence[str], wide: float) -> list[str]:
+    """Every so many days their name, so that none stands on another."""
+    every = max(1, -(-len(days) // 8))
+    return [
+        f'<text x="{min(LEFT + (place + 0.5) * wide, WIDTH - 18):.1f}" y="{HEIGHT - 6}" text-anchor="middle">'
+        f"{escape(day[5:])}</text>"
+        for place, day in enumerate(days)
+        if (len(days) - 1 - place) % every == 0
+    ]
+
+
+def _legend(names: Sequence[str]) -> str:
+    shown = (
+        f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
+        for name, colour in zip(names, COLOURS, strict=False)
+    )
+    return f'<p class="legend">{"".join(shown)}</p>'
+
+
+def _svg(height: float, title: str, parts: Sequence[str]) -> str:
+    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+    return f"{head}{''.join(parts)}</svg>"
+
+
+def _round_up(most: float) -> float:
+    """The next number above that four lines divide well."""
+    if most <= 0:
+        return 1
+    power = 10.0 ** math.floor(math.log10(most))
+    return next(step * power for step in STEPS if step * power >= most)
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 27 else name[:26] + "…"

@@ -9,6 +9,8 @@ SELECT workflows.workflow_id, -- The workflow's id.
        workflows.stopped_by, -- The code of why its last round ended or is ending; empty where there is none.
        workflows.is_open, -- Whether a round of it is open.
        workflows.stuck, -- Whether nobody works on it any more, since three events in a row had no effect.
+       workflows.forked_from, -- The workflow that it was forked from; empty where it is no fork.
+       workflows.forked_seq, -- The number of the event there that it was forked at; empty where it is no fork.
        workflows.round AS rounds, -- How many rounds it has had.
        COALESCE(used.steps, 0)::bigint AS steps, -- How many steps were begun in all rounds.
        COALESCE(used.input_tokens, 0)::bigint AS input_tokens, -- Tokens that models read, of accepted events.

@@ -16,6 +16,7 @@ from poweron_services.decider.approval import Approval
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import ParametersPrompt, Prompt, SelectionPrompt
 from poweron_services.models.scripted import ScriptedModel
+from poweron_services.runtime import worker
 
 pytestmark = pytest.mark.req("E-17")
 
@@ -24,8 +25,9 @@ AHEAD_OF_AN_ENDING = ["ActionCompleted", "ObservationRecorded", "RefinementDecid
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    """A world whose content is kept in a folder, where storing it suspends nobody."""
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world whose content is kept in a folder, where storing it suspends nobody; no thought counts as slow."""
+    monkeypatch.setattr(worker, "QUICK", 60.0)
     world = World([Counting()])
     world.content = ContentStore.at(str(tmp_path))
     return world
@@ -122,7 +124,10 @@ class Slow(ScriptedModel):
         return await super().complete(prompt)
 
 
-async def test_an_answer_that_took_long_is_in_the_log_before_the_next_thought_begins(world: World) -> None:
+async def test_an_answer_that_took_long_is_in_the_log_before_the_next_thought_begins(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "QUICK", 0.02)
     world.model = model = Slow()
     async with world.process():
         id_ = await world.ask()

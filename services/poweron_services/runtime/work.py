@@ -25,11 +25,16 @@ class Work:
     earlier: "Work | None" = None
     task: asyncio.Task[None] | None = None
     thinking: bool = True
-    """Whether more may come of it; what it has written is on its way to the log all the same."""
+    """Whether more may come of it; what it has written goes its way to the log all the same."""
     at: Awaited | None = None
     """Where it thinks, or found nothing to write."""
     passed: set[Awaited] = field(default_factory=set)
     """Where it has written what is next."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it thinks, or does not know yet that the log has what it wrote."""
+        return self.task is not None and not self.task.done()
 
     def think_at(self, workflow: Workflow) -> None:
         """Begin with what the workflow waits for."""
@@ -67,7 +72,7 @@ async def in_flight_already(work: Work, workflow: Workflow) -> bool:
     """Wait for earlier work to end; whether it wrote what is awaited, so that it only has to be read back."""
     earlier, written = work.earlier, False
     while earlier is not None:
-        if earlier.task is not None and earlier.thinking:
+        if earlier.task is not None:
             await asyncio.wait([earlier.task])
         written = written or earlier.wrote_at(workflow)
         earlier = earlier.earlier

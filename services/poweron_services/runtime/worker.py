@@ -143,7 +143,7 @@ class Worker:
         """Results of work in hand are still appended, the fold decides on them; new effects do not start."""
         for workflow_id in workflow_ids:
             self._deadlines.forget(workflow_id)
-            if workflow_id not in self._works or not self._works[workflow_id].thinking:
+            if workflow_id not in self._works or not self._works[workflow_id].running:
                 self._forget_work(workflow_id)
 
     # --- acting -----------------------------------------------------------------------------------------
@@ -160,7 +160,8 @@ class Worker:
                 return
         elif work is not None:
             retire(work)
-            work = work if work.thinking or work.earlier is not None else None
+            lasts = work.thinking if work.partition is partition else work.running
+            work = work if lasts or work.earlier is not None else None
         role = turn(workflow)
         if role != "executor":
             self._forget_claim(workflow.id)

@@ -35,6 +35,8 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
         "difference": "Différence",
         "source": "Source : {place}",
         "more_rows": "{count} autres lignes ne sont pas montrées.",
+        "more_say_it": "{count} autres passages le disent et ne sont pas montrés ; "
+        "demandez-les tous, ou moins, pour les voir.",
         "report_done": "Le rapport est prêt.",
         "file_done": "Le résultat est prêt.",
         "report_written": "Un rapport est écrit.",

@@ -60,3 +60,22 @@ async def test_a_completion_says_who_answered_and_estimates_tokens():
 async def test_an_unknown_stage_is_refused():
     with pytest.raises(Refused, match="does not know the prompt 'Prompt'"):
         await BuiltinModel().complete(Prompt(template=TEMPLATE))
+
+
+CODES = "\n\n".join(f"Locker {number} has the code QX-{number:04}." for number in range(1, 21))
+
+
+@pytest.mark.req("L-10")
+async def test_of_many_statements_some_are_named_and_the_others_counted() -> None:
+    answer = await process("Which code has the locker?", CODES)
+    assert answer.count("has the code") == 12
+    assert answer.endswith(
+        "\n\n> 8 more passages say it and are not shown; ask for all of something, or for less, to see them."
+    )
+
+
+@pytest.mark.parametrize("request_", ["List all codes of the lockers.", "Which codes do all lockers have?"])
+async def test_who_asks_for_all_of_something_is_told_all(request_: str) -> None:
+    answer = await process(request_, CODES)
+    assert all(f"QX-{number:04}" in answer for number in range(1, 21))
+    assert "more passages" not in answer

@@ -94,7 +94,7 @@ WRONG = {
     "a missing file": (["ask", "?", "--document", "no/such.pdf"], "There is no file 'no/such.pdf'."),
     "a folder": (["ask", "?", "--document", "/"], "'/' is a folder."),
     "a file as folder": (["ask", "?", "--document", "/dev/null/x"], "cannot be read: Not a directory."),
-    "101 documents": (["ask", "?", *["--document", os.devnull] * 101], "101 documents are too many"),
+    "101 documents": (["ask", "?", *["--document", os.devnull] * 101], "Put them into a ZIP archive"),
     "an endless file": (["ask", "?", "--document", "/dev/zero"], "is no file but a device"),
     "a file as output folder": (["ask", "?", "--output", __file__], "is a file. Choose a folder with --output."),
     "no output folder": (["ask", "?", "--output", "/dev/null/x"], "Nothing can be written to '/dev/null/x'"),

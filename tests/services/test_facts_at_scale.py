@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -107,10 +108,19 @@ async def test_twenty_facts_in_a_table_of_fifty_megabytes_are_found_with_their_r
 
 @MODELS
 async def test_twenty_facts_in_three_hundred_files_are_found_with_their_files(model: ChatModel, least: int) -> None:
-    named = [(f"file-{number}.{ENDINGS[number % len(ENDINGS)]}", number) for number in range(300)]
-    files = Files({name: FORMATS[name.split(".")[1]](fact(FILES[at]) if at in FILES else PROSE) for name, at in named})
-    places = {FILES[at]: name for name, at in named if at in FILES}
-    await find(files, model, least, places)
+    await find(Files(three_hundred_files()), model, least, PLANTED_FILES)
+
+
+@MODELS
+async def test_twenty_facts_in_an_archive_of_three_hundred_files_are_found_with_their_files(
+    model: ChatModel, least: int
+) -> None:
+    """As one request can bring so many."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in three_hundred_files().items():
+            archive.writestr(name, data)
+    await find(Files({"all.zip": packed.getvalue()}), model, least, PLANTED_FILES)
 
 
 async def find(files: Files, model: ChatModel, least: int, places: Mapping[str, str]) -> None:
@@ -124,6 +134,13 @@ async def find(files: Files, model: ChatModel, least: int, places: Mapping[str, 
     sys.stderr.write(f"{told}, {max(most.values()) >> 20} MB in a child\n")
     assert len(found) >= least, {thing: answers[thing][:300] for thing in places if thing not in found}
     assert max(own, *most.values()) < MOST_MEMORY
+
+
+def three_hundred_files() -> dict[str, bytes]:
+    return {
+        _name(number): FORMATS[_ending(number)](fact(FILES[number]) if number in FILES else PROSE)
+        for number in range(300)
+    }
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -172,3 +189,14 @@ FORMATS: Final[dict[str, Callable[[str], bytes]]] = {
     "md": _txt,
 }
 ENDINGS: Final = tuple(FORMATS)
+
+
+def _ending(number: int) -> str:
+    return ENDINGS[number % len(ENDINGS)]
+
+
+def _name(number: int) -> str:
+    return f"file-{number}.{_ending(number)}"
+
+
+PLANTED_FILES: Final = {thing: _name(number) for number, thing in FILES.items()}

@@ -30,7 +30,8 @@ NO_FILE = (errno.EEXIST, "a link, a folder or something else that is no file has
 def read(paths: Sequence[Path]) -> list[File]:
     """The documents at these paths; a path that cannot be read ends the command."""
     if len(paths) > MAX_DOCUMENTS:
-        stop(f"{len(paths)} documents are too many; a request may bring {MAX_DOCUMENTS}.", USAGE)
+        most = f"{len(paths)} documents are too many; a request may bring {MAX_DOCUMENTS}."
+        stop(f"{most} Put them into a ZIP archive, which is one of them.", USAGE)
     return [File(_name(path), _bytes(path)) for path in paths]
 
 

@@ -23,7 +23,7 @@ from poweron_services.models.builtin.vocabulary import terms
 ENOUGH = 0.7  # of the question's weight must be covered
 EVERY_WORD = 0.99  # coverage of what says every word of the question itself
 MARGIN = 0.07  # answers this close to the best are given as well
-MANY = 12  # answers at most
+MANY, MANY_OF_ALL = 12, 200  # answers at most, to a question and to one for all of something
 SHORT = 80  # characters of a sentence that may need the next one
 CONTRADICTING: Final[frozenset[Kind]] = frozenset({"amount", "date", "percent", "count"})
 
@@ -49,6 +49,10 @@ _CODE = re.compile(r"(?<![\w-])(?=[\w./-]*\d)[^\W_][\w./-]{2,}(?![\w-])")
 _PRIOR: Final = {"fact": 0.06, "row": 0.03, "window": -0.06, "headed": -0.16}
 _DEFINES: Final = r"\b{word}\b[^,.;]{{0,25}}?,? (?:is|are|was|were|means?|an?|the|ist|sind|war|eine?)\b"
 DEFINED = 0.3  # what a sentence has ahead that defines what is asked for, at the start of a document
+_ALL: Final = re.compile(
+    r"\b(?:all|every|each|alle[nrs]?|sämtliche\w*|jede[nrs]?|tous|toutes|chaque|tutt[ie]|ogni|tod[oa]s|cada)\b",
+    re.IGNORECASE,
+)
 LASTING = 0.3  # what a passage has ahead that says how long, where that is asked
 TERSE, FEW_WORDS = 0.1, 12  # what a passage has ahead that says hardly more than is asked
 
@@ -75,6 +79,8 @@ class Finding:
     statements: tuple[Statement, ...] = ()
     closest: tuple[Statement, ...] = ()  # where nothing is said: what comes closest, for a person to judge
     goes_on: bool = False  # it asks about what the question before it was answered with
+    left_out: int = 0
+    """How many more statements answer it, for which there is no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +131,9 @@ class PassageSearch:
         candidates = self._candidates(question)
         if compared:  # only who says it may claim it
             candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
-        chosen = _together(candidates, question)
-        return Finding(question.text, self._continued(merged(chosen, self.language), chosen))
+        chosen, left_out = _together(candidates, question)
+        said = self._continued(merged(chosen, self.language), chosen)
+        return Finding(question.text, said, left_out=left_out)
 
     def _continued(self, statements: tuple[Statement, ...], chosen: list[Candidate]) -> tuple[Statement, ...]:
         """A short sentence that is the whole answer, with the sentence that follows it."""
@@ -223,7 +230,8 @@ def _fits(passage: Passage, question: Question) -> bool:
         return not is_short and all(term.in_(said) for term in question.terms if term.weight == 1)
     if question.asks_for_money and not _is_price(passage, question):
         return False
-    return values.holds(question.kind, passage.value, question.text)
+    lasts = not question.asks_how_long or values.LASTS.search(passage.value)
+    return bool(lasts) and values.holds(question.kind, passage.value, question.text)
 
 
 def _is_about(passage: Passage, question: Question) -> bool:
@@ -277,11 +285,16 @@ def _defines(passage: Passage, question: Question) -> float:
     return DEFINED / (1 + passage.order / 40) if defines else 0.0
 
 
-def _together(candidates: list[Candidate], question: Question) -> list[Candidate]:
-    """The best candidate and those that are as good: the same fact elsewhere, other rows, values that contradict."""
+def _together(candidates: list[Candidate], question: Question) -> tuple[list[Candidate], int]:
+    """The best candidate and those that are as good: the same fact elsewhere, other rows, values that contradict.
+
+    Also how many statements more there are.
+    """
     least = candidates[0].score - MARGIN if candidates else 0.0
     chosen = [one for one in candidates if one.score >= least or one.says_every_word(question)]
-    return sorted(chosen[:MANY], key=lambda one: -round(one.score, 1))
+    most = MANY_OF_ALL if _ALL.search(question.text) else MANY
+    kept, more = ({one.passage.statement for one in part} for part in (chosen[:most], chosen[most:]))
+    return sorted(chosen[:most], key=lambda one: -round(one.score, 1)), len(more - kept)
 
 
 def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:

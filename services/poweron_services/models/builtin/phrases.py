@@ -88,6 +88,10 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     "difference": {"en": "Difference", "de": "Differenz"},
     "source": {"en": "Source: {place}", "de": "Quelle: {place}"},
     "more_rows": {"en": "{count} more rows are not shown.", "de": "{count} weitere Zeilen sind nicht gezeigt."},
+    "more_say_it": {
+        "en": "{count} more passages say it and are not shown; ask for all of something, or for less, to see them.",
+        "de": "{count} weitere Stellen sagen es und sind nicht gezeigt; fragen Sie nach allem oder nach weniger davon.",
+    },
     "report_done": {"en": "The report is done.", "de": "Der Bericht ist fertig."},
     "file_done": {"en": "The result is ready.", "de": "Das Ergebnis ist fertig."},
     "report_written": {"en": "A report is written.", "de": "Ein Bericht liegt vor."},

@@ -89,7 +89,8 @@ def _found(prompt: ProcessPrompt, held: Library, language: str) -> str:
         return NOTHING_SAID
     answer = page_answer.answer if held.has_pages else _answer
     said = answer(findings, language, _refusing(prompt, held))
-    return _formatted(prompt, findings, said, _remarks(held, language))
+    more = [say("more_say_it", language, count=one.left_out) for one in findings if one.left_out]
+    return _formatted(prompt, findings, said, [*more, *_remarks(held, language)])
 
 
 def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:

@@ -39,6 +39,8 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
         "nothing_shared": "Les documents ne nomment aucun montant du même nom ; aucun n'est donc mis côte à côte.",
         "source": "Source : {place}",
         "more_rows": "{count} autres lignes ne sont pas montrées.",
+        "more_say_it": "{count} autres passages le disent et ne sont pas montrés ; "
+        "demandez-les tous, ou moins, pour les voir.",
         "report_done": "Le rapport est prêt.",
         "file_done": "Le résultat est prêt.",
         "report_written": "Un rapport est écrit.",

@@ -59,6 +59,12 @@ MEASURED: Final = re.compile(
     re.IGNORECASE,
 )
 """How long something lasts or is."""
+LASTS: Final = re.compile(
+    rf"{MEASURED.pattern}|\b(?:until|till|unlimited|indefinitely|permanent(?:ly)?|forever|for life)\b"
+    r"|\b(?:bis|unbefristet|jusqu)\b",
+    re.IGNORECASE,
+)
+"""The same, or how far it reaches."""
 _VALUES: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PATTERNS.items()}
 MONEY: Final = re.compile(_MONEY, re.IGNORECASE)
 """A sum of money."""

@@ -4,6 +4,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from poweron_services.cli import analysis_commands
 from poweron_services.cli.arguments import (
     AsJson,
     Before,
@@ -63,6 +64,7 @@ models = _group("models", "Look after the language models.")
 search = _group("search", "Look after the search engine.")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
+app.command()(analysis_commands.export)
 
 
 @app.command()

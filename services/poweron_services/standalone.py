@@ -10,7 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -38,6 +38,7 @@ WAITING_FOR_TOOLS = (
     "Waiting for the configured tool servers: they are asked which tools they have. A first start may download what "
     "they need. The request is sent then."
 )
+Result = TypeVar("Result")
 RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
 
 
@@ -100,7 +101,7 @@ async def run_request(
 ) -> Outcome:
     """The same over connections that are open already, and a content store that was seen to answer."""
     asking = partial(ask, connections, request, files, identity=identity, callbacks=callbacks)
-    return await (_served(connections, asking, progress) if serving else asking())
+    return await (while_serving(connections, asking, progress) if serving else asking())
 
 
 def check_files(settings: Settings) -> None:
@@ -126,9 +127,9 @@ async def check_content(settings: Settings) -> None:
     await ContentStore.at(settings.content_place).check()
 
 
-async def _served(
-    connections: Connections, asking: Callable[[], Coroutine[Any, Any, Outcome]], progress: Callable[[str], None]
-) -> Outcome:
+async def while_serving(
+    connections: Connections, asking: Callable[[], Coroutine[Any, Any, Result]], progress: Callable[[str], None]
+) -> Result:
     """What comes of asking while this process plays all roles; nothing is asked before it can."""
     from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
 
@@ -150,8 +151,8 @@ async def _served(
 
 
 async def _asked_once(
-    started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Outcome]], tell_wait: Callable[[], None]
-) -> Outcome:
+    started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Result]], tell_wait: Callable[[], None]
+) -> Result:
     """What comes of asking once our own service has started; what it waits for is told where that takes long."""
     hint = asyncio.get_running_loop().call_later(STARTED_WITHIN, tell_wait)
     try:

@@ -57,6 +57,8 @@ COMMANDS = [
         "search",
         "mcp",
         "documents",
+        "evaluate",
+        "export",
     ),
 ]
 HEAVY = {

@@ -5,8 +5,39 @@ from typing import Annotated
 
 import typer
 
-from poweron_services.cli.arguments import WorkflowId
+from poweron_services.cli.arguments import AsJson, WorkflowId
 from poweron_services.cli.choices import ExportFormat
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Requests and what is expected of them, as JSON Lines.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="A model, named as in POWERON_MODEL; repeatable. Else: as is set."),
+    ] = None,
+    repeat: Annotated[int, typer.Option("-n", "--repeat", min=1, max=100, metavar="N", help="Ask each N times.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="At most N requests side by side.")] = 4,
+    require: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="SHARE", help="Exit 1 where a model has less right, of 1.")
+    ] = None,
+    recorded: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Judge this earlier run again, by its file or id; call no model.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a table of requests, and see which share of the answers is right.
+
+    FILE has one object a line: {"prompt": "…", "documents": ["a.pdf"], "expect": {"contains": ["…"]}}. Of `expect`
+    each is possible: contains, status, maxSteps, actions. The models are asked one after the other, by this process:
+    nobody else may serve on the same servers meanwhile. What was asked is kept in a file beside FILE, for --recorded.
+
+    Exit 0 done, 1 a model has less right than --require, 2 wrong usage, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import evaluate_command
+
+    evaluate_command.run(
+        file, model or [], repeat=repeat, at_once=at_once, require=require, recorded=recorded, as_json=as_json
+    )
 
 
 def export(

@@ -64,6 +64,7 @@ models = _group("models", "Look after the language models.")
 search = _group("search", "Look after the search engine.")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
+app.command()(analysis_commands.evaluate)
 app.command()(analysis_commands.export)
 
 

@@ -53,12 +53,12 @@ COMMANDS = [
         "status",
         "bench",
         "chaos",
+        "evaluate",
+        "export",
         "models",
         "search",
         "mcp",
         "documents",
-        "evaluate",
-        "export",
     ),
 ]
 HEAVY = {

@@ -9,6 +9,12 @@ from poweron_services.cli.arguments import AsJson, WorkflowId
 from poweron_services.cli.choices import ExportFormat
 
 
+def register(app: typer.Typer) -> None:
+    """Make them commands of the application."""
+    app.command()(evaluate)
+    app.command()(export)
+
+
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Requests and what is expected of them, as JSON Lines.")],
     model: Annotated[
@@ -25,7 +31,7 @@ def evaluate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a table of requests, and see which share of the answers is right.
+    """Ask a table of requests, and see which answers are right.
 
     FILE has one object a line: {"prompt": "…", "documents": ["a.pdf"], "expect": {"contains": ["…"]}}. Of `expect`
     each is possible: contains, status, maxSteps, actions. The models are asked one after the other, by this process:

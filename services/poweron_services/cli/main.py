@@ -64,8 +64,6 @@ models = _group("models", "Look after the language models.")
 search = _group("search", "Look after the search engine.")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
-app.command()(analysis_commands.evaluate)
-app.command()(analysis_commands.export)
 
 
 @app.command()
@@ -368,6 +366,9 @@ def chaos(
     from poweron_services.cli import chaos_command
 
     chaos_command.run(minutes, seed, keep=keep, as_json=as_json)
+
+
+analysis_commands.register(app)
 
 
 @models.command("check")

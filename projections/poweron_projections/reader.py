@@ -9,12 +9,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
+from poweron_events import topics
 from poweron_events.codec import decode, is_uuid
 from poweron_events.envelope import rfc3339
 from poweron_events.errors import Refused
 from poweron_events.event import READING, Model
 from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import ChatMessage, Opening, Verdict
+from poweron_events.log import Record
 from poweron_events.outcome import TaskReviewed
 from poweron_events.request import Spent
 from poweron_projections.connection import Found, Pool, acquire, cells
@@ -204,6 +206,15 @@ async def stored_records(pool: Pool, workflow_id: str) -> list[StoredRecord]:
 async def workflow_ids(pool: Pool) -> list[str]:
     """The ids of all workflows that have records, those too that were never opened."""
     return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS)]
+
+
+async def log_records(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[Record]:
+    """A page of the same as records of the log, byte for byte but for their headers, which no row keeps."""
+    key = workflow_id.encode()
+    return [
+        Record(topics.EVENTS.name, row["partition"], row["log_offset"], row["time_ms"], key, row["value"], {})
+        for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)
+    ]
 
 
 async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:

@@ -33,7 +33,6 @@ from poweron_services.configured_secrets import hide_configured_secrets
 
 log = structlog.get_logger()
 
-Came = TypeVar("Came")
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer, before anything is asked of it
 STARTED_WITHIN = 3.0  # seconds until it is told what the start of our own service waits for
@@ -41,6 +40,7 @@ WAITING_FOR_TOOLS = (
     "Waiting for the configured tool servers: they are asked which tools they have. A first start may download what "
     "they need. The request is sent then."
 )
+Result = TypeVar("Result")
 RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
 
 
@@ -103,7 +103,7 @@ async def run_request(
 ) -> Outcome:
     """The same over connections that are open already, and a content store that was seen to answer."""
     asking = partial(ask, connections, request, files, identity=identity, callbacks=callbacks)
-    return await (_served(connections, asking, progress) if serving else asking())
+    return await (while_serving(connections, asking, progress) if serving else asking())
 
 
 async def run_fork(
@@ -117,7 +117,7 @@ async def run_fork(
     """Fork a workflow and follow the fork to its end; errors as `run_request` and `plan_fork` have them."""
     plan = await plan_fork(connections, wish)
     forking = partial(fork, connections, wish, plan, identity=local_identity(), callbacks=callbacks)
-    return await (_served(connections, forking, progress) if serving else forking())
+    return await (while_serving(connections, forking, progress) if serving else forking())
 
 
 def check_files(settings: Settings) -> None:
@@ -143,9 +143,9 @@ async def check_content(settings: Settings) -> None:
     await ContentStore.at(settings.content_place).check()
 
 
-async def _served(
-    connections: Connections, asking: Callable[[], Coroutine[Any, Any, Came]], progress: Callable[[str], None]
-) -> Came:
+async def while_serving(
+    connections: Connections, asking: Callable[[], Coroutine[Any, Any, Result]], progress: Callable[[str], None]
+) -> Result:
     """What comes of asking while this process plays all roles; nothing is asked before it can."""
     from poweron_services.wiring import ROLES, open_model, serve  # noqa: PLC0415 - who only follows needs no roles
 
@@ -167,8 +167,8 @@ async def _served(
 
 
 async def _asked_once(
-    started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Came]], tell_wait: Callable[[], None]
-) -> Came:
+    started: asyncio.Event, asking: Callable[[], Coroutine[Any, Any, Result]], tell_wait: Callable[[], None]
+) -> Result:
     """What comes of asking once our own service has started; what it waits for is told where that takes long."""
     hint = asyncio.get_running_loop().call_later(STARTED_WITHIN, tell_wait)
     try:

@@ -54,6 +54,7 @@ __all__ = [
     "keep_serving",
     "now_ms",
     "open_model",
+    "process_name",
     "serve",
     "stage_functions",
 ]
@@ -110,6 +111,11 @@ def unpriced_models(settings: Settings) -> tuple[str, ...]:
     return prices.unpriced_models(settings, ProviderSettings())
 
 
+def process_name() -> str:
+    """How the instances of this process begin, whose names stand in all that they write."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -130,7 +136,7 @@ async def serve(
         LogLost: events are missing that the rows were made of; all that was held in memory is gone.
         Refused: the settings or the actions must be mended first; the message says what.
     """
-    instance = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    instance = f"{process_name()}-{secrets.token_hex(4)}"
     resource = {"service.instance.id": instance, "poweron.roles": ",".join(sorted(roles))}
     async with (
         telemetry.exporting(connections.settings.otel_endpoint, resource=resource) as spans,

@@ -55,6 +55,8 @@ COMMANDS = [
         "status",
         "bench",
         "chaos",
+        "evaluate",
+        "export",
         "models",
         "search",
         "mcp",

@@ -15,6 +15,14 @@ class Measured(StrEnum):
     rebuild = "rebuild"
 
 
+class ExportFormat(StrEnum):
+    """How a workflow is handed to other tools."""
+
+    events = "events"
+    otel = "otel"
+    openinference = "openinference"
+
+
 class Mode(StrEnum):
     """How a task's actions are chosen: one at a time, or all at once (deprecated)."""
 

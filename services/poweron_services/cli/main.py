@@ -4,6 +4,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from poweron_services.cli import analysis_commands
 from poweron_services.cli.arguments import (
     AsJson,
     Before,
@@ -370,6 +371,9 @@ def chaos(
     from poweron_services.cli import chaos_command
 
     chaos_command.run(minutes, seed, keep=keep, as_json=as_json)
+
+
+analysis_commands.register(app)
 
 
 def main() -> None:

@@ -52,7 +52,12 @@ def utc(moment: str) -> str:
 
 def print_json(value: object) -> None:
     """One JSON object on one line of stdout, in UTF-8 whatever the terminal speaks; what is unseen is escaped (S23)."""
-    written = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], orjson.dumps(value).decode())
+    print_json_text(orjson.dumps(value).decode())
+
+
+def print_json_text(text: str) -> None:
+    """The same of JSON that is written already."""
+    written = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
     sys.stdout.buffer.write(written.encode() + b"\n")
     sys.stdout.flush()
 

@@ -19,7 +19,7 @@ from poweron_events.request import RequestIdentity
 
 SAMPLED = 1
 
-Value = str | int | bool
+Value = str | int | float | bool
 Kind = Literal["internal", "client", "consumer"]
 
 
@@ -67,6 +67,11 @@ Sink = Callable[[Span], None]
 def context_of(workflow_id: str, place: Place) -> Context:
     """The span of a round (its other numbers are 0), of an attempt at a task (its step is 0) or of a step."""
     return Context(uuid.UUID(workflow_id).int, _derived(workflow_id, *place))
+
+
+def derived_context(workflow_id: str, *parts: object) -> Context:
+    """The span of anything else in the workflow's trace, by what names it there."""
+    return Context(uuid.UUID(workflow_id).int, _derived(workflow_id, *parts))
 
 
 def traceparent(workflow_id: str, event: Event) -> str:

@@ -1,0 +1,65 @@
+"""The commands that judge work or hand it to other tools: their arguments and help. It imports nothing slow."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from poweron_services.cli.arguments import AsJson, WorkflowId
+from poweron_services.cli.choices import ExportFormat
+
+
+def register(app: typer.Typer) -> None:
+    """Make them commands of the application."""
+    app.command()(evaluate)
+    app.command()(export)
+
+
+def evaluate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Requests and what is expected of them, as JSON Lines.")],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODEL", help="A model, named as in POWERON_MODEL; repeatable. Else: as is set."),
+    ] = None,
+    repeat: Annotated[int, typer.Option("-n", "--repeat", min=1, max=100, metavar="N", help="Ask each N times.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="At most N requests side by side.")] = 4,
+    require: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="SHARE", help="Exit 1 where a model has less right, of 1.")
+    ] = None,
+    recorded: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Judge this earlier run again, by its file or id; call no model.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a table of requests, and see which answers are right.
+
+    FILE has one object a line: {"prompt": "…", "documents": ["a.pdf"], "expect": {"contains": ["…"]}}. Of `expect`
+    each is possible: contains, status, maxSteps, actions. The models are asked one after the other, by this process:
+    nobody else may serve on the same servers meanwhile. What was asked is kept in a file beside FILE, for --recorded.
+
+    Exit 0 done, 1 a model has less right than --require, 2 wrong usage, 130 stopped by Ctrl-C.
+    """
+    from poweron_services.cli import evaluate_command
+
+    evaluate_command.run(
+        file, model or [], repeat=repeat, at_once=at_once, require=require, recorded=recorded, as_json=as_json
+    )
+
+
+def export(
+    workflow: WorkflowId,
+    form: Annotated[
+        ExportFormat,
+        typer.Option("--format", metavar="FORMAT", help="events, otel or openinference."),
+    ] = ExportFormat.events,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write; else stdout.")] = None,
+) -> None:
+    """Hand a workflow to other tools.
+
+    events: its records as they stand in the log, one CloudEvent of JSON a line. otel: one trace as the JSON of
+    OpenTelemetry's protocol, with nothing that a person or a model wrote. openinference: the same with prompts and
+    answers, as viewers of agents take it.
+    """
+    from poweron_services.cli import export_command
+
+    export_command.run(workflow, form.value, output)

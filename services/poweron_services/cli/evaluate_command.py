@@ -1,0 +1,207 @@
+"""`poweron evaluate`: a table of requests, asked of models and judged; or a run of before, judged again."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+
+from poweron_events.client import Heard
+from poweron_events.envelope import rfc3339
+from poweron_events.errors import Refused
+from poweron_events.execution import ApprovalRequested
+from poweron_services import wiring
+from poweron_services.cli import files
+from poweron_services.cli.context import FAILED, NOTHING_YET, USAGE
+from poweron_services.cli.error_messages import explained, load_settings, sentences, stop
+from poweron_services.cli.event_lines import tell_how_to_answer
+from poweron_services.cli.output import counted, print_json, printable, stdout, tell
+from poweron_services.cli.query_commands import bring_rows_on
+from poweron_services.client.ask import File
+from poweron_services.client.client_errors import UnknownWorkflow
+from poweron_services.client.connect import Connections
+from poweron_services.client.recorded_history import recorded_history
+from poweron_services.config import Settings
+from poweron_services.evaluation.evaluation_run import Candidate, RunCallbacks, ask_all, candidates
+from poweron_services.evaluation.kept_run import KeptAnswer, KeptRun, keep, place_of, read_run
+from poweron_services.evaluation.recorded_answer import RecordedAnswer, recorded_answer
+from poweron_services.evaluation.request_table import TableRequest, read_table
+from poweron_services.evaluation.score_report import report_json, report_markdown
+from poweron_services.evaluation.scores import JudgedAnswer, ModelScore, judged, scores
+from poweron_services.standalone import check_content, check_files, open_connections
+
+Made = TypeVar("Made")
+Asked = list[tuple[TableRequest, list[File]]]
+
+
+@sentences()
+def run(
+    table: Path,
+    models: list[str],
+    *,
+    repeat: int,
+    at_once: int,
+    require: float | None,
+    recorded: str | None,
+    as_json: bool,
+) -> None:
+    """Ask and judge, or only judge; ends with 1 where less is right than is required."""
+    requests = _usable(lambda: read_table(table))
+    settings = load_settings()
+    if recorded is not None:
+        found = asyncio.run(_judge_again(settings, requests, _kept(table, recorded, requests, models)))
+    else:
+        chosen = candidates(settings, models)
+        _usable(lambda: asyncio.run(_check_models(chosen)))
+        asked = [(each, files.read(list(each.documents))) for each in requests]
+        found = _ask(settings, _Run(table, chosen), asked, repeat=repeat, at_once=at_once)
+    kept, told = found
+    if as_json:
+        print_json(report_json(kept, told) | {"required": require, "met": _met(told, require)})
+    else:
+        stdout.print(printable(report_markdown(told)), soft_wrap=True)
+    if not _met(told, require):
+        tell(_unmet(told, require), style="bold red")
+        raise typer.Exit(FAILED)
+
+
+def _usable(make: Callable[[], Made]) -> Made:
+    """What is made; where it is refused, what was typed or set must be mended first."""
+    try:
+        return make()
+    except Refused as error:
+        message, code = explained(error)
+        stop(message, USAGE, code=code)
+
+
+async def _check_models(chosen: Sequence[Candidate]) -> None:
+    """See that every model can be had, before servers are started; none is asked anything."""
+    for each in chosen:
+        async with AsyncExitStack() as opened:
+            wiring.build_model(each.settings, opened)
+
+
+def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: Sequence[str]) -> KeptRun:
+    """The run of before; its lines must ask what they asked then."""
+    if models:
+        stop("A recorded run asks no model: leave out --model, or leave out --recorded.", USAGE)
+    run = _usable(lambda: read_run(table, recorded))
+    asked = {each.line: each.fingerprint for each in requests}
+    for each in run.answers:
+        if asked.get(each.line) != each.fingerprint:
+            stop(
+                f"Line {each.line} of {str(table)!r} asks for something else than it did in run {run.run_id}. "
+                "What is expected may change between runs, not what is asked: leave out --recorded to ask again.",
+                USAGE,
+            )
+    return run
+
+
+class _Run:
+    """A run while it goes on: each answer is kept as soon as it is there."""
+
+    def __init__(self, table: Path, chosen: Sequence[Candidate]) -> None:
+        now = datetime.now(UTC)
+        self.table = table
+        self.chosen = chosen
+        self.kept = KeptRun(
+            run_id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
+            table=table.name,
+            began=rfc3339(now),
+            worker=wiring.process_name(),
+            models=tuple(each.name for each in chosen),
+        )
+        self.place = place_of(table, self.kept.run_id)
+
+    def keep(self) -> None:
+        try:
+            keep(self.table, self.kept)
+        except OSError as error:
+            stop(
+                f"The run cannot be kept beside its table, as {str(self.place)!r}: {error.strerror}. Move the table to "
+                "a folder that can be written to.",
+                USAGE,
+            )
+
+    def answered(self, answer: KeptAnswer) -> None:
+        self.kept = self.kept.model_copy(update={"answers": (*self.kept.answers, answer)})
+        self.keep()
+        what = "no answer" if answer.trouble else "answered"
+        tell(f"{answer.model}: line {answer.line} {what}, workflow {answer.workflow_id or 'never sent'}")
+
+
+def _ask(
+    settings: Settings, running: _Run, asked: Asked, *, repeat: int, at_once: int
+) -> tuple[KeptRun, list[ModelScore]]:
+    running.keep()
+    tell(f"Run {running.kept.run_id}: {counted(len(asked) * repeat * len(running.chosen), 'request')}.", style="bold")
+    try:
+        return asyncio.run(_asked(settings, running, asked, repeat=repeat, at_once=at_once))
+    except KeyboardInterrupt:
+        if not running.kept.answers:
+            raise KeyboardInterrupt(NOTHING_YET) from None
+        raise KeyboardInterrupt(
+            f"Stopped. {counted(len(running.kept.answers), 'answer')} are kept in {str(running.place)!r}: "
+            f"`poweron evaluate {running.table} --recorded {running.kept.run_id}` judges them."
+        ) from None
+
+
+async def _asked(
+    settings: Settings, running: _Run, asked: Asked, *, repeat: int, at_once: int
+) -> tuple[KeptRun, list[ModelScore]]:
+    await check_content(settings)
+    check_files(settings)
+    callbacks = RunCallbacks(tell, _tell_waiting, running.answered)
+    async with open_connections(settings, tell) as connections:
+        for each in running.chosen:
+            await ask_all(connections, each, asked, repeat=repeat, at_once=at_once, callbacks=callbacks)
+        tell(f"Kept: {running.place}")
+        return running.kept, await _scores(connections, running.kept, [request for request, _ in asked])
+
+
+async def _judge_again(
+    settings: Settings, requests: Sequence[TableRequest], run: KeptRun
+) -> tuple[KeptRun, list[ModelScore]]:
+    """Judge a run of before: nothing is asked, nobody serves."""
+    async with open_connections(settings, tell) as connections:
+        await bring_rows_on(connections)
+        return run, await _scores(connections, run, requests)
+
+
+async def _scores(connections: Connections, run: KeptRun, requests: Sequence[TableRequest]) -> list[ModelScore]:
+    expected = {each.line: each.expect for each in requests}
+    answers: list[JudgedAnswer] = [
+        judged(run, each, expected[each.line], await _answer(connections, each.workflow_id)) for each in run.answers
+    ]
+    return scores(run, sorted(answers, key=lambda each: (each.kept.line, each.kept.repetition)))
+
+
+async def _answer(connections: Connections, workflow_id: str | None) -> RecordedAnswer | None:
+    if workflow_id is None:
+        return None
+    try:
+        history = await recorded_history(connections.pool, workflow_id)
+    except UnknownWorkflow:
+        return None
+    return await recorded_answer(history, connections.content)
+
+
+def _tell_waiting(heard: Heard) -> None:
+    """An action that waits for a person: without an answer the run would wait for as long as the approval may take."""
+    if isinstance(heard.event, ApprovalRequested) and heard.verdict == "accepted":
+        tell(f"Workflow {heard.workflow.id} waits for an approval.", style="yellow")
+        tell_how_to_answer(heard.workflow.id)
+
+
+def _met(told: Sequence[ModelScore], require: float | None) -> bool:
+    return require is None or all(each.share is not None and each.share >= require for each in told)
+
+
+def _unmet(told: Sequence[ModelScore], require: float | None) -> str:
+    below = [each for each in told if not _met([each], require)]
+    names = ", ".join(f"{each.model} ({'nothing' if each.share is None else f'{each.share:.0%}'})" for each in below)
+    return f"Less is right than the {require:.0%} that are required: {names}."

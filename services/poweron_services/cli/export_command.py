@@ -1,0 +1,57 @@
+"""`poweron export`: a workflow for the tools of others, on stdout or in a file."""
+
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import Literal
+
+from poweron_services.cli.context import USAGE
+from poweron_services.cli.error_messages import check_id, sentences, stop
+from poweron_services.cli.output import counted, print_json_text, tell
+from poweron_services.cli.query_commands import with_rows
+from poweron_services.client.connect import Connections
+from poweron_services.client.recorded_history import all_records, recorded_history
+from poweron_services.trace_export.exported_trace import exported_trace
+
+Format = Literal["events", "otel", "openinference"]
+
+
+@sentences()
+def run(workflow: str, form: Format, output: Path | None) -> None:
+    """Write the workflow to stdout or to the file, and say on stderr what there is to know of it."""
+    check_id(workflow)
+    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
+        stop(f"{str(output)!r} cannot be written: name a file in a folder that is there.", USAGE)
+    lines = with_rows(lambda connections: _lines(connections, workflow, form))
+    if output is not None:
+        _write(output, lines)
+        return
+    for line in lines:
+        _print(line)
+
+
+async def _lines(connections: Connections, workflow: str, form: Format) -> list[bytes]:
+    if form == "events":
+        async with aclosing(all_records(connections.pool, workflow)) as records:
+            return [record.value async for record in records if record.value is not None]
+    history = await recorded_history(connections.pool, workflow)
+    if history[-1].workflow.is_open:
+        tell("A round of this workflow is still open: what is not over yet has no span.", style="yellow")
+    return [await exported_trace(history, connections.content, form)]
+
+
+def _write(output: Path, lines: list[bytes]) -> None:
+    try:
+        output.write_bytes(b"".join(line + b"\n" for line in lines))
+    except OSError as error:
+        stop(f"{str(output)!r} cannot be written: {error.strerror}.")
+    tell(f"Written: {output} ({counted(len(lines), 'line')}).")
+
+
+def _print(line: bytes) -> None:
+    """The bytes as they are; only a terminal, on which they could act, gets what is unseen escaped."""
+    if sys.stdout.isatty():
+        print_json_text(line.decode())
+        return
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,103 @@
+"""Asking a table of requests: each model after the other, its requests side by side, on one set of servers.
+
+Whoever serves on the same servers takes any workflow, so two models at once would answer for one another.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from poweron_events.client import Heard
+from poweron_events.errors import PowerOnError
+from poweron_events.request import Requester, RequestWorkflow
+from poweron_services.client.ask import File, ask
+from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Callbacks
+from poweron_services.config import MODEL_STAGES, Settings
+from poweron_services.evaluation.kept_run import KeptAnswer
+from poweron_services.evaluation.request_table import TableRequest
+from poweron_services.standalone import local_identity, while_serving
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What is evaluated: settings under a name."""
+
+    name: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RunCallbacks:
+    """Who is told what meanwhile."""
+
+    progress: Callable[[str], None]
+    heard: Callable[[Heard], None]
+    answered: Callable[[KeptAnswer], None]
+
+
+def candidates(settings: Settings, models: Sequence[str]) -> list[Candidate]:
+    """Each model in place of all that the settings name; else the settings as they are.
+
+    Raises:
+        ValidationError: a name is none of a model; as for POWERON_MODEL.
+    """
+    if not models:
+        return [Candidate(" + ".join(dict.fromkeys(settings.models.values())), settings)]
+    alone: Mapping[str, None] = {f"model_{stage}": None for stage in MODEL_STAGES}
+    return [
+        Candidate(name, settings.model_copy(update={"model": Settings(model=name).model, **alone}))
+        for name in dict.fromkeys(models)
+    ]
+
+
+async def ask_all(
+    connections: Connections,
+    candidate: Candidate,
+    requests: Sequence[tuple[TableRequest, Sequence[File]]],
+    *,
+    repeat: int,
+    at_once: int,
+    callbacks: RunCallbacks,
+) -> None:
+    """Let a model answer every request, so often; each answer is told as soon as it is in the rows.
+
+    Raises:
+        Unavailable: a server cannot be reached.
+        Refused: the settings or the actions must be mended first.
+    """
+    served = replace(connections, settings=candidate.settings)
+    places = asyncio.Semaphore(at_once)
+
+    async def one(request: TableRequest, documents: Sequence[File], repetition: int) -> None:
+        kept = KeptAnswer(
+            line=request.line, fingerprint=request.fingerprint, model=candidate.name, repetition=repetition
+        )
+        async with places:
+            callbacks.answered(await _asked(served, request, documents, kept, callbacks.heard))
+
+    async def every() -> None:
+        async with asyncio.TaskGroup() as group:
+            for repetition in range(1, repeat + 1):
+                for request, documents in requests:
+                    group.create_task(one(request, documents, repetition))
+
+    await while_serving(served, every, callbacks.progress)
+
+
+async def _asked(
+    connections: Connections,
+    request: TableRequest,
+    documents: Sequence[File],
+    kept: KeptAnswer,
+    heard: Callable[[Heard], None],
+) -> KeptAnswer:
+    """What became of one request, which is asked as `poweron ask` does; trouble with it is no trouble with others."""
+    sent = list[str]()
+    opening = RequestWorkflow(prompt=request.prompt, requester=Requester(language=connections.settings.language))
+    callbacks = Callbacks(heard, sent.append)
+    try:
+        await ask(connections, opening, documents, identity=local_identity(), callbacks=callbacks)
+    except PowerOnError as error:
+        kept = kept.model_copy(update={"trouble": str(error), "code": error.code})
+    return kept.model_copy(update={"workflow_id": sent[0] if sent else None})

@@ -1,0 +1,108 @@
+"""The answer of a workflow as the log and the content store have it: what expectations are compared with."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from poweron_events.client import Heard
+from poweron_events.content import ContentStore, MissingContent
+from poweron_events.event import DocumentRef
+from poweron_events.execution import ActionStarted
+from poweron_events.fold.costs import model_calls
+from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.request import RequestRefused
+
+TEXTS: Final = ("text/", "application/json", "application/xml", "application/yaml")
+AnswerStatus = Literal["completed", "failed", "cancelled", "refused", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedAnswer:
+    """What came of the first round of a workflow."""
+
+    workflow_id: str
+    status: AnswerStatus
+    message: str
+    texts: Sequence[str]
+    """Of those of its documents that are text."""
+    erased: Sequence[str]
+    """Names of such documents that the content store does not hold any more."""
+    totals: Totals
+    duration_ms: int
+    actions: Sequence[str]
+    models: Sequence[str]
+    """As `PROVIDER/MODEL`, each once."""
+    workers: frozenset[str]
+    """The instances of the processes whose decisions count."""
+
+
+async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> RecordedAnswer:
+    """The answer that this history tells of.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    heard = list(_first_round(history))
+    last, accepted = heard[-1], [each for each in heard if each.verdict == "accepted"]
+    status, message, documents = _ending(last)
+    texts, erased = await _texts(documents, content, last.workflow.id)
+    round_ = last.workflow.round
+    return RecordedAnswer(
+        workflow_id=last.workflow.id,
+        status=status,
+        message=message,
+        texts=texts,
+        erased=erased,
+        totals=round_.totals if round_ else Totals(),
+        duration_ms=last.recorded.time_ms - heard[0].recorded.time_ms,
+        actions=[
+            each.event.action for each in accepted if isinstance(each.event, ActionStarted) and each.event.try_ == 1
+        ],
+        models=list(dict.fromkeys(_models(accepted))),
+        workers=frozenset(_workers(accepted)),
+    )
+
+
+def _first_round(history: Sequence[Heard]) -> Iterable[Heard]:
+    """Up to its end: what followed up on it is another request."""
+    for heard in history:
+        yield heard
+        if isinstance(heard.event, RoundCompleted | RoundFailed | RoundCancelled) and heard.verdict == "accepted":
+            return
+
+
+def _ending(last: Heard) -> tuple[AnswerStatus, str, Sequence[DocumentRef]]:
+    match last.event:
+        case RoundCompleted() | RoundFailed() | RoundCancelled() as end if not last.workflow.is_open:
+            return last.workflow.current.ending or "failed", end.message, end.documents
+        case RequestRefused() as refused if last.workflow.round is None:
+            return "refused", refused.detail, ()
+        case _:
+            return "open", "", ()
+
+
+async def _texts(
+    documents: Iterable[DocumentRef], content: ContentStore, workflow_id: str
+) -> tuple[list[str], list[str]]:
+    texts, erased = list[str](), list[str]()
+    for document in documents:
+        if document.mime_type.startswith(TEXTS):
+            try:
+                texts.append((await content.get(workflow_id, document.content)).decode(errors="replace"))
+            except MissingContent:
+                erased.append(document.document_name)
+    return texts, erased
+
+
+def _models(accepted: Iterable[Heard]) -> Iterable[str]:
+    for heard in accepted:
+        if heard.event is not None:
+            yield from (f"{call.provider}/{call.model}" for call in model_calls(heard.event))
+
+
+def _workers(accepted: Iterable[Heard]) -> Iterable[str]:
+    """Whoever answers requests decides nothing of the answer; the other roles do."""
+    for heard in accepted:
+        role, _, instance = heard.recorded.envelope.source.removeprefix("/poweron/").partition("/")
+        if role != "intake":
+            yield instance

@@ -1,0 +1,101 @@
+"""What came of a run: for each model the share that is right, what it took, and where the models part. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from poweron_services.evaluation.judgement_of_answers import Miss, Verdict, misses, verdict
+from poweron_services.evaluation.kept_run import KeptAnswer, KeptRun
+from poweron_services.evaluation.recorded_answer import RecordedAnswer
+from poweron_services.evaluation.request_table import ExpectedFacts
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """An answer of the run, and whether it is right; why not, or why nobody can say."""
+
+    kept: KeptAnswer
+    answer: RecordedAnswer | None
+    verdict: Verdict
+    missed: Sequence[Miss] = ()
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelScore:
+    """The answers of one model together; what nobody can say is in no share and in no mean."""
+
+    model: str
+    answers: Sequence[JudgedAnswer]
+
+    def count(self, wanted: Verdict) -> int:
+        return sum(each.verdict == wanted for each in self.answers)
+
+    @property
+    def share(self) -> float | None:
+        """Of 1; None where nothing could be judged."""
+        right, wrong = self.count("right"), self.count("wrong")
+        return right / (right + wrong) if right + wrong else None
+
+    @property
+    def judged(self) -> list[RecordedAnswer]:
+        return [each.answer for each in self.answers if each.answer is not None and each.verdict != "inconclusive"]
+
+    @property
+    def cost_nano_usd(self) -> int:
+        return sum(each.totals.cost_nano_usd for each in self.judged)
+
+    @property
+    def tokens(self) -> int:
+        return sum(each.totals.input_tokens + each.totals.output_tokens for each in self.judged)
+
+    @property
+    def mean_ms(self) -> int:
+        return round(fmean(each.duration_ms for each in self.judged)) if self.judged else 0
+
+    @property
+    def mean_steps(self) -> float:
+        return fmean(each.totals.steps for each in self.judged) if self.judged else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """A request of which some models had more right than others: how many of how many, by model."""
+
+    line: int
+    right: Mapping[str, tuple[int, int]]
+
+
+def judged(run: KeptRun, kept: KeptAnswer, expected: ExpectedFacts, answer: RecordedAnswer | None) -> JudgedAnswer:
+    """What is to be said of one answer; None where there is no such workflow any more."""
+    if answer is None or answer.status == "open":
+        trouble = kept.trouble or "The log holds no end of this workflow"
+        return JudgedAnswer(kept, answer, "inconclusive", trouble=trouble)
+    if strangers := [each for each in answer.workers if not each.startswith(f"{run.worker}-")]:
+        said = (
+            f"Another process worked on it ({', '.join(sorted(strangers))}), so it may be the answer of another model"
+        )
+        return JudgedAnswer(kept, answer, "inconclusive", trouble=said)
+    missed = misses(expected, answer)
+    return JudgedAnswer(kept, answer, verdict(missed), missed)
+
+
+def scores(run: KeptRun, answers: Sequence[JudgedAnswer]) -> list[ModelScore]:
+    """One score for each model of the run, in its order."""
+    return [ModelScore(name, [each for each in answers if each.kept.model == name]) for name in run.models]
+
+
+def partings(found: Sequence[ModelScore]) -> list[Parting]:
+    """Where the models part, by the lines of the table."""
+    lines = sorted({each.kept.line for score in found for each in score.answers})
+    told = [Parting(line, {score.model: _right(score.answers, line) for score in found}) for line in lines]
+    return [each for each in told if _part(each.right.values())]
+
+
+def _right(answers: Iterable[JudgedAnswer], line: int) -> tuple[int, int]:
+    ours = [each.verdict for each in answers if each.kept.line == line and each.verdict != "inconclusive"]
+    return ours.count("right"), len(ours)
+
+
+def _part(right: Iterable[tuple[int, int]]) -> bool:
+    return len({ours / of for ours, of in right if of}) > 1

@@ -1,0 +1,45 @@
+"""A workflow as it is handed to other tools: its records as they stand, or one trace of it."""
+
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Literal
+
+from poweron_events.client import Heard
+from poweron_events.codec import dumps
+from poweron_events.content import ContentStore, MissingContent
+from poweron_services.telemetry.spans import Span
+from poweron_services.trace_export.openinference import openinference_span
+from poweron_services.trace_export.otlp_json import export_request
+from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
+
+TraceFormat = Literal["otel", "openinference"]
+
+
+async def exported_trace(history: Sequence[Heard], content: ContentStore, form: TraceFormat) -> bytes:
+    """The trace as JSON on one line; what people and models wrote stands in it only as OpenInference.
+
+    Raises:
+        Unavailable: the content store cannot be reached.
+    """
+    workflow_id = history[0].workflow.id
+    told = workflow_spans(history)
+    spans: Iterable[Span] = (each.span for each in told)
+    if form == "openinference":
+        texts = await _kept_texts(content, workflow_id, told)
+        spans = (openinference_span(each, workflow_id, texts) for each in told)
+    resource = {"openinference.project.name": "poweron"} if form == "openinference" else {}
+    return dumps(export_request(spans, release=version("poweron-services"), resource=resource))
+
+
+async def _kept_texts(content: ContentStore, workflow_id: str, told: Iterable[ToldSpan]) -> dict[str, str | None]:
+    """Each prompt and answer by its name in the store; None where it was erased."""
+    calls = [each.call for each in told if each.call is not None]
+    names = dict.fromkeys(name for call in calls for name in (call.prompt_ref, call.answer_ref) if name is not None)
+    return {name: await _kept_text(content, workflow_id, name) for name in names}
+
+
+async def _kept_text(content: ContentStore, workflow_id: str, name: str) -> str | None:
+    try:
+        return (await content.get(workflow_id, name)).decode(errors="replace")
+    except MissingContent:
+        return None

@@ -1,0 +1,75 @@
+"""The attributes of OpenInference, by which viewers such as Phoenix know agents, models, tools and what was said."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import orjson
+
+from poweron_events.event import NANO, ModelCall
+from poweron_services.telemetry import gen_ai
+from poweron_services.telemetry.spans import Span, Value
+from poweron_services.trace_export.workflow_spans import ToldSpan
+
+KIND: Final = "openinference.span.kind"
+SESSION: Final = "session.id"
+INPUT: Final = "input.value"
+INPUT_TYPE: Final = "input.mime_type"
+OUTPUT: Final = "output.value"
+OUTPUT_TYPE: Final = "output.mime_type"
+TOOL_NAME: Final = "tool.name"
+TOOL_PARAMETERS: Final = "tool.parameters"
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+
+Texts = Mapping[str, str | None]
+"""What the content store holds by its name there; None where it was erased."""
+
+
+def openinference_span(told: ToldSpan, workflow_id: str, texts: Texts) -> Span:
+    """The span under the names of OpenInference, beside those that it has."""
+    attributes: dict[str, Value] = {**told.span.attributes, KIND: told.kind, SESSION: workflow_id}
+    if told.kind == "TOOL":
+        attributes[TOOL_NAME] = told.span.attributes[gen_ai.TOOL_NAME]
+        attributes |= {} if told.given is None else {TOOL_PARAMETERS: told.given}
+    if told.call is None:
+        attributes |= _said(INPUT, INPUT_TYPE, told.given) | _said(OUTPUT, OUTPUT_TYPE, told.came)
+    else:
+        attributes |= _counted(told.call) | _kept(told.call, texts)
+    return replace(told.span, attributes=attributes)
+
+
+def _counted(call: ModelCall) -> dict[str, Value]:
+    return {
+        "llm.model_name": call.model,
+        "llm.provider": call.provider,
+        "llm.token_count.prompt": call.input_tokens,
+        "llm.token_count.completion": call.output_tokens,
+        "llm.token_count.total": call.input_tokens + call.output_tokens,
+        "llm.token_count.prompt_details.cache_read": call.cached_input_tokens,
+        "llm.token_count.completion_details.reasoning": call.reasoning_tokens,
+        "llm.cost.total": call.cost_nano_usd / NANO,
+    }
+
+
+def _kept(call: ModelCall, texts: Texts) -> dict[str, Value]:
+    """Prompt and answer from the content store; what was erased there is said to be."""
+    found: dict[str, Value] = {}
+    for ref, value, mime, name in (
+        (call.prompt_ref, INPUT, INPUT_TYPE, "poweron.prompt_erased"),
+        (call.answer_ref, OUTPUT, OUTPUT_TYPE, "poweron.answer_erased"),
+    ):
+        if ref is not None:
+            found |= {name: True} if texts[ref] is None else _said(value, mime, texts[ref])
+    return found
+
+
+def _said(value: str, mime: str, text: str | None) -> dict[str, Value]:
+    return {} if text is None else {value: text, mime: JSON if _is_json(text) else TEXT}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict | list)
+    except orjson.JSONDecodeError:
+        return False

@@ -1,0 +1,199 @@
+"""What of a workflow's history is a span: rounds, tasks, steps, actions and model calls. Pure.
+
+Rounds, attempts and steps have the ids and times that `telemetry` gives them while they happen; calls and tries of
+actions have ids of their own that follow from their place in the log, so that the same log gives the same trace.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final, Literal
+
+from poweron_events.client import Heard
+from poweron_events.codec import dumps
+from poweron_events.event import AnyCall, Event, FailedCalls, ModelCall
+from poweron_events.execution import ActionCompleted
+from poweron_events.fold.costs import failed_calls, model_calls
+from poweron_events.fold.state import Workflow
+from poweron_events.outcome import RoundEnd
+from poweron_services.telemetry import gen_ai
+from poweron_services.telemetry.milestones import MILLISECOND, Ended, ended, span
+from poweron_services.telemetry.spans import Context, Span, Value, context_of, derived_context
+
+SpanKind = Literal["AGENT", "CHAIN", "LLM", "TOOL"]
+STAGES: Final = {
+    "TasksPlanned": "plan",
+    "ActionsPlanned": "plan_actions",
+    "ActionSelected": "select",
+    "SelectionRejected": "select",
+    "ParametersSet": "parameterize",
+    "ParametersRejected": "parameterize",
+    "RefinementDecided": "refine",
+    "TaskReviewed": "review",
+    "ActionCompleted": "process",
+}
+"""The stage whose model an event tells of; the end of a round tells of the message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldSpan:
+    """A span, what kind of thing it is, and what went in and came out as far as the events tell."""
+
+    span: Span
+    kind: SpanKind
+    given: str | None = None
+    came: str | None = None
+    call: ModelCall | None = None
+    """The answered call that it is: what went in and came out is in the content store."""
+
+
+def workflow_spans(history: Sequence[Heard]) -> list[ToldSpan]:
+    """The spans of a workflow, in the order in which they ended; what is not over yet has none."""
+    before, told = Workflow(history[0].workflow.id), list[ToldSpan]()
+    for heard in history:
+        told += _spans_of(before, heard)
+        before = heard.workflow
+    return told
+
+
+def _spans_of(before: Workflow, heard: Heard) -> Iterator[ToldSpan]:
+    event = heard.event
+    if event is None:
+        return
+    parent = context_of(before.id, _place(event))
+    if heard.verdict == "accepted" and isinstance(event, ActionCompleted):
+        yield from (_try_span(before, heard, event, try_) for try_ in range(1, len(before.step.starts) + 1))
+        parent = _try_context(before, event.try_)
+    yield from _calls(before, heard, event, parent)
+    if heard.verdict == "accepted":
+        yield from (_ended_span(before, heard, each) for each in ended(before, heard.workflow, heard.recorded))
+
+
+def _place(event: Event) -> tuple[int, int, int, int]:
+    """Of the round, the attempt or the step that an event names."""
+    fields = event.__dict__
+    return (fields.get("round", 1), fields.get("task", 0), fields.get("attempt", 0), fields.get("step", 0))
+
+
+def _ended_span(before: Workflow, heard: Heard, told: Ended) -> ToldSpan:
+    """A round, an attempt or a step."""
+    made = span(heard.workflow, told)
+    match told.what:
+        case "workflow":
+            given = heard.workflow.current.opening.prompt
+            came = heard.event.message if isinstance(heard.event, RoundEnd) else told.reason
+            return ToldSpan(span=made, kind="AGENT", given=given, came=came)
+        case "task":
+            return ToldSpan(span=made, kind="CHAIN", given=before.task.plan.objective, came=told.reason)
+        case "step":
+            selection = before.step.selection
+            objective = selection.action_objective if selection else None
+            return ToldSpan(span=made, kind="CHAIN", given=objective, came=told.reason)
+
+
+def _try_span(before: Workflow, heard: Heard, event: ActionCompleted, try_: int) -> ToldSpan:
+    """A try of an action whose step has its result: that of this try, or of another one."""
+    starts, parameters = before.step.starts, before.step.parameters
+    is_ours, is_last = try_ == event.try_, try_ == len(starts)
+    outcome = event.outcome if is_ours else "unknown" if try_ > event.try_ else "crashed"
+    ended_ms = heard.recorded.time_ms if is_ours or is_last else starts[try_].time_ms
+    made = _tool_span(before, try_, ended_ms, outcome)
+    given = None if parameters is None else dumps(parameters.parameters).decode()
+    if not is_ours:
+        return ToldSpan(span=made, kind="TOOL", given=given)
+    documents = [each.document_name for each in event.documents]
+    came = dumps({"outcome": outcome, "error": event.error, "documents": documents}).decode()
+    failed = None if event.success else event.code or event.outcome
+    return ToldSpan(span=replace(made, failed=failed), kind="TOOL", given=given, came=came)
+
+
+def _try_context(before: Workflow, try_: int) -> Context:
+    return derived_context(before.id, "action", *before.place, try_)
+
+
+def _tool_span(before: Workflow, try_: int, ended_ms: int, outcome: str) -> Span:
+    assert before.step.selection is not None
+    action, began_ms = before.step.selection.action, before.step.starts[try_ - 1].time_ms
+    return Span(
+        name=f"{gen_ai.EXECUTE_TOOL} {action}",
+        context=_try_context(before, try_),
+        parent=context_of(before.id, before.place),
+        began_ns=began_ms * MILLISECOND,
+        ended_ns=max(began_ms, ended_ms) * MILLISECOND,
+        attributes={
+            gen_ai.OPERATION: gen_ai.EXECUTE_TOOL,
+            gen_ai.TOOL_NAME: action,
+            gen_ai.TOOL_TYPE: gen_ai.FUNCTION,
+            "poweron.try": try_,
+            "poweron.outcome": outcome,
+        },
+        failed=outcome,
+    )
+
+
+def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Iterator[ToldSpan]:
+    """The calls that an event tells of, failed ones first: when each began is not in the log, only how long it took."""
+    calls: tuple[AnyCall, ...] = (*failed_calls(event), *model_calls(event))
+    began = _beginnings(before, heard, event, calls)
+    for number, (call, began_ms) in enumerate(zip(calls, began, strict=True)):
+        answered = call if isinstance(call, ModelCall) else None
+        attributes = _of_answer(call) if isinstance(call, ModelCall) else _of_failure(call)
+        made = Span(
+            name=gen_ai.CHAT,
+            context=derived_context(before.id, "call", heard.recorded.offset, number),
+            parent=parent,
+            began_ns=began_ms * MILLISECOND,
+            ended_ns=(began_ms + call.duration_ms) * MILLISECOND,
+            kind="client",
+            attributes={
+                gen_ai.OPERATION: gen_ai.CHAT,
+                "poweron.stage": _stage(event),
+                "poweron.verdict": heard.verdict,
+                **attributes,
+            },
+            failed=None if answered else call.code if isinstance(call, FailedCalls) else None,
+        )
+        yield ToldSpan(span=made, kind="LLM", call=answered)
+
+
+def _beginnings(before: Workflow, heard: Heard, event: Event, calls: Sequence[AnyCall]) -> list[int]:
+    """One after the other up to the event; those of an action from its start on, side by side where they must be."""
+    lengths = [call.duration_ms for call in calls]
+    ended_ms, together = heard.recorded.time_ms, sum(lengths)
+    first = ended_ms - together
+    if isinstance(event, ActionCompleted) and heard.verdict == "accepted":
+        first = before.step.starts[event.try_ - 1].time_ms
+        if first + together > ended_ms:
+            return [first] * len(calls)
+    return list(accumulate(lengths[:-1], initial=first)) if lengths else []
+
+
+def _stage(event: Event) -> str:
+    asked: str | None = event.__dict__.get("stage")
+    return asked or STAGES.get(type(event).__name__, "message")
+
+
+def _of_answer(call: ModelCall) -> dict[str, Value]:
+    return {
+        gen_ai.PROVIDER: call.provider,
+        gen_ai.RESPONSE_MODEL: call.model,
+        gen_ai.INPUT_TOKENS: call.input_tokens,
+        gen_ai.OUTPUT_TOKENS: call.output_tokens,
+        gen_ai.CACHED_INPUT_TOKENS: call.cached_input_tokens,
+        gen_ai.REASONING_TOKENS: call.reasoning_tokens,
+        "poweron.template": call.template,
+        "poweron.cost_nano_usd": call.cost_nano_usd,
+        "poweron.tries": call.tries,
+        "poweron.finish_reason": call.finish_reason or "",
+        "poweron.prompt_ref": call.prompt_ref or "",
+        "poweron.answer_ref": call.answer_ref or "",
+    }
+
+
+def _of_failure(calls: FailedCalls) -> dict[str, Value]:
+    return {
+        gen_ai.INPUT_TOKENS: calls.input_tokens,
+        gen_ai.OUTPUT_TOKENS: calls.output_tokens,
+        "poweron.cost_nano_usd": calls.cost_nano_usd,
+        "poweron.tries": calls.count,
+    }

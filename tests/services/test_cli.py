@@ -41,8 +41,7 @@ COMMANDS = [
         "events",
         "watch",
         "sources",
-        "show",
-        "replay",
+        *("show", "replay", "fork", "diff"),
         "deadletters",
     ),
     *(
@@ -55,12 +54,8 @@ COMMANDS = [
         "status",
         "bench",
         "chaos",
-        "evaluate",
-        "export",
-        "models",
-        "search",
-        "mcp",
-        "documents",
+        *("evaluate", "export"),
+        *("models", "search", "mcp", "documents", "bi"),
     ),
 ]
 HEAVY = {

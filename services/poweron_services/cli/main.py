@@ -63,7 +63,6 @@ app.add_typer(models, name="models")
 app.add_typer(search, name="search")
 app.add_typer(mcp, name="mcp")
 app.add_typer(documents, name="documents")
-register_fork_commands(app)
 app.add_typer(bi, name="bi")
 
 
@@ -237,6 +236,7 @@ def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
 
 
 add_audit_commands(app)
+register_fork_commands(app)
 
 
 @app.command()

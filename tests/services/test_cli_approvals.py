@@ -97,7 +97,7 @@ def listed_in(**fields: Any) -> None:
         "workflow_id": WORKFLOW,
         "status": "running",
         "phase": "select",
-        "stopped_by": None,
+        **dict.fromkeys(("stopped_by", "forked_from", "forked_seq")),
         "frozen": False,
         "stuck": False,
         "prompt": "Write it.",

@@ -15,10 +15,19 @@ from poweron_events.fold.state import Used
 from poweron_events.request import workflow_id
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
+from poweron_services.runtime import worker
 
 pytestmark = pytest.mark.usefixtures("logged")
 
 ID = workflow_id("/tests", "1")
+
+
+@pytest.fixture(autouse=True)
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer counts as one that took long: it is in the log before the next is asked for (E-17)."""
+    monkeypatch.setattr(worker, "QUICK", -1.0)
+
+
 LETTER = b"The exhibition opens on 3 May."
 CALLS = {
     "React": [

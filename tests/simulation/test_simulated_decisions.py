@@ -11,6 +11,7 @@ from simulation.minds import CLASSES, LIMIT_MS, Mind, Nothing, Shelf
 from simulation.world import World
 from structlog.testing import capture_logs
 
+from poweron_events import topics
 from poweron_events.catalog import ActionSpec
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.log import Record
@@ -63,6 +64,7 @@ def lived(seeds: range, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lived]:
         return await complete(mind, prompt)
 
     monkeypatch.setattr(Mind, "complete", noted)
+    monkeypatch.setattr(topics, "PARTITIONS", topics.PARTITIONS)  # a world sets it; the tests after this one do not
     for seed in seeds:
         asked.clear()
         world = World(seed)
@@ -120,11 +122,14 @@ def test_what_is_shown_of_a_decision_is_what_the_model_saw_at_every_seq(monkeypa
 def _expect_seen(shown: dict[str, Any], prompt: Prompt) -> None:
     """The model saw this history, these documents; and answered for this stage.
 
-    A process that held only the open round counts its messages from there: no prompt shows their numbers.
+    A process that held only the open round counts its messages from there, and who thinks ahead does not know the
+    broker's times yet: no prompt shows numbers or times.
     """
     assert prompt.stage == {"closing": "message"}.get(shown["phase"], shown["phase"])
     assert prompt.template.name == shown["template"]
     if isinstance(prompt, TaskPrompt):
-        told = [message.model_dump(mode="json", by_alias=True, exclude={"seq"}) for message in prompt.history]
-        assert told == [{name: of[name] for name in of if name != "seq"} for of in shown["history"]]
+        told = [
+            message.model_dump(mode="json", by_alias=True, exclude={"seq", "time_ms"}) for message in prompt.history
+        ]
+        assert told == [{name: of[name] for name in of if name not in {"seq", "timeMs"}} for of in shown["history"]]
         assert [line.reference for line in prompt.documents] == [each["reference"] for each in shown["documents"]]

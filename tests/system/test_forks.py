@@ -113,11 +113,12 @@ async def test_slips_at_fork_and_diff_are_told_in_sentences(shell: Shell, connec
 
     too_large = await shell("fork", origin, "--at", "99", "--json")
     assert (too_large.code, loads(too_large.out)["code"]) == (1, "unknown_seq")
-    assert f"the nearest accepted one is {last}." in loads(too_large.out)["error"]
+    assert f"The nearest accepted one is {last}." in loads(too_large.out)["error"]
     superseded = await shell("fork", origin, "--at", str(last + 1))
     assert superseded.code == 1
-    assert f"Event {last + 1} of workflow {origin} had no effect; the nearest accepted one is {last}." in (
-        " ".join(superseded.err.split())
+    assert (
+        f"Event {last + 1} of workflow {origin} was superseded: it changed nothing. The nearest accepted one is {last}."
+        in (" ".join(superseded.err.split()))
     )
     assert (await shell("fork", NOBODY, "--at", "1")).code == 1
     assert (await shell("fork", "this", "--at", "1")).code == 2

@@ -137,6 +137,17 @@ async def test_an_answer_that_took_long_is_in_the_log_before_the_next_thought_be
         await world.ended(id_)
 
 
+async def test_who_waits_for_an_append_goes_on_ahead_of_what_is_read_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "QUICK", -1.0)
+    async with world.process():
+        id_ = await world.ask()
+        await world.ended(id_)
+    ahead = [recorded.envelope.cause.offset is None for recorded, _ in world.records(id_)[1:]]  # type: ignore[union-attr]
+    assert ahead == [False, True, True, True, False, True, True, True, False]
+
+
 async def test_who_reads_a_cancellation_thinks_no_further(world: World) -> None:
     world.model = model = Slow()
     async with world.process():

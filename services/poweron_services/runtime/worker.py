@@ -199,8 +199,8 @@ class Worker:
     async def _act(self, work: Work, workflow: Workflow, role: Role) -> None:
         """Write what comes of the role's turn, and of every turn behind it that can be thought ahead (E-17)."""
         following: Role | None = role
+        work.think_at(workflow)
         while following is not None:
-            work.think_at(workflow)
             telemetry.bind_workflow(workflow, self._spans)
             began = asyncio.get_running_loop().time()
             events = await self._events(work, workflow, following)
@@ -209,10 +209,12 @@ class Worker:
             written, appended = self._put(following, workflow, events)
             work.wrote(workflow, *(each.after for each in written[:-1] if each.after is not None))
             following = self._next_ahead(work, written[-1].after)
-            if following is None or asyncio.get_running_loop().time() - began > QUICK:
-                work.thinking = following is not None
-                await appended
             workflow = written[-1].after or workflow
+            work.thinking = following is not None
+            if work.thinking:
+                work.think_at(workflow)  # before anybody can read back what it rests on
+            if not work.thinking or asyncio.get_running_loop().time() - began > QUICK:
+                await appended
 
     def _next_ahead(self, work: Work, after: Workflow | None) -> Role | None:
         """Who thinks on, on what is not read back yet: no action, no approval and no ending comes of that."""

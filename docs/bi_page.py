@@ -22,6 +22,14 @@ The role that `POWERON_BI_ROLE` names may read them and nothing else:
 CREATE ROLE dashboards LOGIN PASSWORD 'choose one';
 ```
 
+On the Postgres that PowerOn starts itself, the role `poweron` may not make roles, but `postgres` may.
+It is reached through the same socket, in a folder that only you can enter; `poweron status` tells where:
+
+```sh
+psql "$(uv run poweron status | sed -n 's/^postgres *//p' | sed 's/poweron@/postgres@/')" \\
+  -c "CREATE ROLE dashboards LOGIN PASSWORD 'choose one'"
+```
+
 Where the role does not exist, the log says `bi_role_missing` and nobody is given anything.
 Make it then, and start the process that plays the projector again.
 A rebuild makes the views and the rights of this role again.

@@ -19,6 +19,7 @@ from poweron_projections.connection import Connection, Pool, schema_of, snapshot
 
 STATE: Final = "poweron-export.json"
 OF_WORKFLOWS: Final = ("workflows", "rounds", "tasks", "steps", "model_calls", "action_tries", "documents", "approvals")
+INTERRUPTED_EVERY: Final = 0.1  # seconds
 EPOCH: Final = date(1970, 1, 1).toordinal()
 
 _TYPES: Final = {
@@ -102,8 +103,20 @@ async def _write(
     with tempfile.TemporaryDirectory(dir=folder) as beside:
         rows, made = Path(beside, "rows.csv"), Path(beside, "made")
         await connection.copy_from_query(query, output=rows, format="csv")
-        counts = await asyncio.to_thread(_to_parquet, database, rows, columns, made)
+        counts = await _in_thread(database, rows, columns, made)
         return [_put(made, folder, view, day.isoformat(), count) for day, count in counts]
+
+
+async def _in_thread(database: Any, rows: Path, columns: Mapping[str, str], made: Path) -> Sequence[tuple[date, int]]:
+    """Write the files; where that is cancelled, nothing is written any more once it has ended."""
+    writing = asyncio.ensure_future(asyncio.to_thread(_to_parquet, database, rows, columns, made))
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        while not writing.done():  # between two statements nobody hears it
+            database.interrupt()
+            await asyncio.wait([writing], timeout=INTERRUPTED_EVERY)
+        raise
 
 
 def _put(made: Path, folder: Path, view: str, day: str, count: int) -> Written:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -9,10 +10,12 @@ from typing import Final
 from poweron_services.analytics.html_report import report as html_report
 from poweron_services.analytics.parquet_export import export as export_rows
 from poweron_services.analytics.report_figures import Figures, read_figures
+from poweron_services.cli import files
 from poweron_services.cli.error_messages import sentences
-from poweron_services.cli.output import counted, print_json, stdout
+from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
+from poweron_services.signals import until_stopped
 
 PERIOD: Final = 10.0  # seconds after which a follower looks again
 
@@ -20,28 +23,51 @@ PERIOD: Final = 10.0  # seconds after which a follower looks again
 @sentences()
 def export(output: Path, since: date | None, *, follow: bool, as_json: bool) -> None:
     """Write what is new; with `follow`, again and again."""
+    files.check_writable(output)
 
     async def exporting(connections: Connections) -> None:
-        await _export(connections, output, since, as_json=as_json)
-        while follow:
-            await asyncio.sleep(PERIOD)
-            await bring_rows_on(connections)
-            await _export(connections, output, since, as_json=as_json)
+        _tell_written(await _export(connections, output, since), output, as_json=as_json)
+        if follow:
+            await until_stopped(_follow(connections, output, since, as_json=as_json))
+            tell(f"Stopped following; {output} is whole, and the next export goes on from there.")
 
     with_rows(exporting)
 
 
-async def _export(connections: Connections, output: Path, since: date | None, *, as_json: bool) -> None:
-    started, days, files, rows = time.monotonic(), set[str](), 0, 0
-    async for written in export_rows(connections.pool, output, since):
-        days.add(written.day)
-        files, rows = files + 1, rows + written.rows
+async def _follow(connections: Connections, output: Path, since: date | None, *, as_json: bool) -> None:
+    """Write what comes; where nothing does, nothing is said."""
+    tell(f"What is new comes to {output} every {PERIOD:g} s; Ctrl-C ends it.")
+    while True:
+        await asyncio.sleep(PERIOD)
+        await bring_rows_on(connections)
+        exported = await _export(connections, output, since)
+        if exported.days:
+            _tell_written(exported, output, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    """What one export wrote."""
+
+    days: tuple[str, ...]
+    files: int
+    rows: int
+    seconds: float
+
+
+async def _export(connections: Connections, output: Path, since: date | None) -> _Exported:
+    started = time.monotonic()
+    written = [each async for each in export_rows(connections.pool, output, since)]
+    days = tuple(sorted({each.day for each in written}))
+    return _Exported(days, len(written), sum(each.rows for each in written), round(time.monotonic() - started, 3))
+
+
+def _tell_written(exported: _Exported, output: Path, *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {"days": sorted(days), "files": files, "rows": rows, "seconds": round(time.monotonic() - started, 3)}
-        )
-    elif days:
-        stdout.print(f"{counted(rows, 'row')} of {counted(len(days), 'day')} written to {output}.")
+        print_json(asdict(exported))
+    elif exported.days:
+        said = f"{counted(exported.rows, 'row')} of {counted(len(exported.days), 'day')}"
+        stdout.print(f"{said} written to {output}.")
     else:
         stdout.print(f"Nothing is new: {output} holds everything.")
 
@@ -49,14 +75,14 @@ async def _export(connections: Connections, output: Path, since: date | None, *,
 @sentences()
 def report(output: Path, days: int, *, as_json: bool) -> None:
     """Write the page."""
+    files.check_file_writable(output)
     now = datetime.now(UTC)
     first = now.date() - timedelta(days=days - 1)
 
     async def read(connections: Connections) -> Figures:
         return await read_figures(connections.pool, first, now.date())
 
-    page = html_report(with_rows(read), now.strftime("%Y-%m-%d %H:%M UTC"))
-    output.write_text(page, encoding="utf-8")
+    files.write_text(output, html_report(with_rows(read), now.strftime("%Y-%m-%d %H:%M UTC")))
     if as_json:
         print_json({"path": str(output), "first": first.isoformat(), "last": now.date().isoformat()})
     else:

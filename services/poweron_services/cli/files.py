@@ -5,7 +5,8 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,7 +14,7 @@ from poweron_events.content import MissingContent
 from poweron_events.errors import Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.request import MAX_DOCUMENTS
-from poweron_services.cli.context import USAGE
+from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import stop
 from poweron_services.cli.output import tell
 from poweron_services.client.ask import File
@@ -81,6 +82,33 @@ def check_writable(folder: Path) -> None:
         stop(
             f"Nothing can be written to {str(folder)!r}: {error.strerror}. Choose another folder with --output.", USAGE
         )
+
+
+def check_file_writable(path: Path) -> None:
+    """End the command if no such file can be written; its folder is made if need be."""
+    if path.is_dir():
+        stop(f"{str(path)!r} is a folder. Name a file in it with --output.", USAGE)
+    with _writing(path, USAGE):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            path.open("ab").close()
+        elif not path.exists():
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of text; what cannot be written ends the command."""
+    with _writing(path, FAILED):
+        path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _writing(path: Path, exit_code: int) -> Generator[None, None, None]:
+    try:
+        yield
+    except OSError as error:
+        stop(f"{str(path)!r} cannot be written: {error.strerror}. Choose another file with --output.", exit_code)
 
 
 async def write(

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 from rich.rule import Rule
 from rich.text import Text
 
 from poweron_events.client import Heard
-from poweron_events.codes import CODES
+from poweron_events.codes import CODES, BudgetCode
 from poweron_events.event import NANO
 from poweron_events.fold.costs import model_calls
 from poweron_events.request import MAX_PROMPT, Budgets, Requester, RequestWorkflow, WorkflowMode
@@ -254,7 +254,8 @@ def print_outcome(outcome: Outcome, documents: Shown, models: Sequence[str], sea
     if outcome.refusal is not None:
         stdout.print(advice_for(outcome.code))
     elif outcome.status == "failed":
-        advised = search_advice or advice_for(outcome.code)
+        is_budget = outcome.code in get_args(BudgetCode)  # a search engine would not help there
+        advised = advice_for(outcome.code) if is_budget else search_advice or advice_for(outcome.code)
         stdout.print(f"`poweron history {outcome.workflow_id}` shows every step. {advised}")
     elif search_advice is not None:
         stdout.print(search_advice)

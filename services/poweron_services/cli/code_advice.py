@@ -50,7 +50,7 @@ _ADVICE: Final[dict[str, str]] = {
     "tool_changed": "`poweron mcp check` shows what changed, `poweron mcp approve` approves it.",
     "tool_server_ended": "`poweron mcp check` says whether it can be started.",
     "tool_server_unavailable": "`poweron mcp check` says whether it can be used; POWERON_MCP says where it is.",
-    "fork_needs_live": "`poweron fork --live` runs the actions that there is no result of.",
+    "fork_needs_live": "The same `poweron fork` with `--live` runs the actions that there is no result of.",
     "fork_never_runs": "`poweron ask` asks for it in a workflow of its own; a fork never runs it, `--live` or not.",
     "stage_timeout": f"{_WORKS}; ask again once it does, or for less at once.",
 }

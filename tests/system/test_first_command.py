@@ -183,7 +183,7 @@ def reads_every_kind(newcomer: Newcomer) -> bool:
     files = sorted(file for file in newcomer.folder.iterdir() if file.is_file() and file.suffix != ".py")
     read = [sys.executable, "-c", READ, *map(str, files)]
     there = newcomer.types(shlex.join([".venv/bin/python", *read[1:]])).stdout
-    return len(files) == 21 and there == subprocess.check_output(read, text=True) and "見積書" in there
+    return len(files) == 22 and there == subprocess.check_output(read, text=True) and "見積書" in there
 
 
 def first_command() -> str:

@@ -36,6 +36,11 @@ class Work:
         """Whether it thinks, or does not know yet that the log has what it wrote."""
         return self.task is not None and not self.task.done()
 
+    def may_go_on(self, workflow_id: str) -> bool:
+        """Whether more may be begun: the partition is ours, and nothing that was read froze the workflow."""
+        held = self.partition.fold.workflows.get(workflow_id)
+        return self.partition.ours and not (held is not None and held.frozen)
+
     def think_at(self, workflow: Workflow) -> None:
         """Begin with what the workflow waits for."""
         self.at = _awaited(workflow)

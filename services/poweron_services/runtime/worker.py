@@ -218,7 +218,7 @@ class Worker:
 
     def _next_ahead(self, work: Work, after: Workflow | None) -> Role | None:
         """Who thinks on, on what is not read back yet: no action, no approval and no ending comes of that."""
-        if after is None or after.phase not in STAGES or not work.partition.ours:
+        if after is None or after.phase not in STAGES or not work.may_go_on(after.id):
             return None
         role = turn(after)
         return role if role in self._stage_functions else None
@@ -228,7 +228,7 @@ class Worker:
             assert self._executor is not None
             return await self._executor(workflow, self._assignment(work.partition))
         events = await self._in_a_slot(work.partition, workflow, self._stage_functions[role])
-        if self._executor is not None and work.partition.ours:
+        if self._executor is not None and work.may_go_on(workflow.id):
             return [*events, *await self._executor.claim_at_once(workflow, events)]
         return events
 

@@ -69,7 +69,8 @@ class AppendQueue:
         try:
             await self._append([put])
         except Refused as error:
-            put.appended.set_exception(error)
+            if not put.appended.cancelled():
+                put.appended.set_exception(error)
 
     async def _append(self, puts: Sequence[_Put]) -> None:
         def failed(failure: Failure) -> None:

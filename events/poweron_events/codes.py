@@ -21,6 +21,9 @@ GuardCode = Literal[BudgetCode, "cancelled", "deadline", "criteria_met", "no_imp
 StopCode = Literal[GuardCode, "answers_rejected", "judged_by_model", "plan_done", "plan_failed"]
 """Why an attempt stopped, or why its review came to its status."""
 
+ForkStopCode = Literal["fork_needs_live", "fork_never_runs"]
+"""Why a fork ends before its work is done: nothing recorded is left, and what comes next is not run."""
+
 RefusalCode = Literal[
     "already_approved",
     "already_denied",

@@ -184,6 +184,10 @@ class TryEvent(StepEvent):
     try_: Number = Field(alias="try")
 
 
+RECORDED: Final = "recorded"
+"""The provider of an answer that a fork took over, and the claim of an action that nobody runs for it."""
+
+
 class ModelCall(Model):
     """What one answer of a language model cost, and where prompt and raw answer are kept.
 

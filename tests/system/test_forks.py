@@ -28,6 +28,11 @@ TOTAL = "1,980.84"
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
+def flat(said: str) -> str:
+    """The text without the ends of its lines."""
+    return " ".join(said.split())
+
+
 async def _events(connections: Connections, workflow: str) -> list[object]:
     return [each.event for each in accepted(await judged_records(connections.pool, workflow))]
 
@@ -101,6 +106,26 @@ async def test_fork_and_diff_as_they_are_typed(shell: Shell, connections: Connec
 
     other = await shell("fork", origin, "--at", "13", "--prompt", "When was the estimate written?", "--json")
     assert loads(other.out)["reusedActions"] == 2
+
+
+async def test_a_fork_in_other_words_says_whose_words_its_tasks_have(shell: Shell, connections: Connections) -> None:
+    asked = await shell("ask", "What is the grand total of the estimate?", "--document", ESTIMATE, "--json")
+    origin, prompt = loads(asked.out)["workflowId"], "When was the estimate written?"
+    behind = await shell("fork", origin, "--at", "7", "--prompt", prompt, "--live")
+    assert "planned for the prompt of that workflow, not for yours. `--at 0` plans them anew." in flat(behind.out)
+    anew = await shell("fork", origin, "--at", "0", "--prompt", prompt, "--live")
+    assert "planned for the prompt" not in anew.out
+    assert f"Find out from the documents: {prompt}\n" in anew.err
+
+
+async def test_why_a_fork_stops_is_told_once_while_it_goes_on_and_once_in_the_answer(
+    shell: Shell, connections: Connections
+) -> None:
+    asked = await shell("ask", "What is the grand total of the estimate?", "--document", ESTIMATE, "--json")
+    stopped = await shell("fork", loads(asked.out)["workflowId"], "--at", "7", "--prompt", "Who wrote it?")
+    reason = "has no result of ai.process with these parameters"
+    assert (flat(stopped.err).count(reason), flat(stopped.out).count(reason)) == (1, 1)
+    assert "`--live` runs the actions that there is no result of" in flat(stopped.out)
 
 
 async def test_slips_at_fork_and_diff_are_told_in_sentences(shell: Shell, connections: Connections) -> None:

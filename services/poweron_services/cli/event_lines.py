@@ -1,13 +1,17 @@
 """What happens in a workflow, told event by event in lines that a person can follow."""
 
 from collections.abc import Iterator
+from typing import Final, get_args
 
 from pydantic import JsonValue
 from rich.text import Text
 
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
+from poweron_events.codes import ForkStopCode
+from poweron_events.event import RECORDED
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted, ApprovalRequested
+from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import (
@@ -15,6 +19,7 @@ from poweron_events.outcome import (
     DeadlinePassed,
     RoundCancelled,
     RoundCompleted,
+    RoundEnd,
     RoundFailed,
     StageFailed,
     TaskReviewed,
@@ -46,6 +51,7 @@ STYLES = {
     "approval": "bold yellow",
     "denied": "bold red",
     "not run": "bold yellow",
+    "stopped": "bold yellow",
     "stuck": "bold red",
     "cancelled": "bold yellow",
     "superseded": "dim",
@@ -54,6 +60,8 @@ STYLES = {
     "completed": "bold green",
 }
 PLACE, WORD = 14, 12  # columns
+TAKEN_OVER: Final = "taken over"
+"""Of what a fork repeats of the workflow that it was forked from."""
 
 
 def size(count: int) -> str:
@@ -101,7 +109,7 @@ def _place(event: WorkflowEvent) -> str:
 def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa: C901, PLR0912 - one case per event
     match event:
         case WorkflowRequested() | RoundRequested():
-            yield "requested", f"round {event.round}, {counted(len(event.documents), 'document')}"
+            yield "requested", _opening(event)
         case RequestRefused():
             yield "refused", event.detail
         case CancellationRequested():
@@ -109,8 +117,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
         case TasksPlanned():
-            for number, task in enumerate(event.tasks, start=1):
-                yield "planned", f"task {number}, {task.task_type}: {task.objective}"
+            yield from (("planned", task) for task in _tasks(event))
         case ActionsPlanned():
             yield "planned", ", ".join(action.action for action in event.actions)
         case ActionSelected():
@@ -127,7 +134,7 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "denied", event.reason
         case ApprovalDenied():
             yield "denied", _by(event)
-        case ActionStarted() if workflow.step.approval == "denied":
+        case ActionStarted() if workflow.step.approval == "denied" or event.claim == RECORDED:
             return  # a claim stands before every result in the log, also of what does not run (E-08)
         case ActionStarted():
             yield "started", event.action + (f", try {event.try_}" if event.try_ > 1 else "")
@@ -139,18 +146,35 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "decision", f"{event.decision}: {event.reason}"
         case TaskReviewed():
             yield "review", f"{event.status}: {event.reason}"
+        case StageFailed() if event.code in get_args(ForkStopCode):
+            yield "stopped", "The fork ends here."  # why was said of the action that is not run
         case StageFailed():
             yield "failed", f"The stage {event.stage!r} could not be done: {event.error}"
         case DeadlinePassed():
             yield "failed", "The time for this round is over."
         case RoundCompleted():
-            yield "completed", f"{counted(event.totals.steps, 'step')}, {_tokens(event)} tokens"
-        case RoundFailed() | RoundCancelled():
-            yield "failed" if isinstance(event, RoundFailed) else "cancelled", event.reason
+            yield "completed", _totals(event)
+        case RoundFailed():
+            yield "failed", _totals(event)  # why was said where it happened
+        case RoundCancelled():
+            yield "cancelled", _totals(event)
 
 
-def _tokens(event: RoundCompleted) -> int:
-    return event.totals.input_tokens + event.totals.output_tokens
+def _opening(event: WorkflowRequested | RoundRequested) -> str:
+    fork = event.forked_from
+    origin = "" if fork is None else f"; forked from workflow {fork.workflow} at event {fork.seq}"
+    return f"round {event.round}, {counted(len(event.documents), 'document')}{origin}"
+
+
+def _tasks(event: TasksPlanned) -> Iterator[str]:
+    mark = f" ({TAKEN_OVER})" if any(call.provider == RECORDED for call in model_calls(event)) else ""
+    for number, task in enumerate(event.tasks, start=1):
+        yield f"task {number}, {task.task_type}: {task.objective}{mark}"
+
+
+def _totals(event: RoundEnd) -> str:
+    tokens = event.totals.input_tokens + event.totals.output_tokens
+    return f"{counted(event.totals.steps, 'step')}, {counted(tokens, 'token')}"
 
 
 def waiting(action: str) -> str:
@@ -196,4 +220,5 @@ def _result(event: ActionCompleted) -> Line:
     if not event.success:
         return "failed", event.error or event.outcome
     written = [f"{document.document_name} ({size(document.size)})" for document in event.documents]
-    return "result", f"{', '.join(written) or 'no documents'} in {event.duration_ms / 1000:.1f} s"
+    how = f" in {event.duration_ms / 1000:.1f} s" if event.reused_from is None else f", {TAKEN_OVER}"
+    return "result", f"{', '.join(written) or 'no documents'}{how}"

@@ -33,6 +33,11 @@ NOTHING_LEFT = (
     "An earlier `--at` leaves something."
 )
 
+PLANNED_BEFORE = (
+    "Its tasks were taken over, too: they were planned for the prompt of that workflow, not for yours. "
+    "`--at {seq}` plans them anew."
+)
+
 
 def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> None:
     """Fork, follow, print; ends with the exit code of the outcome."""
@@ -49,7 +54,7 @@ def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> N
         if as_json:
             print_json(_json(forked, documents, asked))
         else:
-            _print(forked, documents, asked)
+            _print(forked, documents, asked, is_reworded=wish.prompt is not None)
     raise typer.Exit(EXIT_CODES[forked.outcome.status])
 
 
@@ -103,7 +108,7 @@ def _json(forked: Forked, documents: Shown, asked: AskProgress) -> dict[str, Any
     }
 
 
-def _print(forked: Forked, documents: Shown, asked: AskProgress) -> None:
+def _print(forked: Forked, documents: Shown, asked: AskProgress, *, is_reworded: bool) -> None:
     print_outcome(forked.outcome, documents, [each for each in asked.models if not each.startswith("recorded/")], None)
     if forked.outcome.refusal is not None:
         return
@@ -114,4 +119,6 @@ def _print(forked: Forked, documents: Shown, asked: AskProgress) -> None:
     )
     if forked.plan.nothing_left:
         stdout.print(NOTHING_LEFT)
+    elif is_reworded and forked.plan.replan_at is not None:
+        stdout.print(PLANNED_BEFORE.format(seq=forked.plan.replan_at))
     stdout.print(f"`poweron diff {origin.workflow} {forked.outcome.workflow_id}` shows where they part.")

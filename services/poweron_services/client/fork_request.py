@@ -7,10 +7,11 @@ from typing import Any
 
 from poweron_events.client import Heard
 from poweron_events.content import MissingContent
-from poweron_events.event import DocumentRef
+from poweron_events.event import RECORDED, DocumentRef
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Opening
+from poweron_events.planning import TasksPlanned
 from poweron_events.request import (
     ForkedFrom,
     RequestIdentity,
@@ -29,9 +30,6 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.client.release_check import expect_known
 from poweron_services.client.workflow_snapshot import read_snapshot
-
-RECORDED = "recorded"
-"""The provider of answers that were taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,8 @@ class ForkPlan:
     """Of the rounds up to the one of the event."""
     nothing_left: bool
     """Whether the workflow had ended with the event, so that nothing is decided anew."""
+    replan_at: int | None = None
+    """The event to fork at for tasks planned anew; None where they are."""
 
 
 @dataclass(slots=True)
@@ -98,10 +98,13 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
     openings = [each.envelope.event for each in opened if each.seq <= wish.seq]
     if not openings:
         raise _unknown_seq(wish, records, [seq for seq in accepted if seq >= opened[0].seq])
+    taken_over = [each for each in accepted.values() if opened[len(openings) - 1].seq < each.seq <= wish.seq]
+    is_planned = any(isinstance(each.envelope.event, TasksPlanned) for each in taken_over)
     return ForkPlan(
         ForkedFrom(workflow=wish.workflow, seq=wish.seq, head=accepted[wish.seq].sha256, live=wish.live),
         [each for each in openings if isinstance(each, WorkflowRequested | RoundRequested)],
         nothing_left=wish.seq == max(accepted) and not snapshot.stub.is_open,
+        replan_at=opened[len(openings) - 1].seq if is_planned else None,
     )
 
 

@@ -8,15 +8,12 @@ import orjson
 
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore, MissingContent
-from poweron_events.event import Commitment, DocumentRef, Model, ModelCall
+from poweron_events.event import RECORDED, Commitment, DocumentRef, Model, ModelCall
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.refinement import IterationTelemetry, RefinementDecided
 from poweron_events.request import RequestIdentity
 from poweron_events.stream import WorkflowEvent
-
-RECORDED: Final = "recorded"
-"""The provider of an answer that was taken over, and the claim of an action that nobody runs for it."""
 
 Copied = TypeVar("Copied", bound=Model)
 

@@ -10,16 +10,17 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.codes import Code
+from poweron_events.codes import ForkStopCode
 from poweron_events.content import ContentStore
 from poweron_events.errors import Unavailable
+from poweron_events.event import RECORDED
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.fold.state import Workflow, result_label, step_place
 from poweron_events.outcome import StageFailed
 from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
-from poweron_services.fork.copied_events import RECORDED, Copying
+from poweron_services.fork.copied_events import Copying
 from poweron_services.fork.original import AcceptedEvent, Original, Result, forked_from
 
 log = structlog.get_logger()
@@ -27,8 +28,8 @@ log = structlog.get_logger()
 StageFunction = Callable[[Workflow], Awaitable[Sequence[WorkflowEvent]]]
 Name = TypeVar("Name", bound=str)
 
-NEEDS_LIVE: Final = "fork_needs_live"
-NEVER_RUNS: Final = "fork_never_runs"
+NEEDS_LIVE: Final[ForkStopCode] = "fork_needs_live"
+NEVER_RUNS: Final[ForkStopCode] = "fork_never_runs"
 _WHY: Final[Mapping[str, str]] = {
     NEEDS_LIVE: "The workflow that this one was forked from has no result of {action} with these parameters, "
     "and this fork runs no actions.",
@@ -127,7 +128,7 @@ class Forks:
         )
 
     def _not_begun(self, workflow: Workflow) -> ActionCompleted:
-        code: Code = self._why_not(workflow) or NEEDS_LIVE
+        code = self._why_not(workflow) or NEEDS_LIVE
         return ActionCompleted(
             **step_place(workflow),
             try_=len(workflow.step.starts),
@@ -138,7 +139,7 @@ class Forks:
             result_label=result_label(workflow, _action(workflow)),
         )
 
-    def _why_not(self, workflow: Workflow) -> Code | None:
+    def _why_not(self, workflow: Workflow) -> ForkStopCode | None:
         """Why the action at hand is not run; None where it is."""
         fork, spec = forked_from(workflow), self.specs.get(_action(workflow))
         if spec is None or spec.effect_class == "at_most_once":

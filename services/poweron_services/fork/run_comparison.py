@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final, Literal, NamedTuple
 
-from poweron_events.event import Model
+from poweron_events.event import RECORDED, Model
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Place, Used
@@ -15,7 +15,6 @@ from poweron_events.planning import TasksPlanned
 from poweron_events.refinement import RefinementDecided
 from poweron_events.selection import ActionSelected
 from poweron_events.stream import WorkflowEvent
-from poweron_services.fork.copied_events import RECORDED
 from poweron_services.fork.original import place_of
 
 What = Literal["action", "parameters", "outcome", "decision", "length"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -41,6 +41,7 @@ def default_home() -> Path:
 Provider = Literal["openai", "openai-responses", "anthropic", "mistral", "azure", "ollama"]
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
+OCR_EXAMPLE: Final = "tesseract - - -l eng"
 TOPIC_PREFIX: Final = re.compile("[A-Za-z0-9._-]{0,100}")
 MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
@@ -173,7 +174,7 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
     @classmethod
     def _is_a_command(cls, ocr: str) -> str:
         if ocr.strip():
-            command_of(ocr)
+            command_of(ocr, like=OCR_EXAMPLE)
         return ocr
 
     @field_validator("approve")
@@ -252,6 +253,15 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
             return None
         return "POWERON_MODEL_PARAMETERS is now called POWERON_MODEL_PARAMETERIZE; the next release takes that only."
 
+    def with_model(self, name: str) -> Self:
+        """These settings with one model for every stage.
+
+        Raises:
+            ValidationError: it cannot be the name of a model, as for POWERON_MODEL.
+        """
+        stages = {f"model_{stage}": None for stage in (*MODEL_STAGES, "parameters")}
+        return self.model_copy(update={"model": Settings(model=name).model, **stages})
+
     @property
     def models(self) -> dict[str, str]:
         """The model of every stage, by the stage's name."""
@@ -277,7 +287,7 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
 
     @property
     def ocr_command(self) -> tuple[str, ...] | None:
-        return command_of(self.ocr) if self.ocr.strip() else None
+        return command_of(self.ocr, like=OCR_EXAMPLE) if self.ocr.strip() else None
 
     @property
     def approval_expires_ms(self) -> int:

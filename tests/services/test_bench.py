@@ -320,3 +320,18 @@ def test_the_table_beside_a_peer_judges_by_the_peer(monkeypatch: pytest.MonkeyPa
     assert "yardstick" not in output
     assert rows["iterations, 64 at once"] == ["1,200/s", "800/s", "1.50", "ratio ≥ 2", "no"]
     assert rows["one iteration, p50"] == ["6.00 ms", "12.0 ms", "0.50", "ratio ≤ 0.7", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/no/such", "--peer: '/no/such' begins with no program of this machine; write it like `python peer.py`.\n"),
+        ("'peer", '--peer: "\'peer" has a quote that is not closed; write it like `python peer.py`.\n'),
+        ("", "--peer: '' begins with no program of this machine; write it like `python peer.py`.\n"),
+    ],
+)
+def test_a_peer_that_cannot_be_run_is_told_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, said: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert told(monkeypatch, tmp_path, GOOD, "--peer", line) == (2, said)

@@ -7,7 +7,9 @@ from builders import Told
 from poweron_services.cli.main import app
 
 WRONG = {
-    "one and all": ([Told().id, "--all"], "Name one workflow, or give --all for every one."),
+    "one and all": ([Told().id, "--all"], "Both a workflow and --all are given: leave one of them out."),
+    "nothing": ([], "Name the workflow to replay (`poweron workflows` lists them), or give --all for every one."),
+    "how often, of no model": ([Told().id, "-n", "3"], "-n says how often a model is asked: name one with --model."),
     "a model for nothing": ([Told().id, "--model", "builtin"], "--model asks for one decision: name the workflow,"),
     "a model for all": (
         ["--all", "--at", "3", "--model", "builtin"],
@@ -22,6 +24,6 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_typed_wrongly_is_said_and_nothing_is_opened(name: str) -> None:
     arguments, said = WRONG[name]
-    ended = CliRunner().invoke(app, ["replay", *arguments])
+    ended = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["replay", *arguments])
     assert ended.exit_code == 2
     assert said in ended.stderr

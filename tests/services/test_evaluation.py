@@ -277,8 +277,6 @@ async def test_a_source_without_slashes_does_no_harm() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--model", "openai:gpt-5"], "OPENAI_API_KEY"),
-        (["--model", "gpt"], "POWERON_MODEL: 'gpt' is no model"),
         (["--model", "builtin", "--recorded", "r"], "leave out --model"),
         (["--recorded", "r"], "There is no run 'r'"),
     ],

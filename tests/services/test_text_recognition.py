@@ -153,6 +153,8 @@ def test_a_command_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> Non
     assert Settings().ocr_command is None
     with pytest.raises(ValueError, match="begins with no program of this machine; write it like `tesseract"):
         Settings(ocr="tesserakt - -")
+    with pytest.raises(ValueError, match="has a quote that is not closed; write it like `tesseract"):
+        Settings(ocr="tesseract '-")
 
 
 def test_pages_are_named_as_people_name_them() -> None:
@@ -169,7 +171,9 @@ async def test_what_a_scanner_made_of_a_letter_is_read_by_a_real_program() -> No
     canvas.save()
 
     document = await extract(
-        packed.getvalue(), "a.pdf", recognition=TextRecognition(command_of("tesseract - - -l eng"))
+        packed.getvalue(),
+        "a.pdf",
+        recognition=TextRecognition(command_of("tesseract - - -l eng", like="tesseract - -")),
     )
 
     assert document.sections == (Section("page 1", "Invoice 4711 total 98 euros"),)

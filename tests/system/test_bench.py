@@ -1,8 +1,12 @@
 """A run of `poweron bench`, from the first to the last part, with very little of everything."""
 
+import re
+import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import orjson
 import pytest
 from processes import command_lines
 from servers import furnished
@@ -15,6 +19,7 @@ LITTLE = BenchmarkPlan(
     times=1, workflows=4, steps=2, at_once=2, alone=1, alone_steps=3, laps_alone=5,
     asks=1, pages=3, events=80, page_rows=200, page_workflows=2,
 )  # fmt: skip
+PEER = {"peer": "slow", "iter_p50_ms": 8.1, "iter_per_s": 305, "cpu_s_per_1000_iter": 5.4}
 
 
 def names(folder: Path) -> set[str]:
@@ -52,3 +57,27 @@ async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Pat
     assert said[-1] == "Removing what the measurement wrote…"
     assert names(tmp_path) <= {"servers", "bench.lock"}
     assert told == []  # children hear the password of Kafka elsewhere
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+async def test_a_run_beside_a_peer_takes_turns_and_tells_both(tmp_path: Path, software: Path) -> None:
+    said: list[str] = []
+    made: list[tuple[int, int]] = []
+    program = tmp_path / "peer.py"
+    program.write_text(f"print({orjson.dumps(PEER).decode()!r})\n")
+
+    figures = await measure(
+        furnished(tmp_path, software),
+        said.append,
+        peer=(sys.executable, str(program)),
+        plan=replace(LITTLE, beside_a_peer=2),
+        on_iterations=lambda done, total: made.append((done, total)),
+    )
+
+    assert made[-1] == (26, 26)  # 4 to warm up, then twice 3 with one workflow at a time and 8 with two
+    assert (figures.peer_iterations_per_second, figures.peer_iteration_p50_ms) == (305, 8.1)
+    turns = [line for line in said if "slow" in line]
+    assert len(turns) == 2
+    ours = r"  Ours: [\d,]+ iterations/s, one in \d+\.\d ms\."
+    assert all(re.fullmatch(rf"{ours} slow: 305 iterations/s, one in 8\.1 ms\.", line) for line in turns)

@@ -22,7 +22,7 @@ from poweron_services.bench.loop_speed import (
     warm_up,
     workflow_runner,
 )
-from poweron_services.bench.peer import PeerFigures, measured_peer
+from poweron_services.bench.peer import PeerFigures, measured_peer, speed_told
 from poweron_services.bench.processes import CpuMeter, running, until_ready
 from poweron_services.bench.rebuild_speed import (
     copy_rate,
@@ -62,11 +62,11 @@ class BenchmarkPlan:
     page_rows: int = 1_000_000
     page_workflows: int = 100
 
-    def iterations(self, parts: Collection[str]) -> int:
+    def iterations(self, parts: Collection[str], *, times: int | None = None) -> int:
         """How many the parts make that measure the loop, those before them that are not counted included."""
         warm = self.at_once * self.steps
-        latency = self.times * self.alone * self.alone_steps * ("latency" in parts)
-        return warm + latency + self.times * self.workflows * self.steps * ("throughput" in parts)
+        latency = self.alone * self.alone_steps * ("latency" in parts)
+        return warm + (times or self.times) * (latency + self.workflows * self.steps * ("throughput" in parts))
 
 
 @dataclass(slots=True)
@@ -85,18 +85,18 @@ class Benchmark:
 
     async def measure_beside(self, peer: Sequence[str]) -> None:
         """Take turns with a peer's command."""
-        self._planned = self.plan.at_once * self.plan.steps + self.plan.beside_a_peer * (
-            self.plan.workflows * self.plan.steps + self.plan.alone * self.plan.alone_steps
-        )
+        self._planned = self.plan.iterations(("latency", "throughput"), times=self.plan.beside_a_peer)
         ours, alone, theirs = list[Throughput](), list[float](), list[PeerFigures]()
         await self._check()
         async with self._loop() as (runner, meter):
             for time in range(self.plan.beside_a_peer):
                 self._tell("Ours, then the peer's", time, of=self.plan.beside_a_peer)
-                alone += await self._alone(runner)
+                times = await self._alone(runner)
+                alone += times
                 ours.append(await self._many(runner, meter))
                 theirs.append(await measured_peer(peer))
-                self.progress(f"  {ours[-1].iterations / ours[-1].projected:,.0f} iterations/s, {theirs[-1]!r}")
+                rate = ours[-1].iterations / ours[-1].projected
+                self.progress(f"  {speed_told('Ours', rate, percentile(times, 50))} {theirs[-1].told()}")
         self.found["iteration_p50_ms"] = percentile(alone, 50)
         self.found["iteration_p99_ms"] = percentile(alone, 99)
         self._find_throughput(ours)

@@ -17,6 +17,7 @@ from poweron_services.setting_commands import command_of
 DEADLINE: Final = 600.0  # seconds for one run
 LAST_WORDS: Final = 500  # characters
 
+COMMAND_EXAMPLE: Final = "python peer.py"
 EXAMPLE: Final = '{"peer": "name", "iter_p50_ms": 8.1, "iter_per_s": 305, "cpu_s_per_1000_iter": 5.4}'
 
 
@@ -30,19 +31,25 @@ class PeerFigures(BaseModel):
     cpu_seconds_per_1000_iterations: float = Field(alias="cpu_s_per_1000_iter", gt=0)
     """Of all its processes."""
 
+    def told(self) -> str:
+        return speed_told(self.peer, self.iterations_per_second, self.iteration_p50_ms)
+
+
+def speed_told(who: str, iterations_per_second: float, iteration_p50_ms: float) -> str:
+    """How fast somebody was in one turn, as a sentence."""
+    return f"{who}: {iterations_per_second:,.0f} iterations/s, one in {iteration_p50_ms:.1f} ms."
+
 
 def peer_command(line: str) -> tuple[str, ...]:
     """The command that a user named.
 
     Raises:
-        Refused: this machine has no such program.
+        Refused: it cannot be run on this machine.
     """
     try:
-        return command_of(line)
+        return command_of(line, like=COMMAND_EXAMPLE)
     except ValueError as error:
-        raise Refused(
-            f"--peer {line!r} names no program of this machine, such as 'python peer.py': {error}."
-        ) from error
+        raise Refused(f"--peer: {error}.") from error
 
 
 async def measured_peer(command: Sequence[str]) -> PeerFigures:

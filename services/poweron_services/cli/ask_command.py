@@ -20,7 +20,7 @@ from poweron_services.cli.code_advice import advice_for, advice_for_search
 from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
-from poweron_services.cli.output import counted, one_line, print_json, printable, stderr, stdout, tell
+from poweron_services.cli.output import and_joined, counted, one_line, print_json, printable, stderr, stdout, tell
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.client.ask import File, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
@@ -268,6 +268,6 @@ def summary(outcome: Outcome, models: Sequence[str]) -> str:
         return f"Nothing was begun for workflow {outcome.workflow_id}."
     steps = counted(outcome.totals.steps, "step")
     names = [one_line(model.partition("/")[2]) for model in models]
-    with_ = f", with {' and '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}" if names else ""
+    with_ = f", with {and_joined(names)}" if names else ""
     seconds = outcome.duration_ms / 1000
     return f"Workflow {outcome.workflow_id} {outcome.status} after {steps} in {seconds:.1f} s{with_}."

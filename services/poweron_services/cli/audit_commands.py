@@ -32,7 +32,9 @@ def replay(
         Optional[list[str]],
         typer.Option("--model", metavar="MODEL", help="Ask this model for decision --at; repeatable."),
     ] = None,
-    times: Annotated[int, typer.Option("-n", min=1, max=100, metavar="N", help="Ask each model N times.")] = 1,
+    times: Annotated[
+        Optional[int], typer.Option("-n", min=1, max=100, metavar="N", help="Ask each model N times; else once.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Take every decision of a workflow again, and compare.

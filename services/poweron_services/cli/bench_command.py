@@ -9,11 +9,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from poweron_events.errors import Refused
 from poweron_services.bench.benchmark import PARTS, measure
 from poweron_services.bench.figures import FigureLine, Figures, lines, peer_lines, value, why_void
 from poweron_services.bench.peer import peer_command
-from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import load_settings, sentences
+from poweron_services.cli.context import FAILED, USAGE
+from poweron_services.cli.error_messages import load_settings, sentence, sentences, stop
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 
@@ -26,7 +27,7 @@ SIGNS: Final = {"at most": "≤", "at least": "≥"}
 def bench(parts: Sequence[str], *, fsync: bool, peer: str | None, as_json: bool) -> None:
     """Measure, and print the figures."""
     home = load_settings().home
-    command = None if peer is None else peer_command(peer)
+    command = None if peer is None else _command(peer)
     with bar("Measuring", "iterations") as told:
         figures = asyncio.run(measure(home, tell, parts=parts or PARTS, fsync=fsync, peer=command, on_iterations=told))
     void = why_void(figures, fsync=fsync)
@@ -40,6 +41,13 @@ def bench(parts: Sequence[str], *, fsync: bool, peer: str | None, as_json: bool)
     if void:
         tell(f"This run is void: the machine was busy. {void} Run it again when nothing else works.", "bold red")
         raise typer.Exit(FAILED)
+
+
+def _command(peer: str) -> tuple[str, ...]:
+    try:
+        return peer_command(peer)
+    except Refused as error:
+        stop(sentence(error), USAGE)
 
 
 def _print_table(figures: Figures, shown: Sequence[FigureLine], beside: str) -> None:

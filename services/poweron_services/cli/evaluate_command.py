@@ -19,6 +19,7 @@ from poweron_services.cli import files
 from poweron_services.cli.context import FAILED, NOTHING_YET, USAGE
 from poweron_services.cli.error_messages import explained, load_settings, sentences, stop
 from poweron_services.cli.event_lines import tell_how_to_answer
+from poweron_services.cli.named_model import built
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.ask import File
@@ -55,8 +56,8 @@ def run(
     if recorded is not None:
         found = asyncio.run(_judge_again(settings, requests, _kept(table, recorded, requests, models)))
     else:
+        asyncio.run(_check_models(settings, models))
         chosen = candidates(settings, models)
-        _usable(lambda: asyncio.run(_check_models(chosen)))
         asked = [(each, files.read(list(each.documents))) for each in requests]
         found = _ask(settings, _Run(table, chosen), asked, repeat=repeat, at_once=at_once)
     kept, told = found
@@ -78,11 +79,13 @@ def _usable(make: Callable[[], Made]) -> Made:
         stop(message, USAGE, code=code)
 
 
-async def _check_models(chosen: Sequence[Candidate]) -> None:
+async def _check_models(settings: Settings, models: Sequence[str]) -> None:
     """See that every model can be had, before servers are started; none is asked anything."""
-    for each in chosen:
-        async with AsyncExitStack() as opened:
-            wiring.build_model(each.settings, opened)
+    async with AsyncExitStack() as opened:
+        for name in models:
+            built(settings, name, opened)
+        if not models:
+            _usable(lambda: wiring.build_model(settings, opened))
 
 
 def _kept(table: Path, recorded: str, requests: Sequence[TableRequest], models: Sequence[str]) -> KeptRun:

@@ -25,7 +25,7 @@ from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.progress_bar import watching_progress
 from poweron_services.client.follow import Callbacks
 from poweron_services.client.fork_request import Forked, ForkWish
-from poweron_services.config import MODEL_STAGES, Settings
+from poweron_services.config import Settings
 from poweron_services.standalone import check_content, open_connections, run_fork
 
 NOTHING_LEFT = (
@@ -44,9 +44,9 @@ def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> N
     asked = AskProgress()
     with sentences():
         _check(wish, model, serving=serving)
-        settings = _settings(load_settings(telemetry.StageWaitReporter(asked.waits)), model)
+        settings = load_settings(telemetry.StageWaitReporter(asked.waits))
         if serving:
-            _check_model(settings)
+            settings = _checked(settings, model)
         try:
             forked, documents = asyncio.run(_fork(settings, wish, serving=serving, asked=asked))
         except KeyboardInterrupt:
@@ -69,22 +69,22 @@ def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:
         stop("`--model` says which model this process asks; with `--no-serve` it asks none.", USAGE)
 
 
-def _settings(settings: Settings, model: str | None) -> Settings:
-    """The settings, with the model for every stage where one is named."""
-    if model is None:
-        return settings
-    of_stages: dict[str, Any] = {f"model_{stage}": None for stage in (*MODEL_STAGES, "parameters")}
-    return Settings(model=model, **of_stages)
+def _checked(settings: Settings, model: str | None) -> Settings:
+    """The settings, with the model for every stage where one is named.
 
+    Ends the command where a setting is missing that a model needs, before anything is opened.
+    """
+    from poweron_services.cli.named_model import built  # noqa: PLC0415 - what was typed is checked before
+    from poweron_services.wiring import build_model  # noqa: PLC0415 - likewise
 
-def _check_model(settings: Settings) -> None:
-    """End the command where a setting is missing that a model needs, before anything is opened."""
-    from poweron_services.wiring import build_model  # noqa: PLC0415 - what was typed is checked before
-
+    if model is not None:
+        built(settings, model, AsyncExitStack())
+        return settings.with_model(model)
     try:
         build_model(settings, AsyncExitStack())
     except Refused as error:
         stop(sentence(error), USAGE, code=error.code)
+    return settings
 
 
 async def _fork(settings: Settings, wish: ForkWish, *, serving: bool, asked: AskProgress) -> tuple[Forked, Shown]:

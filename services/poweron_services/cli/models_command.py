@@ -62,7 +62,7 @@ NO_USAGE: Final = "It does not tell what it used: budgets of tokens and money ca
 
 async def _one(name: str, settings: Settings) -> Checked:
     stages = [stage for stage, model in settings.models.items() if model == name]
-    alone = settings.model_copy(update={"model": name, **{f"model_{stage}": None for stage in MODEL_STAGES}})
+    alone = settings.with_model(name)
     completion, problem, code = None, "", None
     began = time.monotonic_ns()
     try:

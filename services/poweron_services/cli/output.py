@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import orjson
@@ -43,6 +43,11 @@ def one_line(text: str, limit: int = 160) -> str:
 def counted(count: int, thing: str) -> str:
     """A number of things, such as “1 step” or “2 steps”."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def and_joined(names: Sequence[str]) -> str:
+    """Names as a sentence lists them: “a, b and c”."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def utc(moment: str) -> str:

@@ -8,19 +8,17 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from poweron_events.errors import Refused
 from poweron_events.event import NANO, PREFIX, ModelCall
 from poweron_events.fold.costs import model_calls
 from poweron_projections import reader
-from poweron_services import wiring
 from poweron_services.cli.context import FAILED, USAGE
-from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences, stop
+from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
+from poweron_services.cli.named_model import built
 from poweron_services.cli.output import counted, one_line, print_beside, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.connect import Connections
-from poweron_services.config import MODEL_STAGES, Settings
-from poweron_services.models.chat_model import ChatModel
+from poweron_services.config import Settings
 from poweron_services.replay.asked_again import Answered, AskAgain
 from poweron_services.replay.decision_replay import Replayed, unless_replaying
 from poweron_services.replay.decision_view import accepted, index_of
@@ -36,21 +34,27 @@ STYLES = {"same": "green", "differs": "bold red", "inconclusive": "yellow"}
 
 
 @sentences()
-def run(workflow: str | None, *, every: bool, at: int | None, models: Sequence[str], times: int, as_json: bool) -> None:
+def run(
+    workflow: str | None, *, every: bool, at: int | None, models: Sequence[str], times: int | None, as_json: bool
+) -> None:
     """Replay one workflow, one decision of it, or everything; or ask models for one decision."""
-    if every == (workflow is not None):
-        stop("Name one workflow, or give --all for every one.", USAGE)
+    if every and workflow is not None:
+        stop("Both a workflow and --all are given: leave one of them out.", USAGE)
+    if not every and workflow is None:
+        stop("Name the workflow to replay (`poweron workflows` lists them), or give --all for every one.", USAGE)
     if models and (every or at is None):
         stop("--model asks for one decision: name the workflow, and the decision with --at.", USAGE)
     if every and at is not None:
         stop("--at is an event of one workflow: name that, without --all.", USAGE)
+    if times is not None and not models:
+        stop("-n says how often a model is asked: name one with --model.", USAGE)
     settings = load_settings(unless_replaying)
     if workflow is None:
         asyncio.run(_all(settings, as_json=as_json))
         return
     check_id(workflow)
     if models:
-        asyncio.run(_ask(settings, workflow, at or 0, models, times, as_json=as_json))
+        asyncio.run(_ask(settings, workflow, at or 0, models, times or 1, as_json=as_json))
     else:
         asyncio.run(_one(settings, workflow, at, as_json=as_json))
 
@@ -145,7 +149,7 @@ def _sum(total: Counted, more: dict[str, int], *, as_json: bool) -> None:
 async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str], times: int, *, as_json: bool) -> None:
     """Ask models for one decision; nothing is kept."""
     async with AsyncExitStack() as opened:
-        models = [(name, _built(name, opened)) for name in dict.fromkeys(names)]
+        models = [(name, built(settings, name, opened)) for name in dict.fromkeys(names)]
         connections = await opened.enter_async_context(open_connections(settings, tell))
         known = await opened.enter_async_context(known_actions(settings))
         await bring_rows_on(connections)
@@ -176,16 +180,6 @@ async def _question(connections: Connections, workflow: str, at: int, known: Kno
 def _calls(decision: Folded) -> Iterable[ModelCall]:
     event = decision.recorded.envelope.event
     return model_calls(event) if event is not None else ()
-
-
-def _built(name: str, opened: AsyncExitStack) -> ChatModel:
-    """The model, which must be configured."""
-    stages: dict[str, Any] = dict.fromkeys((f"model_{stage}" for stage in MODEL_STAGES), None)
-    alone = Settings(model=name, **stages)
-    try:
-        return wiring.build_model(alone, opened)
-    except Refused as error:
-        stop(sentence(error), USAGE, code=error.code)
 
 
 def _answer(found: Answered) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Whoever serves on the same servers takes any workflow, so two models at once wou
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from poweron_events.client import Heard
@@ -13,7 +13,7 @@ from poweron_events.request import Requester, RequestWorkflow
 from poweron_services.client.ask import File, ask
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
-from poweron_services.config import MODEL_STAGES, Settings
+from poweron_services.config import Settings
 from poweron_services.evaluation.kept_run import KeptAnswer
 from poweron_services.evaluation.request_table import TableRequest
 from poweron_services.standalone import local_identity, while_serving
@@ -44,11 +44,7 @@ def candidates(settings: Settings, models: Sequence[str]) -> list[Candidate]:
     """
     if not models:
         return [Candidate(" + ".join(dict.fromkeys(settings.models.values())), settings)]
-    alone: Mapping[str, None] = {f"model_{stage}": None for stage in MODEL_STAGES}
-    return [
-        Candidate(name, settings.model_copy(update={"model": Settings(model=name).model, **alone}))
-        for name in dict.fromkeys(models)
-    ]
+    return [Candidate(name, settings.with_model(name)) for name in dict.fromkeys(models)]
 
 
 async def ask_all(

@@ -1,0 +1,38 @@
+"""A model that a command names with `--model`, which must be configured."""
+
+from contextlib import AsyncExitStack
+from typing import NoReturn, get_args
+
+from pydantic import ValidationError
+
+from poweron_events.codes import Code
+from poweron_events.errors import Refused
+from poweron_services import wiring
+from poweron_services.cli.context import USAGE
+from poweron_services.cli.error_messages import sentence, stop
+from poweron_services.cli.output import and_joined
+from poweron_services.config import KEY_VARIABLES, Provider, ProviderSettings, Settings
+from poweron_services.models.chat_model import ChatModel
+
+
+def built(settings: Settings, name: str, opened: AsyncExitStack) -> ChatModel:
+    """The model for every stage; ends the command where it is not configured, and says which are."""
+    try:
+        return wiring.build_model(settings.with_model(name), opened)
+    except ValidationError as error:
+        (problem, *_) = error.errors(include_url=False)
+        _stop(settings, name, f"{problem['ctx']['error']}.")
+    except Refused as error:
+        _stop(settings, name, sentence(error), error.code)
+
+
+def _stop(settings: Settings, name: str, why: str, code: Code | None = None) -> NoReturn:
+    stop(f"The model {name!r} of --model is not configured. {why} {_configured(settings)}", USAGE, code=code)
+
+
+def _configured(settings: Settings) -> str:
+    """Which models can be named: those of the settings, and those of providers that let us in."""
+    named, known = list(dict.fromkeys(["builtin", *settings.models.values()])), ProviderSettings()
+    keyed = [each for each in get_args(Provider) if getattr(known, KEY_VARIABLES[each].lower()) is not None]
+    keys = f"; keys are set for models of {and_joined(keyed)}" if keyed else ""
+    return f"Configured {'are' if named[1:] else 'is'} {and_joined(named)}{keys}."

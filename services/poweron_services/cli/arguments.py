@@ -60,11 +60,21 @@ Before = Annotated[
 AlsoForeign = Annotated[
     bool, typer.Option("--yes", help="Also where the log knows none of the workflows that are stored.")
 ]
+
+
+def _mode(name: str) -> Mode:
+    """The mode, however its name is written; typer would list the names in lower case."""
+    for mode in Mode:
+        if mode.casefold() == name.casefold():
+            return mode
+    raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, map(str, Mode)))}.")
+
+
 InMode = Annotated[
     Mode,
     typer.Option(
         metavar="MODE",
-        case_sensitive=False,
+        parser=_mode,
         help="React selects one action at a time. Actionplan (deprecated) plans all actions of a task at once.",
     ),
 ]

@@ -23,6 +23,7 @@ from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
 from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
+from poweron_services.cli.setting_messages import explain_settings, number_range
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
 from poweron_services.config import Settings, misspelled
 from poweron_services.configured_secrets import hide_configured_secrets
@@ -117,7 +118,7 @@ def argument(error: typer.BadParameter) -> str:
     if bounds.min is None and bounds.max is None:
         return f"{_plainly(problem)}."
     number = "number" if wanted.annotation is float else "whole number"
-    return f"{problem['input']!r} is not a {number} {_range(bounds.min, bounds.max)}."
+    return f"{problem['input']!r} is not a {number} {number_range(bounds.min, bounds.max)}."
 
 
 def _leaf(error: BaseException) -> BaseException:
@@ -142,7 +143,7 @@ def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911
     """What went wrong, in whole sentences, and the code that a program can tell it by; each door says the same."""
     error = _leaf(error)
     if isinstance(error, ValidationError) and error.title == Settings.__name__:
-        return f"A setting cannot be used: {_settings(error)}.", None
+        return f"A setting cannot be used: {explain_settings(error)}.", None
     if isinstance(error, ValidationError) and error.title in _REQUESTS:
         return f"That cannot be asked for: {explain(error)}.", None
     if isinstance(error, ClientError):
@@ -162,16 +163,6 @@ def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911
     return f"{unexpected} {LOG} in the data directory says more.", None
 
 
-def _settings(error: ValidationError) -> str:
-    """What is wrong with settings, under the names that they have in the environment."""
-    problems = error.errors(include_url=False)
-    return "; ".join(f"{_variable('_'.join(map(str, each['loc'])))}: {_plainly(each)}" for each in problems)
-
-
-def _variable(name: str) -> str:
-    return name if name.startswith("OTEL_") else f"POWERON_{name.upper()}"
-
-
 def _plainly(problem: ErrorDetails) -> str:
     """What was given and what is wanted. No secret is told, since no text is wrong for one."""
     if problem["type"] == "value_error":
@@ -179,13 +170,6 @@ def _plainly(problem: ErrorDetails) -> str:
     if (wanted := _WANTED.get(problem["type"])) is not None:
         return f"{problem['input']!r} should be {wanted}"
     return problem["msg"].replace("Input", repr(problem["input"]), 1)
-
-
-def _range(least: float | None, most: float | None) -> str:
-    """The bounds with all their digits."""
-    if most is None:
-        return f"of at least {least:,}"
-    return f"of at most {most:,}" if least is None else f"from {least:,} to {most:,}"
 
 
 def sentence(error: BaseException) -> str:

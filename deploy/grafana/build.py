@@ -49,11 +49,12 @@ OVERVIEW = [
     number("Requests", f"SELECT SUM(opened) FROM bi.outcomes_by_day WHERE {IN_TIME}(day)"),
     number(
         "Completed of ended",
-        f"SELECT SUM(completed)::float8 / NULLIF(SUM(ended), 0) FROM bi.outcomes_by_day WHERE {IN_TIME}(day)",
+        "SELECT SUM(completed)::float8 / NULLIF(SUM(ended - forks_stopped), 0) FROM bi.outcomes_by_day "
+        f"WHERE {IN_TIME}(day)",
         "percentunit",
     ),
     number(
-        "Half took at most, without people",
+        "Median time, without people",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms - waiting_for_people_ms) "
         f"FROM bi.rounds WHERE {IN_TIME}(ended_at)",
         "ms",
@@ -68,7 +69,8 @@ OVERVIEW = [
     over_time(
         "How requests ended",
         "SELECT day AS time, metric, SUM(value) AS value FROM bi.outcomes_by_day "
-        "CROSS JOIN LATERAL (VALUES ('completed', completed), ('failed', failed), ('cancelled', cancelled)) "
+        "CROSS JOIN LATERAL (VALUES ('completed', completed), ('failed', failed), ('cancelled', cancelled), "
+        "('fork stopped', forks_stopped)) "
         f"AS ended (metric, value) WHERE {IN_TIME}(day) GROUP BY 1, 2 ORDER BY 1",
     ),
     over_time(
@@ -192,8 +194,8 @@ RELIABILITY = [
         f"WHERE {IN_TIME}(hour) AND NOT by_people ORDER BY 1",
     ),
     lines(
-        "How long people took: half, 95 and 99 of 100",
-        "SELECT day AS time, p50_ms AS half, p95_ms AS most, p99_ms AS nearly_all FROM bi.stage_times_by_day "
+        "How long people took: median, 95th and 99th percentile",
+        "SELECT day AS time, p50_ms AS median, p95_ms AS p95, p99_ms AS p99 FROM bi.stage_times_by_day "
         f"WHERE {IN_TIME}(day) AND by_people ORDER BY 1",
     ),
     table(

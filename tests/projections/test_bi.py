@@ -27,7 +27,7 @@ from builders import (
 from poweron_events import topics
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
-from poweron_events.outcome import RoundCancelled, Totals
+from poweron_events.outcome import RoundCancelled, RoundFailed, Totals
 from poweron_projections import bi
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect, schema_of
@@ -61,6 +61,16 @@ async def test_every_view_is_made_and_every_column_of_it_has_a_comment(log: Memo
     assert sorted(tuple(row) for row in found) == sorted(expected)
     for view in bi.views():
         await rows_of(pool, view.name)
+
+
+async def test_views_of_an_earlier_release_are_made_again_at_the_start(log: MemoryLog, pool: Pool) -> None:
+    await log.append(EVENTS, typical().messages)
+    await catch_up(log, pool)
+    async with acquire(pool) as connection, connection.transaction():
+        schema = bi.schema_beside(await schema_of(connection))
+        await connection.execute(f"DROP VIEW {schema}.rounds; CREATE VIEW {schema}.rounds AS SELECT 1 AS round")
+        await bi.keep(connection)
+        assert len(await connection.fetch(f"SELECT status FROM {schema}.rounds")) == 1
 
 
 MINUTE = 60_000
@@ -130,8 +140,8 @@ CANCELLED = [("round", "cancelled", 1), ("task", "cancelled", 1), ("step", "canc
 
 BY_HAND: dict[str, list[tuple[Any, ...]]] = {
     "outcomes_by_day": [
-        ("Actionplan", 1, 1, 0, 0, 1, 0.0, 1, 102_000.0, 102_000.0, 102_000.0, 0),
-        ("React", 2, 2, 2, 0, 0, 1.0, 3, 19_000.0, 21_700.0, 21_940.0, 300_000),
+        ("Actionplan", 1, 1, 0, 0, 1, 0, 0.0, 1, 102_000.0, 102_000.0, 102_000.0, 0),
+        ("React", 2, 2, 2, 0, 0, 0, 1.0, 3, 19_000.0, 21_700.0, 21_940.0, 300_000),
     ],
     "stops_by_day": [("action", "not_found", 1), ("model_call", "model_busy", 3), *CANCELLED],
     "stage_times_by_day": [
@@ -176,6 +186,23 @@ BY_HAND: dict[str, list[tuple[Any, ...]]] = {
     ],
     "approvals_by_day": [("document.extract", 1, 1, 0, 0, 0, 0, 300_000.0, 300_000.0, 300_000.0)],
 }
+
+
+async def test_a_fork_that_stops_since_nothing_recorded_is_left_has_not_failed(log: MemoryLog, pool: Pool) -> None:
+    first, why = At(1), {"error": "No result is recorded.", "code": "fork_needs_live"}
+    told = Told("fork").tell(requested("fork"), planned(), first.selected(), first.parameters(), first.started())
+    told.tell(
+        first.done(success=False, outcome="not_begun", documents=(), **why), first.failed("observe", *why.values())
+    )
+    told.tell(RoundFailed(round=1, message="It stops.", reason=why["error"], code=why["code"], totals=Totals(steps=1)))
+    write(log, told, seconds(0, 1, 2, 3, 4, 5, 6, 7))
+    write(log, typical("plain", steps=1), seconds(0, 2, 5, 6, 7, 11, 12, 13, 15, 16))
+    await catch_up(log, pool)
+    (outcome,) = await rows_of(pool, "outcomes_by_day")
+    counted = ("ended", "completed", "failed", "cancelled", "forks_stopped", "success_share")
+    assert [outcome[name] for name in counted] == [2, 1, 0, 0, 1, 1.0]
+    (actions,) = await rows_of(pool, "actions_by_day")
+    assert (actions["runs"], actions["success_share"]) == (1, 1.0)
 
 
 async def test_the_views_are_the_same_after_a_rebuild_and_verify_leaves_them_alone(log: MemoryLog, pool: Pool) -> None:

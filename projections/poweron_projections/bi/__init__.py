@@ -9,14 +9,18 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Final, get_args
 
+from poweron_events.codes import ForkStopCode
 from poweron_projections.connection import BI_ROLE, LIVE, Connection, schema_of
 
 log = logging.getLogger(__name__)
 
 VERSION: Final = 1
 """What `bi.version` says."""
+
+FORK_STOPS: Final = str(get_args(ForkStopCode))
+"""As a list of SQL: a fork that stops for one of these was told to run nothing, and has not failed."""
 
 PERIODS: Final = {"day": 86_400, "hour": 3_600}  # seconds
 
@@ -27,7 +31,11 @@ SELECT named, quote_ident(rolname)
   FROM (SELECT current_setting($1, TRUE)) AS setting (named)
   LEFT JOIN pg_roles ON rolname = named
 """
-_VERSION_OF: Final = "SELECT obj_description(to_regclass($1), 'pg_class') IS NOT NULL"
+_COLUMNS: Final = """
+SELECT relname, attname, col_description(attrelid, attnum)
+  FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+ WHERE relnamespace = to_regnamespace($1) AND relkind = 'v' AND attnum > 0
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,10 @@ def views() -> tuple[BiView, ...]:
     """All of them, in the order in which they are documented."""
     rows, periods = (_script(name) for name in ("rows.sql", "periods.sql"))
     counted = [
-        _filled(periods, {"period": period, "seconds": str(seconds), "ms": str(seconds * 1_000)})
+        _filled(
+            periods,
+            {"period": period, "seconds": str(seconds), "ms": str(seconds * 1_000), "fork_stops": FORK_STOPS},
+        )
         for period, seconds in PERIODS.items()
     ]
     return tuple(view for script in (rows, *counted) for view in _read(script))
@@ -64,12 +75,12 @@ def schema_beside(live: str) -> str:
 
 
 async def keep(connection: Connection, *, anew: bool = False) -> None:
-    """Make the views where they are not there, all of them where `anew`, and let the named role read them.
+    """Make the views where they are not there as they are meant now, or `anew`, and let the named role read them.
 
     Inside a transaction that the caller commits. The connection looks into the schema of the tables.
     """
     schema = schema_beside(await schema_of(connection))
-    if anew or not await connection.fetchval(_VERSION_OF, f"{schema}.version"):
+    if anew or not await _are_there(connection, schema):
         await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         dropped = ", ".join(f"{schema}.{view.name}" for view in views())
         made = [statement for view in views() for statement in view.statements(schema)]
@@ -82,13 +93,19 @@ async def keep(connection: Connection, *, anew: bool = False) -> None:
         log.warning("bi_role_missing", extra={"role": named})
 
 
+async def _are_there(connection: Connection, schema: str) -> bool:
+    """Whether every view has every column, each with the meaning that it has in this release."""
+    found = {tuple(row) for row in await connection.fetch(_COLUMNS, schema)}
+    return all((view.name, *column) in found for view in views() for column in view.columns)
+
+
 def _script(name: str) -> str:
     return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _filled(script: str, values: dict[str, str]) -> str:
     """The script with what stands in braces filled in; `{bi}` and the braces of expressions stay."""
-    return re.sub(r"\{(period|seconds|ms)\}", lambda found: values[found[1]], script)
+    return re.sub(r"\{(period|seconds|ms|fork_stops)\}", lambda found: values[found[1]], script)
 
 
 def _read(script: str) -> list[BiView]:

@@ -5,20 +5,21 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        COUNT(*) FILTER (WHERE opening) AS opened, -- How many rounds were opened.
        COUNT(*) FILTER (WHERE NOT opening) AS ended, -- How many rounds ended.
        COUNT(*) FILTER (WHERE NOT opening AND status = 'completed') AS completed, -- Those that did what was asked.
-       COUNT(*) FILTER (WHERE NOT opening AND status = 'failed') AS failed, -- Those that did not.
+       COUNT(*) FILTER (WHERE NOT opening AND status = 'failed' AND NOT fork_stopped) AS failed, -- Those that did not.
        COUNT(*) FILTER (WHERE NOT opening AND status = 'cancelled') AS cancelled, -- Those that somebody stopped.
-       COUNT(*) FILTER (WHERE NOT opening AND status = 'completed')::float8 / NULLIF(COUNT(*) FILTER (WHERE NOT opening), 0) AS success_share, -- Completed of ended, from 0 to 1.
+       COUNT(*) FILTER (WHERE NOT opening AND fork_stopped) AS forks_stopped, -- Those of forks that ended where nothing recorded was left and nothing may run.
+       COUNT(*) FILTER (WHERE NOT opening AND status = 'completed')::float8 / NULLIF(COUNT(*) FILTER (WHERE NOT opening AND NOT fork_stopped), 0) AS success_share, -- Completed of ended, from 0 to 1, those of forks that stopped left out.
        COALESCE(SUM(steps), 0)::bigint AS steps, -- Steps of those that ended.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[1] AS p50_ms, -- Milliseconds that half of those that ended took at most, waiting for people left out.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[2] AS p95_ms, -- The same for 95 of 100.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[3] AS p99_ms, -- The same for 99 of 100.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[1] AS p50_ms, -- The median in milliseconds of those that ended, waiting for people left out.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[2] AS p95_ms, -- The 95th percentile of the same.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[3] AS p99_ms, -- The 99th percentile of the same.
        COALESCE(SUM(waited_ms), 0)::bigint AS waiting_for_people_ms -- Milliseconds in which those that ended waited for an approval.
   FROM (
-       SELECT opened_ms / {ms} AS period, mode, status, TRUE AS opening,
+       SELECT opened_ms / {ms} AS period, mode, status, FALSE AS fork_stopped, TRUE AS opening,
               NULL::bigint AS steps, NULL::bigint AS ms, NULL::bigint AS waited_ms
          FROM rounds
        UNION ALL
-       SELECT rounds.ended_ms / {ms}, rounds.mode, rounds.status, FALSE,
+       SELECT rounds.ended_ms / {ms}, rounds.mode, rounds.status, COALESCE(rounds.stopped_by IN {fork_stops}, FALSE), FALSE,
               rounds.steps, rounds.ended_ms - rounds.opened_ms - COALESCE(waited.ms, 0), COALESCE(waited.ms, 0)
          FROM rounds
          LEFT JOIN (
@@ -58,9 +59,9 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        (ARRAY['plan', 'plan_actions', 'select', 'parameterize', 'approve', 'claim', 'execute', 'observe', 'refine', 'review'])[stage] AS stage, -- Which: plan, plan_actions, select, parameterize, approve, claim, execute, observe, refine or review.
        stage = 5 AS by_people, -- Whether it is people who took the time.
        COUNT(*) AS times, -- How many such stages ended.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[1] AS p50_ms, -- Milliseconds that half of them took at most.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[2] AS p95_ms, -- The same for 95 of 100.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[3] AS p99_ms, -- The same for 99 of 100.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[1] AS p50_ms, -- The median in milliseconds.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[2] AS p95_ms, -- The 95th percentile of the same.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[3] AS p99_ms, -- The 99th percentile of the same.
        SUM(ms)::bigint AS total_ms -- Milliseconds of all together.
   FROM (
        SELECT stages.ended / {ms} AS period, stages.stage, stages.ms
@@ -202,7 +203,7 @@ SELECT to_timestamp((told.at_ms / {ms}) * {seconds}) AS {period}, -- The begin o
  WHERE told.at_ms IS NOT NULL
  GROUP BY told.at_ms / {ms}, told.from_action, told.to_action;
 
--- What actions did, by {period} and action.
+-- What actions did, by {period} and action; those that a fork did not run are left out.
 CREATE VIEW {bi}.actions_by_{period} AS
 SELECT to_timestamp((completed_ms / {ms}) * {seconds}) AS {period}, -- The begin of the {period} in UTC in which they ended.
        action, -- The action.
@@ -210,11 +211,11 @@ SELECT to_timestamp((completed_ms / {ms}) * {seconds}) AS {period}, -- The begin
        COUNT(*) FILTER (WHERE success) AS succeeded, -- Those that did what they were selected for.
        COUNT(*) FILTER (WHERE success)::float8 / COUNT(*) AS success_share, -- Succeeded of ended, from 0 to 1.
        SUM(tries)::bigint AS tries, -- How often they were begun.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY duration_ms))[1] AS p50_ms, -- Milliseconds that half of them took at most, as their workers measured.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY duration_ms))[2] AS p95_ms, -- The same for 95 of 100.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY duration_ms))[3] AS p99_ms -- The same for 99 of 100.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY duration_ms))[1] AS p50_ms, -- The median in milliseconds, as their workers measured.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY duration_ms))[2] AS p95_ms, -- The 95th percentile of the same.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY duration_ms))[3] AS p99_ms -- The 99th percentile of the same.
   FROM steps
- WHERE completed_ms IS NOT NULL
+ WHERE completed_ms IS NOT NULL AND COALESCE(error_code NOT IN {fork_stops}, TRUE)
  GROUP BY completed_ms / {ms}, action;
 
 -- Documents that came, by {period}, origin and media type.
@@ -239,9 +240,9 @@ SELECT to_timestamp((approval_ms / {ms}) * {seconds}) AS {period}, -- The begin 
        COUNT(*) FILTER (WHERE approval = 'denied' AND approval_answered_ms >= approval_due_ms) AS expired, -- Those that nobody answered in time.
        COUNT(*) FILTER (WHERE approval = 'asked' AND status = 'running') AS waiting, -- Those that wait now.
        COUNT(*) FILTER (WHERE approval = 'asked' AND status <> 'running') AS withdrawn, -- Those whose round ended before.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[1] AS p50_ms, -- Milliseconds that half of the answers took at most.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[2] AS p95_ms, -- The same for 95 of 100.
-       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[3] AS p99_ms -- The same for 99 of 100.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[1] AS p50_ms, -- The median in milliseconds of the answers.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[2] AS p95_ms, -- The 95th percentile of the same.
+       (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[3] AS p99_ms -- The 99th percentile of the same.
   FROM steps
  WHERE approval_ms IS NOT NULL
  GROUP BY approval_ms / {ms}, action;

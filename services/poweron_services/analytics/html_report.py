@@ -6,7 +6,7 @@ from html import escape
 from typing import Final
 
 from poweron_services.analytics.report_figures import Figures, Row
-from poweron_services.analytics.svg_charts import bars, columns
+from poweron_services.analytics.svg_charts import Bar, bars, columns, legend
 
 STAGES: Final = {
     "plan": "Planning",
@@ -28,6 +28,16 @@ FATES: Final = {
     "failed": "Call failed",
     "superseded": "Done twice",
 }
+ENDINGS: Final = {
+    "completed": ("Completed", "#2563a8"),
+    "failed": ("Failed", "#d97706"),
+    "cancelled": ("Cancelled", "#6b7280"),
+    "forks_stopped": ("Fork stopped", "#c3cad4"),
+}
+"""How requests ended, and in which colour."""
+OF_LEVELS: Final = {"round": "", "action": ", an action", "model_call": ", a call"}
+GREEN: Final = "#0f8a6d"
+LEAST_SHARE: Final = 0.005  # what is less, and not nothing, would read as 0%
 MODELS: Final = 5  # that have a colour of their own
 
 _STYLE: Final = """
@@ -66,12 +76,13 @@ def report(figures: Figures, made: str) -> str:
 
 
 def _tiles(figures: Figures) -> str:
-    ended, completed = figures.sum("outcomes", "ended"), figures.sum("outcomes", "completed")
+    ended = figures.sum("outcomes", "ended") - figures.sum("outcomes", "forks_stopped")
+    completed = figures.sum("outcomes", "completed")
     cost, tasks = figures.sum("costs", "cost_usd"), figures.one("tasks")["completed"]
     shown = (
         (f"{figures.sum('outcomes', 'opened'):,}", "requests"),
         (_share(completed, ended), "of those that ended completed"),
-        (duration(figures.one("durations")["p50_ms"]), "half took at most, waiting for people left out"),
+        (duration(figures.one("durations")["p50_ms"]), "median time of a request, without waiting for people"),
         (money(cost), "for models"),
         (money(cost / tasks) if tasks else "–", "for each completed task"),
         (f"{figures.one('dead')['dead_letters']:,}", "records that nobody can read"),
@@ -81,12 +92,17 @@ def _tiles(figures: Figures) -> str:
 
 def _outcomes(figures: Figures) -> str:
     by_day = {row["day"]: row for row in figures.found["outcomes"]}
+    shown = [ending for ending in ENDINGS if ending != "forks_stopped" or figures.sum("outcomes", ending)]
     series = {
-        name.capitalize(): [by_day[day][name] if day in by_day else 0 for day in figures.days]
-        for name in ("completed", "failed", "cancelled")
+        ENDINGS[ending][0]: [by_day[day][ending] if day in by_day else 0 for day in figures.days] for ending in shown
     }
     chart = columns(
-        figures.days, series, said=lambda value: f"{value:,.4g}", title="Requests that ended, by day", least=4
+        figures.days,
+        series,
+        said=lambda value: f"{value:,.0f}",
+        title="Requests that ended, by day",
+        colours=[ENDINGS[ending][1] for ending in shown],
+        is_count=True,
     )
     return _section("How requests ended", "On the day on which they ended.", chart, figures.sum("outcomes", "ended"))
 
@@ -108,7 +124,7 @@ def _costs(figures: Figures) -> str:
 def _times(figures: Figures) -> str:
     found = [row for row in figures.found["times"] if not row["by_people"]]
     total = sum(row["total_ms"] for row in found)
-    lines = [(_stage(row), row["total_ms"], f"{_share(row['total_ms'], total)}, {_mean(row)} each") for row in found]
+    lines = [Bar(_stage(row), row["total_ms"], f"{_share(row['total_ms'], total)}, {_mean(row)} each") for row in found]
     people = [
         f'<p class="note">Beside it, an answer of people was waited for {row["times"]:,} times, {_mean(row)} each.</p>'
         for row in figures.found["times"]
@@ -123,31 +139,38 @@ def _mean(row: Row) -> str:
 
 
 def _stops(figures: Figures) -> str:
+    found = figures.found["stops"]
     lines = [
-        (f"{row['level']}: {row['code']}".replace("_", " "), row["times"], f"{row['times']:,}")
-        for row in figures.found["stops"]
+        Bar(_reason(row["code"], row["level"]), row["times"], f"{row['times']:,}", ENDINGS[row["ending"]][1])
+        for row in found
     ]
-    chart = bars(lines, title="Reasons by how often", colour="#d97706")
+    there = {row["ending"] for row in found}
+    chart = bars(lines, title="Reasons by how often") + legend(ENDINGS[each] for each in ENDINGS if each in there)
     return _section(
-        "Why things stopped",
-        "The reasons that ended rounds, actions and calls of models, most often first.",
+        "Why things ended",
+        "The reasons that ended requests, and those for which actions and calls of models failed, most often first.",
         chart,
         lines,
     )
 
 
+def _reason(code: str, level: str) -> str:
+    return code.replace("_", " ").capitalize() + OF_LEVELS[level]
+
+
 def _stages(figures: Figures) -> str:
     priced = figures.sum("stages", "cost_usd") > 0
     lines = [
-        (
+        Bar(
             _stage(row),
             float(row["cost_usd"]) if priced else row["tokens"],
-            f"{money(float(row['cost_usd']))}, {count(row['tokens'])} tokens",
+            (f"{money(float(row['cost_usd']))}, " if priced else "") + f"{count(row['tokens'])} tokens",
+            GREEN,
         )
         for row in figures.found["stages"]
     ]
     note = "Cost and tokens by what models were asked for." if priced else "Tokens by what models were asked for."
-    return _section("What models were asked for", note, bars(lines, title="Models by stage", colour="#0f8a6d"), lines)
+    return _section("What models were asked for", note, bars(lines, title="Models by stage"), lines)
 
 
 def _spending(figures: Figures) -> str:
@@ -163,7 +186,7 @@ def _spending(figures: Figures) -> str:
         for row in figures.found["spending"]
     ]
     table = _table(("", "Calls", "Tokens", "Cost", "Share"), rows)
-    return _section("What became of it", "What was paid for, and whether it was of use in the end.", table, rows)
+    return _section("What became of the answers of models", "Whether each was of use in the end.", table, rows)
 
 
 def _actions(figures: Figures) -> str:
@@ -190,7 +213,7 @@ def _people(figures: Figures) -> str:
         ("granted", f"{asked['granted']:,}"),
         ("denied", f"{asked['denied']:,}"),
         ("not answered in time", f"{asked['expired']:,}"),
-        ("half of the answers came within", duration(asked["p50_ms"])),
+        ("median time until an answer", duration(asked["p50_ms"])),
         ("Tasks that were begun again", f"{again.get('task', 0):,}"),
         ("Actions that were begun again", f"{again.get('action', 0):,}"),
         ("Answers of models that were refused", f"{again.get('answer', 0):,}"),
@@ -246,9 +269,12 @@ def count(value: float) -> str:
     """A large number in short."""
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if value >= size:
-            return f"{value / size:.1f} {unit}"
+            return f"{value / size:.1f}".removesuffix(".0") + f" {unit}"
     return f"{value:,}"
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{float(part) / float(whole):.0%}" if whole else "–"
+    if not whole:
+        return "–"
+    share = float(part) / float(whole)
+    return "<1%" if 0 < share < LEAST_SHARE else f"{share:.0%}"

@@ -13,7 +13,8 @@ Row = dict[str, Any]
 _QUERIES: Final = {
     "outcomes": """
 SELECT day::date::text AS day, SUM(opened)::bigint AS opened, SUM(ended)::bigint AS ended,
-       SUM(completed)::bigint AS completed, SUM(failed)::bigint AS failed, SUM(cancelled)::bigint AS cancelled
+       SUM(completed)::bigint AS completed, SUM(failed)::bigint AS failed, SUM(cancelled)::bigint AS cancelled,
+       SUM(forks_stopped)::bigint AS forks_stopped
   FROM {bi}.outcomes_by_day WHERE day >= $1 AND day < $2 GROUP BY 1 ORDER BY 1
 """,
     "durations": """
@@ -39,10 +40,19 @@ SELECT fate, SUM(calls)::bigint AS calls, SUM(tokens)::bigint AS tokens, SUM(cos
   FROM {bi}.spending_by_day WHERE day >= $1 AND day < $2 GROUP BY 1 ORDER BY 4 DESC, 3 DESC
 """,
     "stops": """
-SELECT level, code, SUM(times)::bigint AS times
-  FROM {bi}.stops_by_day WHERE day >= $1 AND day < $2
-   AND level IN ('round', 'action', 'model_call')
- GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 12
+SELECT level, code, ending, times
+  FROM (
+       SELECT 'round' AS level, stopped_by AS code,
+              CASE WHEN stopped_by IN {fork_stops} THEN 'forks_stopped' ELSE status END AS ending, COUNT(*) AS times
+         FROM {bi}.rounds WHERE ended_at >= $1 AND ended_at < $2 AND stopped_by IS NOT NULL
+        GROUP BY 2, 3
+       UNION ALL
+       SELECT level, code, 'failed', SUM(times)::bigint
+         FROM {bi}.stops_by_day WHERE day >= $1 AND day < $2
+          AND level IN ('action', 'model_call') AND code NOT IN {fork_stops}
+        GROUP BY 1, 2
+  ) told
+ ORDER BY times DESC, level, code, ending LIMIT 12
 """,
     "times": """
 SELECT stage, by_people, SUM(times)::bigint AS times, MAX(p95_ms) AS p95_ms, SUM(total_ms)::bigint AS total_ms
@@ -114,6 +124,7 @@ def _between(query: str, schema: str, moments: list[str]) -> str:
     """The question of these days; dates of ours need no quoting."""
     return (
         query.replace("{bi}", schema)
+        .replace("{fork_stops}", bi.FORK_STOPS)
         .replace("$1", f"TIMESTAMPTZ '{moments[0]}'")
         .replace("$2", f"TIMESTAMPTZ '{moments[1]}'")
     )

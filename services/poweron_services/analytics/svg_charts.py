@@ -1,9 +1,9 @@
 """Charts as SVG: columns over days, and bars beside their names. Pure; no script, no font but the reader's own."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 WIDTH: Final = 640
 HEIGHT: Final = 220
@@ -14,21 +14,37 @@ COLOURS: Final = ("#2563a8", "#d97706", "#6b7280", "#0f8a6d", "#8b5cf6", "#b4235
 NAMES: Final = 190  # room for the names beside bars
 BAR: Final = 26
 STEPS: Final = (1, 1.2, 2, 4, 6, 8, 10)  # a quarter of each reads well
+WHOLE_QUARTERS: Final = (1, 2, 3, 4, 5, 10)  # of a scale for what is counted
 
 Said = Callable[[float], str]
 """How a number is written."""
 
 
+class Bar(NamedTuple):
+    """A name, how long its bar is, what stands behind it, and its colour."""
+
+    name: str
+    value: float
+    said: str
+    colour: str = COLOURS[0]
+
+
 def columns(
-    days: Sequence[str], series: Mapping[str, Sequence[float]], *, said: Said, title: str, least: float = 0
+    days: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    *,
+    said: Said,
+    title: str,
+    colours: Sequence[str] = COLOURS,
+    is_count: bool = False,
 ) -> str:
-    """One column a day, its parts upon each other in the order of the series; the scale goes to `least` or beyond."""
-    tops = [sum(values) for values in zip(*series.values(), strict=True)]
-    scale = _round_up(max([least, *tops]))
+    """One column a day, its parts upon each other in the order of the series; a scale of counts has whole numbers."""
+    most = max((sum(values) for values in zip(*series.values(), strict=True)), default=0)
+    scale = 4 * _round_up(most / 4, WHOLE_QUARTERS, least=1) if is_count else _round_up(most, STEPS)
     inner, wide = HEIGHT - TOP - BOTTOM, (WIDTH - LEFT) / max(1, len(days))
     parts = [_grid(scale, inner, said)]
     reached = [0.0] * len(days)
-    for (name, values), colour in zip(series.items(), COLOURS, strict=False):
+    for (name, values), colour in zip(series.items(), colours, strict=False):
         for place, value in enumerate(values):
             if value <= 0:
                 continue
@@ -39,14 +55,14 @@ def columns(
             parts.append(f'<rect {where} {size} fill="{colour}">{told}</rect>')
             reached[place] += value
     parts += _days(days, wide)
-    return _svg(HEIGHT, title, parts) + _legend(list(series))
+    return _svg(HEIGHT, title, parts) + legend(zip(series, colours, strict=False))
 
 
-def bars(values: Sequence[tuple[str, float, str]], *, title: str, colour: str = COLOURS[0]) -> str:
-    """One bar a line: its name, how long it is, and what stands behind it."""
-    longest = max((value for _, value, _ in values), default=0) or 1
+def bars(values: Sequence[Bar], *, title: str) -> str:
+    """One bar a line."""
+    longest = max((each.value for each in values), default=0) or 1
     room, parts = WIDTH - NAMES - 150, list[str]()
-    for place, (name, value, said) in enumerate(values):
+    for place, (name, value, said, colour) in enumerate(values):
         y, long = place * BAR + 4, max(2.0, value / longest * room)
         parts.append(f'<text x="{NAMES - 8}" y="{y + 13}" text-anchor="end">{escape(_cut(name))}</text>')
         parts.append(f'<rect x="{NAMES}" y="{y}" width="{long:.1f}" height="18" rx="2" fill="{colour}"/>')
@@ -74,11 +90,9 @@ def _days(days: Sequence[str], wide: float) -> list[str]:
     ]
 
 
-def _legend(names: Sequence[str]) -> str:
-    shown = (
-        f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
-        for name, colour in zip(names, COLOURS, strict=False)
-    )
+def legend(names: Iterable[tuple[str, str]]) -> str:
+    """What each colour stands for."""
+    shown = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in names)
     return f'<p class="legend">{"".join(shown)}</p>'
 
 
@@ -87,12 +101,12 @@ def _svg(height: float, title: str, parts: Sequence[str]) -> str:
     return f"{head}{''.join(parts)}</svg>"
 
 
-def _round_up(most: float) -> float:
-    """The next number above that four lines divide well."""
-    if most <= 0:
-        return 1
+def _round_up(most: float, steps: Sequence[float], *, least: float = 0) -> float:
+    """The next of these steps, or of ten, a hundred or a tenth times as much."""
+    if most <= least:
+        return least or 1
     power = 10.0 ** math.floor(math.log10(most))
-    return next(step * power for step in STEPS if step * power >= most)
+    return next(step * power for step in steps if step * power >= most)
 
 
 def _cut(name: str) -> str:

@@ -1,7 +1,7 @@
 """`poweron diff`: where two workflows part first, and what each cost."""
 
 import asyncio
-import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import typer
@@ -11,6 +11,7 @@ from poweron_events.event import NANO
 from poweron_projections.judged_records import judged_records
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import check_id, load_settings, sentences
+from poweron_services.cli.event_lines import shown_value
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import read_snapshot
@@ -19,6 +20,7 @@ from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost
 from poweron_services.standalone import open_connections
 
 WIDE = 2_000  # characters of a value that are shown
+NOT_GIVEN = "not given"
 
 
 def run(a: str, b: str, *, as_json: bool) -> None:
@@ -64,7 +66,8 @@ def _print(a: str, b: str, compared: Comparison) -> None:
     if compared.divergence is None:
         stdout.print("Both did the same: actions, parameters, outcomes and decisions are equal at every place.")
     else:
-        _print_divergence(compared.divergence)
+        for line in divergence_lines(compared.divergence):
+            stdout.print(line)
     stdout.print()
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for heading in ("", "steps", "calls", "taken over", "tokens", "cost", "models", "actions"):
@@ -88,10 +91,14 @@ def _cells(cost: RunCost) -> list[str]:
     ]
 
 
-def _print_divergence(parted: Divergence) -> None:
-    stdout.print(f"They part in {_where(parted)}, by {_BY[parted.what]}.")
-    stdout.print(f"  A  {_value(parted.a)}")
-    stdout.print(f"  B  {_value(parted.b)}")
+def divergence_lines(parted: Divergence) -> Iterator[str]:
+    """Where two workflows part, and what each of them came to there."""
+    yield f"They part in {_where((parted.round, parted.task, parted.attempt, parted.step))}, by {_BY[parted.what]}."
+    a, b = parted.a, parted.b
+    if parted.what == "parameters":
+        a, b = _differing(a, b), _differing(b, a)
+    yield f"  A  {_cut(_told(parted.what, a))}"
+    yield f"  B  {_cut(_told(parted.what, b))}"
 
 
 _BY = {
@@ -101,18 +108,39 @@ _BY = {
     "decision": "the decision",
     "length": "how far they go",
 }
+_PLACES = ("round", "task", "attempt", "step")
 
 
-def _where(parted: Divergence) -> str:
+def _where(place: Sequence[int]) -> str:
     """`round 1, task 2, attempt 1, step 3`, as far as it goes."""
-    places = (("round", parted.round), ("task", parted.task), ("attempt", parted.attempt), ("step", parted.step))
-    return ", ".join(f"{name} {number}" for name, number in places if number)
+    return ", ".join(f"{name} {number}" for name, number in zip(_PLACES, place, strict=True) if number)
 
 
-def _value(value: Any) -> str:
-    if value is None:
-        return "nothing more"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _differing(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that differ, with those that only the other one has."""
+    told = [{name: given.get(name, NOT_GIVEN) for name in sorted({*one, *other})} for given in (one, other)]
+    return {name: value for name, value in told[0].items() if value != told[1][name]}
+
+
+def _told(what: str, value: Any) -> str:
+    match value:
+        case None:
+            return "nothing more"
+        case {"place": place}:
+            kind, come_to = next((str(name), each) for name, each in value.items() if name != "place")
+            said_by_itself = isinstance(come_to, dict) and kind != "parameters"
+            return f"{_where(place)}: {'' if said_by_itself else f'{kind} '}{_told(kind, come_to)}"
+        case dict() if what == "parameters":
+            return "; ".join(f"{name}: {shown_value(each)}" for name, each in value.items()) or "none"
+        case {"tasks": int() as count}:
+            return counted(count, "task")
+        case {"stage": stage, "code": code}:
+            return f"failed in stage {stage}" + (f" ({code})" if code else "")
+        case _:
+            return str(value)
+
+
+def _cut(text: str) -> str:
     shown = printable(text)
     left_out = len(shown) - WIDE
     return shown if left_out <= 0 else f"{shown[:WIDE]}… ({counted(left_out, 'more character')})"

@@ -203,14 +203,15 @@ def _by(answer: ApprovalGranted | ApprovalDenied) -> str:
 
 
 def _parameters(event: ParametersSet) -> str:
-    given = [f"{name}: {_value(value)}" for name, value in event.parameters.items() if name not in event.defaulted]
+    given = [f"{name}: {shown_value(value)}" for name, value in event.parameters.items() if name not in event.defaulted]
     dropped = f" (dropped: {', '.join(event.dropped)})" if event.dropped else ""
     return ("; ".join(given) or "none given") + dropped
 
 
-def _value(value: JsonValue) -> str:
+def shown_value(value: JsonValue) -> str:
+    """A value of a parameter as a person reads it."""
     if isinstance(value, list):
-        return ", ".join(map(_value, value))
+        return ", ".join(map(shown_value, value))
     return value if isinstance(value, str) else dumps(value).decode()
 
 

@@ -1,0 +1,79 @@
+"""What `poweron diff` prints of where two workflows part: words in place of data."""
+
+from typing import Any
+
+import pytest
+
+from builders import At, planned, requested, step
+from poweron_events.stream import WorkflowEvent
+from poweron_services.cli.diff_command import divergence_lines
+from poweron_services.fork.run_comparison import compare
+
+
+def lines(a: list[WorkflowEvent], b: list[WorkflowEvent]) -> list[str]:
+    parted = compare(a, b).divergence
+    assert parted is not None
+    return list(divergence_lines(parted))
+
+
+def opened(tasks: int = 1) -> list[WorkflowEvent]:
+    return [requested(), planned(tasks)]
+
+
+def test_of_parameters_those_that_differ_are_shown() -> None:
+    def given(**parameters: Any) -> list[WorkflowEvent]:
+        return [*opened(), At().selected(), At().parameters(parameters=parameters)]
+
+    same = {"documentList": ["docList:round1_request"], "includeMetadata": True}
+    assert lines(given(aiPrompt="What?", **same), given(aiPrompt="Who?", formats=["md", "csv"], **same)) == [
+        "They part in round 1, task 1, attempt 1, step 1, by the parameters of the action.",
+        "  A  aiPrompt: What?; formats: not given",
+        "  B  aiPrompt: Who?; formats: md, csv",
+    ]
+
+
+def test_where_one_goes_on_and_the_other_does_not_its_place_is_told_in_words() -> None:
+    goes_on = [*opened(), *step(1, decision="continue"), At(2).selected()]
+    assert lines(goes_on, [*opened(), *step(1, decision="continue"), At(1, task=2).selected()]) == [
+        "They part in round 1, task 1, attempt 1, step 2, by how far they go.",
+        "  A  round 1, task 1, attempt 1, step 2: action document.extract",
+        "  B  round 1, task 2, attempt 1, step 1: action document.extract",
+    ]
+    assert lines([*opened(), *step(1, decision="continue")], goes_on)[1:] == [
+        "  A  nothing more",
+        "  B  round 1, task 1, attempt 1, step 2: action document.extract",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [("fork_needs_live", "failed in stage observe (fork_needs_live)"), (None, "failed in stage observe")],
+)
+def test_other_differences_are_words_too(code: str | None, told: str) -> None:
+    assert lines(opened(1), opened(2)) == [
+        "They part in round 1, by how far they go.",
+        "  A  1 task",
+        "  B  2 tasks",
+    ]
+    begun = [*opened(), At().selected()]
+    stopped = lines([*begun, At().failed("observe", "It stops.", code)], [*begun, At().failed("refine", "Why?", "x")])
+    assert stopped == [
+        "They part in round 1, task 1, attempt 1, step 1, by the outcome.",
+        f"  A  {told}",
+        "  B  failed in stage refine (x)",
+    ]
+    gone = lines([*begun, At().failed("observe", "It stops.", code)], [*begun, At().parameters()])
+    assert gone == [
+        "They part in round 1, task 1, attempt 1, step 1, by how far they go.",
+        f"  A  round 1, task 1, attempt 1, step 1: {told}",
+        "  B  round 1, task 1, attempt 1, step 1: parameters documentList: docList:round1_request",
+    ]
+
+
+def test_what_is_long_is_cut_and_what_acts_on_a_terminal_is_shown_as_text() -> None:
+    def prompted(prompt: str) -> list[WorkflowEvent]:
+        return [*opened(), At().selected(), At().parameters(parameters={"aiPrompt": prompt})]
+
+    _, a, b = lines(prompted("x" * 2_500), prompted("red \x1b[31m"))
+    assert a == f"  A  aiPrompt: {'x' * 1_990}… (510 more characters)"
+    assert "\x1b" not in b

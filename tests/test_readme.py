@@ -1,5 +1,6 @@
 """What the README shows is what happens."""
 
+import json
 import os
 import re
 import subprocess
@@ -30,6 +31,12 @@ def load(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_list_of_tool_servers_that_is_shown_begins_with_the_one_that_is_run() -> None:
+    (shown,) = re.findall(r"^```json\n(\{\n  \"mcpServers\".*?)^```$", README, re.MULTILINE | re.DOTALL)
+    example = json.loads((HOUSE / "docs" / "examples" / "mcp.json").read_text())
+    assert json.loads(shown)["mcpServers"]["files"] == example["mcpServers"]["files"]
 
 
 transcripts = load(HOUSE / "docs" / "transcripts.py")

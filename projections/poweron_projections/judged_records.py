@@ -1,13 +1,12 @@
 """The records of one workflow with their verdicts, as they are decided again, forked and compared."""
 
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from poweron_events.codec import decode
 from poweron_events.envelope import Envelope
 from poweron_events.fold.state import Verdict
 from poweron_projections.connection import Pool, acquire
-
-_RECORDS: Final = "SELECT seq, verdict, sha256, value FROM records WHERE workflow_id = $1::uuid ORDER BY seq"
+from poweron_projections.reader import stored_records
 
 _HASH: Final = """
 SELECT sha256 FROM records WHERE workflow_id = $1::uuid AND seq = $2 AND verdict = 'accepted'
@@ -25,11 +24,9 @@ class JudgedRecord(NamedTuple):
 
 async def judged_records(pool: Pool, workflow_id: str) -> list[JudgedRecord]:
     """All records of the workflow in order, as far as the rows hold them; raises Unavailable without Postgres."""
-    async with acquire(pool) as connection:
-        rows = await connection.fetch(_RECORDS, workflow_id)
     return [
-        JudgedRecord(row["seq"], cast("Verdict", row["verdict"]), row["sha256"].hex(), decode(row["value"]))
-        for row in rows
+        JudgedRecord(each.seq, each.verdict, each.sha256.hex(), decode(each.value))
+        for each in await stored_records(pool, workflow_id)
     ]
 
 

@@ -99,7 +99,7 @@ SELECT * FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIM
 """
 _STORED: Final = """
 SELECT seq, verdict, partition, log_offset, time_ms, sha256, value
-  FROM records WHERE workflow_id = $1::uuid ORDER BY seq
+  FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
 _IDS: Final = "SELECT DISTINCT workflow_id FROM records WHERE workflow_id IS NOT NULL ORDER BY workflow_id"
 _DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
@@ -122,6 +122,12 @@ class StoredRecord(NamedTuple):
     time_ms: int
     sha256: bytes
     value: bytes
+
+    def log_record(self, workflow_id: str) -> Record:
+        """The same as it stands in the log, byte for byte but for its headers, which no row keeps."""
+        return Record(
+            topics.EVENTS.name, self.partition, self.offset, self.time_ms, workflow_id.encode(), self.value, {}
+        )
 
 
 async def workflows(pool: Pool, *, limit: int = PAGE, before: str | None = None) -> list[WorkflowSummary]:
@@ -198,23 +204,16 @@ async def events(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: in
     return [_event(row) for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)]
 
 
-async def stored_records(pool: Pool, workflow_id: str) -> list[StoredRecord]:
-    """All records of a workflow, oldest first, as bytes."""
-    return [StoredRecord(*row) for row in await _fetch(pool, _STORED, workflow_id)]
+async def stored_records(
+    pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int | None = None
+) -> list[StoredRecord]:
+    """The records of a workflow, oldest first, as bytes: all of them, or a page."""
+    return [StoredRecord(*row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
 
 
 async def workflow_ids(pool: Pool) -> list[str]:
     """The ids of all workflows that have records, those too that were never opened."""
     return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS)]
-
-
-async def log_records(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[Record]:
-    """A page of the same as records of the log, byte for byte but for their headers, which no row keeps."""
-    key = workflow_id.encode()
-    return [
-        Record(topics.EVENTS.name, row["partition"], row["log_offset"], row["time_ms"], key, row["value"], {})
-        for row in await _fetch(pool, _EVENTS, workflow_id, after_seq, limit)
-    ]
 
 
 async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:

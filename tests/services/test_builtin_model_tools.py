@@ -1,5 +1,6 @@
 """The built-in model and tools of others: it lists, reads and answers, by the words of their names, and only reads."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,3 +168,18 @@ async def test_files_in_one_text_are_cited_by_their_own_names() -> None:
     assert "a.txt" in answer
     assert "read_multiple_files" not in answer
     assert "b.md" not in answer
+
+
+async def test_a_sentence_of_a_paragraph_that_begins_with_a_label_is_quoted_once() -> None:
+    files = sorted((Path(__file__).parents[2] / "docs" / "examples" / "club").iterdir())
+    text = "\n---\n".join(f"/srv/club/{file.name}:\n{file.read_text()}" for file in files)
+    assert await process(QUESTION, text) == (
+        "- “The committee lends three model ships to the exhibition in June.” — minutes.txt\n"
+        '- “The exhibition "Boats of the Bay" opens on 12 June 2026 in the boathouse.” — newsletter.md, '
+        "section Newsletter of the Harbour Club, May 2026"
+    )
+
+
+async def test_a_note_of_several_sentences_is_told_whole_and_once_where_its_label_is_asked_for() -> None:
+    text = "Note: The bumper was replaced. The camera was calibrated."
+    assert await process("What is the note?", text) == f"“{text}” — invoice.pdf"

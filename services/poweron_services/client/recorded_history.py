@@ -24,9 +24,9 @@ async def all_records(pool: Pool, workflow_id: str) -> AsyncGenerator[Record, No
         Unavailable: Postgres cannot be reached.
     """
     seq = 0
-    while page := await reader.log_records(pool, workflow_id, after_seq=seq - 1, limit=PAGE):
-        for record in page:
-            yield record
+    while page := await reader.stored_records(pool, workflow_id, after_seq=seq - 1, limit=PAGE):
+        for stored in page:
+            yield stored.log_record(workflow_id)
         seq += len(page)
     if seq == 0:
         raise UnknownWorkflow(workflow_id)

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from poweron_events.event import ModelCall
+from poweron_services.telemetry.spans import Value
+
 OPERATION: Final = "gen_ai.operation.name"
 PROVIDER: Final = "gen_ai.provider.name"
 RESPONSE_MODEL: Final = "gen_ai.response.model"
@@ -15,3 +18,22 @@ TOOL_TYPE: Final = "gen_ai.tool.type"
 CHAT: Final = "chat"
 EXECUTE_TOOL: Final = "execute_tool"
 FUNCTION: Final = "function"
+
+
+def answer_attributes(call: ModelCall) -> dict[str, Value]:
+    """What a span tells of a call that was answered; its prompt and its answer by their names only."""
+    return {
+        PROVIDER: call.provider,
+        RESPONSE_MODEL: call.model,
+        INPUT_TOKENS: call.input_tokens,
+        OUTPUT_TOKENS: call.output_tokens,
+        CACHED_INPUT_TOKENS: call.cached_input_tokens,
+        REASONING_TOKENS: call.reasoning_tokens,
+        "poweron.template": call.template,
+        "poweron.cost_nano_usd": call.cost_nano_usd,
+        "poweron.duration_ms": call.duration_ms,
+        "poweron.tries": call.tries,
+        "poweron.finish_reason": call.finish_reason or "",
+        "poweron.prompt_ref": call.prompt_ref or "",
+        "poweron.answer_ref": call.answer_ref or "",
+    }

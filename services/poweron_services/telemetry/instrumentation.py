@@ -203,6 +203,7 @@ def _told_as_span(
     finally:
         _UNDER.reset(token)
         if not only_failed or recorder.failed not in (None, CANCELLED):
+            answered = {} if recorder.call is None else gen_ai.answer_attributes(recorder.call)
             sink(
                 Span(
                     name=recorder.name,
@@ -211,26 +212,7 @@ def _told_as_span(
                     began_ns=began,
                     ended_ns=time.time_ns(),
                     kind=recorder.kind,
-                    attributes=recorder.attributes | _of_call(recorder.call),
+                    attributes=recorder.attributes | answered,
                     failed=recorder.failed,
                 )
             )
-
-
-def _of_call(call: ModelCall | None) -> dict[str, Value]:
-    if call is None:
-        return {}
-    return {
-        gen_ai.PROVIDER: call.provider,
-        gen_ai.RESPONSE_MODEL: call.model,
-        gen_ai.INPUT_TOKENS: call.input_tokens,
-        gen_ai.OUTPUT_TOKENS: call.output_tokens,
-        gen_ai.CACHED_INPUT_TOKENS: call.cached_input_tokens,
-        gen_ai.REASONING_TOKENS: call.reasoning_tokens,
-        "poweron.cost_nano_usd": call.cost_nano_usd,
-        "poweron.duration_ms": call.duration_ms,
-        "poweron.tries": call.tries,
-        "poweron.finish_reason": call.finish_reason or "",
-        "poweron.prompt_ref": call.prompt_ref or "",
-        "poweron.answer_ref": call.answer_ref or "",
-    }

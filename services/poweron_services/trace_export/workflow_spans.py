@@ -137,7 +137,7 @@ def _calls(before: Workflow, heard: Heard, event: Event, parent: Context) -> Ite
     began = _beginnings(before, heard, event, calls)
     for number, (call, began_ms) in enumerate(zip(calls, began, strict=True)):
         answered = call if isinstance(call, ModelCall) else None
-        attributes = _of_answer(call) if isinstance(call, ModelCall) else _of_failure(call)
+        attributes = gen_ai.answer_attributes(call) if isinstance(call, ModelCall) else _of_failure(call)
         made = Span(
             name=gen_ai.CHAT,
             context=derived_context(before.id, "call", heard.recorded.offset, number),
@@ -171,23 +171,6 @@ def _beginnings(before: Workflow, heard: Heard, event: Event, calls: Sequence[An
 def _stage(event: Event) -> str:
     asked: str | None = event.__dict__.get("stage")
     return asked or STAGES.get(type(event).__name__, "message")
-
-
-def _of_answer(call: ModelCall) -> dict[str, Value]:
-    return {
-        gen_ai.PROVIDER: call.provider,
-        gen_ai.RESPONSE_MODEL: call.model,
-        gen_ai.INPUT_TOKENS: call.input_tokens,
-        gen_ai.OUTPUT_TOKENS: call.output_tokens,
-        gen_ai.CACHED_INPUT_TOKENS: call.cached_input_tokens,
-        gen_ai.REASONING_TOKENS: call.reasoning_tokens,
-        "poweron.template": call.template,
-        "poweron.cost_nano_usd": call.cost_nano_usd,
-        "poweron.tries": call.tries,
-        "poweron.finish_reason": call.finish_reason or "",
-        "poweron.prompt_ref": call.prompt_ref or "",
-        "poweron.answer_ref": call.answer_ref or "",
-    }
 
 
 def _of_failure(calls: FailedCalls) -> dict[str, Value]:

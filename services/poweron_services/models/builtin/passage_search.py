@@ -6,7 +6,7 @@ the kind that is asked for. Otherwise the documents do not say it, and a person 
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from textwrap import shorten
@@ -291,10 +291,32 @@ def _together(candidates: list[Candidate], question: Question) -> tuple[list[Can
     Also how many statements more there are.
     """
     least = candidates[0].score - MARGIN if candidates else 0.0
-    chosen = [one for one in candidates if one.score >= least or one.says_every_word(question)]
+    chosen = _said_once([one for one in candidates if one.score >= least or one.says_every_word(question)])
     most = MANY_OF_ALL if _ALL.search(question.text) else MANY
     kept, more = ({one.passage.statement for one in part} for part in (chosen[:most], chosen[most:]))
     return sorted(chosen[:most], key=lambda one: -round(one.score, 1)), len(more - kept)
+
+
+def _said_once(chosen: list[Candidate]) -> list[Candidate]:
+    """Without the repetitions: a paragraph that begins with a label is a fact, and each of its sentences is a passage.
+
+    The fact stays where it answers better than any of them.
+    """
+    sentences = defaultdict[Place, list[Candidate]](list)
+    for one in chosen:
+        if one.passage.kind == "sentence":
+            sentences[one.passage.place].append(one)
+    repeated = set[int]()
+    for fact in chosen:
+        if fact.passage.kind == "fact":
+            held = [one for one in sentences[fact.passage.place] if _is_part(one.passage.value, fact.passage.statement)]
+            best = max((one.score for one in held), default=-math.inf)
+            repeated |= {id(fact)} if best >= fact.score else {id(one) for one in held}
+    return [one for one in chosen if id(one) not in repeated]
+
+
+def _is_part(text: str, whole: str) -> bool:
+    return len(text) < len(whole) and text in whole
 
 
 def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:

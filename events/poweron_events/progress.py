@@ -12,7 +12,9 @@ from poweron_events.event import ActionName, Model, Number
 from poweron_events.log import Message, Record
 from poweron_events.validation_messages import explain
 
-ProgressUnit = Literal["documents_read", "pages_read", "parts_answered", "pages_fetched", "tool_steps"]
+ProgressUnit = Literal[
+    "documents_read", "pages_read", "passages_searched", "parts_answered", "pages_fetched", "tool_steps"
+]
 """What is counted."""
 
 Counted = Annotated[int, Field(ge=0, le=2**53 - 1)]

@@ -186,7 +186,17 @@ async def test_a_fact_in_any_of_three_hundred_documents_is_found_with_document_a
         asked = await process(shelf, model, question(facts[number]))
         assert code(facts[number]) in asked.text
         assert "page 2" in asked.text
-    assert asked.progress[-1] == ("documents_read", 300, 300)
+    assert ("documents_read", 300, 300) in asked.progress
+
+
+async def test_how_far_a_long_text_is_searched_is_told_meanwhile() -> None:
+    shelf = Shelf({"log.pdf": long_document("log.pdf", 1_200, {7: fact("museum")})})
+    asked = await process(shelf, built_in(), question("museum"))
+    assert code("museum") in asked.text
+    searched = [(done, total) for unit, done, total in asked.progress if unit == "passages_searched"]
+    (total,) = {total for _, total in searched}
+    assert [done for done, _ in searched] == [*range(0, total, 500), total]
+    assert len(searched) > 3
 
 
 @pytest.mark.req("C-04")

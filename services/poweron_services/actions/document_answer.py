@@ -8,6 +8,7 @@ smaller. What was shown and what not is told with the answer.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from poweron_events.execution import DocumentCoverage, PlaceKind
@@ -102,7 +103,12 @@ async def answer_from(order: Order, task: DocumentTask, texts: Sequence[SourceTe
 
 
 async def _from_passages(order: Order, task: DocumentTask, texts: Sequence[PassageText], room: int) -> DocumentAnswer:
-    shown = await asyncio.to_thread(chosen, texts, task.prompt, min(room, MOST_SHOWN))
+    loop = asyncio.get_running_loop()
+
+    def on_searched(done: int, total: int) -> None:
+        loop.call_soon_threadsafe(partial(order.tell_progress, "passages_searched", done, total))
+
+    shown = await asyncio.to_thread(chosen, texts, task.prompt, min(room, MOST_SHOWN), on_searched)
     excerpts = [
         replace(text.source, text=text.shown(passages)) for text, passages in zip(texts, shown, strict=True) if passages
     ]

@@ -1,6 +1,6 @@
 """Which passages of long texts are shown for a task: those that fit it best over all texts, with their neighbours."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, zip_longest
 from typing import Final
@@ -13,15 +13,22 @@ from poweron_services.models.builtin.vocabulary import language_of
 MOST: Final = 2_000  # passages that are looked at for one question
 WITH_NEIGHBOURS: Final = 20  # of these, the best
 OPENING: Final = 2  # passages at the start of each text that has some, as far as there is room
+TOLD_AFTER: Final = 500  # passages, each time
 AROUND: Final = 120  # characters: a gap, a heading and the rows that stand with a passage
 
 
-def chosen(texts: Sequence[PassageText], task: str, room: int) -> list[list[Passage]]:
+OnSearched = Callable[[int, int], None]
+"""Told how many passages were searched, and of how many."""
+
+
+def chosen(
+    texts: Sequence[PassageText], task: str, room: int, on_searched: OnSearched = lambda _, __: None
+) -> list[list[Passage]]:
     """The passages of each text, in reading order, that are shown for the task in so many characters."""
     ends = [*accumulate(len(text.passages) for text in texts)]
     every = [(number, passage) for number, text in enumerate(texts) for passage in text.passages]
     language = language_of(task)
-    relevance = Relevance((texts[number].words(passage) for number, passage in every), language)
+    relevance = Relevance(_searched(texts, every, on_searched), language)
     rankings = [relevance.best(question, MOST) for question in searched(task, language) or [task]]
     choice = _Choice(texts, every, room)
     for place, number in _in_turn(rankings):
@@ -33,6 +40,17 @@ def chosen(texts: Sequence[PassageText], task: str, room: int) -> list[list[Pass
             first = ends[number] - len(texts[number].passages)
             choice.take(first, (first + opening,))
     return choice.by_text()
+
+
+def _searched(
+    texts: Sequence[PassageText], every: Sequence[tuple[int, Passage]], on_searched: OnSearched
+) -> Iterator[str]:
+    """What each passage is found by; it is told now and then how many are done."""
+    for done, (number, passage) in enumerate(every):
+        if done % TOLD_AFTER == 0:
+            on_searched(done, len(every))
+        yield texts[number].words(passage)
+    on_searched(len(every), len(every))
 
 
 def _in_turn(rankings: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:

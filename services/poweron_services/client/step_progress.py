@@ -17,6 +17,7 @@ RETRY_PERIOD: Final = 10.0  # seconds until a topic that cannot be read is tried
 UNIT_WORDS: Final[dict[ProgressUnit, str]] = {
     "documents_read": "documents read",
     "pages_read": "pages read",
+    "passages_searched": "passages searched",
     "parts_answered": "parts answered",
     "pages_fetched": "pages fetched",
     "tool_steps": "steps of the tool",

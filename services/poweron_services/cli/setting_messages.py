@@ -41,26 +41,27 @@ def _explain(problem: ErrorDetails) -> str:
     field = Settings.model_fields.get(place)
     if field is None:
         return f"{variable}: {problem['msg']}"
-    return f"{variable}: {problem['input']!r} is {_wanted(problem, field)}; {_remedy(field)}"
+    return f"{variable}: {problem['input']!r} is {_wanted(problem, field)}, or leave it unset{_default(field)}"
 
 
 def _wanted(problem: ErrorDetails, field: FieldInfo) -> str:
     if problem["type"] == "literal_error":
-        return f"not one of {problem['ctx']['expected'].replace(' or ', ', ')}"
+        return f"not one of {problem['ctx']['expected'].replace(' or ', ', ')}; set it to one of them"
     if problem["type"] == "bool_parsing":
-        return "neither true nor false"
+        return "neither true nor false; set it to one of them"
     if problem["type"] in _NUMBERS:
         kind = "number" if float in {field.annotation, *get_args(field.annotation)} else "whole number"
-        return f"not a {kind} {number_range(_bound(field, 'ge'), _bound(field, 'le'), above=_bound(field, 'gt'))}"
-    return f"not as it should be ({problem['msg']})"
+        bounds = number_range(_bound(field, "ge"), _bound(field, "le"), above=_bound(field, "gt"))
+        return f"not a {kind} {bounds}; set it to such a number"
+    return f"not as it should be ({problem['msg']}); set it to what the README says"
 
 
 def _bound(field: FieldInfo, name: str) -> Any:
     return next((getattr(each, name) for each in field.metadata if hasattr(each, name)), None)
 
 
-def _remedy(field: FieldInfo) -> str:
+def _default(field: FieldInfo) -> str:
+    """What it is where it is not set, for the end of a sentence; empty where it is nothing then."""
     if field.default is None:
-        return "set it to one, or leave it unset"
-    default = str(field.default).lower() if isinstance(field.default, bool) else repr(field.default)
-    return f"set it to one, or leave it unset for {default}"
+        return ""
+    return f" for {str(field.default).lower() if isinstance(field.default, bool) else repr(field.default)}"

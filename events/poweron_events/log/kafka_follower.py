@@ -46,7 +46,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
     # --- called by aiokafka in the background, in the middle of anything
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """The group waits meanwhile: nobody else is given these partitions until the poll after the one that says so."""
+        """The group waits: nobody else is given these partitions before the poll after the one that says so."""
         if not revoked:
             return
         self._handed_over.clear()

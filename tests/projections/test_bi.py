@@ -22,6 +22,7 @@ from builders import (
     planned,
     requested,
     reviewed,
+    step,
     typical,
 )
 from poweron_events import topics
@@ -244,3 +245,26 @@ async def test_no_view_shows_what_people_or_models_wrote(log: MemoryLog, pool: P
     shown = str([await rows_of(pool, view.name) for view in bi.views()])
     for written in ("grand total", "Find the total", "Read the estimate", "No such action", "estimate.pdf", "text.md"):
         assert written not in shown
+
+
+async def test_each_review_is_counted_once_however_the_attempt_came_to_it(log: MemoryLog, pool: Pool) -> None:
+    """After a plan that is done, a plan that failed, a refusal, and after a `continue` that no step was left for."""
+    planned_, again = At(1), At(1, attempt=2)
+    plan = Told("plan").tell(requested("plan", workflow_mode="Actionplan"), planned(), planned_.actions_planned(1))
+    plan.tell(planned_.selected(), planned_.parameters(), planned_.started(), planned_.done())
+    plan.tell(planned_.observed(observation=NOTHING_SEEN), planned_.rejected("review"), reviewed(status="retry"))
+    plan.tell(again.actions_planned(1), again.selected(), again.parameters(), again.started(), again.done())
+    plan.tell(again.observed(), reviewed(attempt=2), completed())
+    write(log, plan, seconds(*range(9), *range(17, 24), 33, 34))
+    limit = Told("limit").tell(requested("limit", max_steps=1), planned(), *step(1, decision="continue"), reviewed())
+    write(log, limit, seconds(*range(8), 10))
+    refusal = Told("refusal").tell(requested("refusal"), planned(), At(1).selection_rejected())
+    refusal.tell(At(1).selection_rejected(2), reviewed(status="failed"))
+    write(log, refusal, seconds(0, 1, 2, 3, 8))
+    stopped = Told("stopped").tell(requested("stopped"), planned(), *step(1), cancellation())
+    write(log, stopped, seconds(*range(9)))
+    await catch_up(log, pool)
+    for _ in range(2):
+        reviews = [row for row in await rows_of(pool, "stage_times_by_day") if row["stage"] == "review"]
+        assert [(row["times"], row["p50_ms"], row["total_ms"]) for row in reviews] == [(4, 7_500, 28_000)]
+        assert (await rebuild(log, pool)).differences == []

@@ -55,7 +55,7 @@ def wandering(number: int) -> tuple[Told, list[int]]:
             _answer_in_vain(chance, told)
         else:
             told.tell(_varied(chance, _next(chance, told, number, calm)))
-        time_ms += chance.randrange(10_000)
+        time_ms += chance.randrange(10_000 if chance.random() < 0.9 else 20_000_000)
         times.extend([time_ms] * (len(told.values) - len(times)))
         if told.workflow.stuck and chance.random() < 0.5:
             break

@@ -6,13 +6,14 @@ CREATE TABLE outcomes_by_{period} AS
 WITH both_ends AS (
      SELECT begin_of(opened_at) AS {period}, mode, NULL AS status, NULL AS steps, NULL AS ms, NULL AS waited FROM rounds
       UNION ALL
-     SELECT begin_of(ended_at), mode, status, steps, duration_ms - waiting_for_people_ms, waiting_for_people_ms
+     SELECT begin_of(ended_at), mode, CASE WHEN stopped_by LIKE 'fork\_%' ESCAPE '\' THEN 'fork stopped' ELSE status END,
+            steps, duration_ms - waiting_for_people_ms, waiting_for_people_ms
        FROM rounds WHERE ended_at IS NOT NULL
 )
 SELECT {period}, mode, count(*) FILTER (status IS NULL) AS opened, count(status) AS ended,
        count(*) FILTER (status = 'completed') AS completed, count(*) FILTER (status = 'failed') AS failed,
-       count(*) FILTER (status = 'cancelled') AS cancelled,
-       CASE WHEN count(status) > 0 THEN count(*) FILTER (status = 'completed') / count(status) END AS success_share,
+       count(*) FILTER (status = 'cancelled') AS cancelled, count(*) FILTER (status = 'fork stopped') AS forks_stopped,
+       CASE WHEN ended > forks_stopped THEN completed / (ended - forks_stopped) END AS success_share,
        COALESCE(sum(steps), 0) AS steps, quantile_cont(ms, 0.5) AS p50_ms, quantile_cont(ms, 0.95) AS p95_ms,
        quantile_cont(ms, 0.99) AS p99_ms, COALESCE(sum(waited), 0) AS waiting_for_people_ms
   FROM both_ends GROUP BY ALL;

@@ -18,6 +18,8 @@ from poweron_events.codec import decode
 from poweron_events.envelope import Envelope
 from poweron_events.log import Message
 from poweron_events.request import workflow_id
+from poweron_projections.connection import LIVE, acquire
+from poweron_projections.rebuild import rebuild
 from poweron_services.bench.loop_speed import BENCH_SOURCE
 from poweron_services.bench.rebuild_speed import AT_ONCE, with_request
 from poweron_services.client.connect import Connections
@@ -70,13 +72,19 @@ class RepeatedWorkflows:
         return Path(self.connections.settings.content_place)
 
     async def grow(self, events: int) -> None:
-        """Write workflows until there are so many events, some workflows at a time."""
+        """Write workflows until there are so many events, some workflows at a time, and make all rows of the log."""
         while self.events < events:
             told = [self._one_more() for _ in range(AT_ONCE)]
             longest = max(map(len, told))
             mixed = [messages[place] for place in range(longest) for messages in told if place < len(messages)]
             await self.connections.log.append(topics.EVENTS.name, mixed)
             self.events += len(mixed)
+        await self._make_rows()
+
+    async def _make_rows(self) -> None:
+        async with acquire(self.connections.pool) as connection:
+            await connection.execute(f"DROP SCHEMA IF EXISTS {LIVE} CASCADE")
+        assert (await rebuild(self.connections.log, self.connections.pool)).events == self.events
 
     def _one_more(self) -> list[Message]:
         number = len(self.ids)

@@ -101,7 +101,12 @@ _STORED: Final = """
 SELECT seq, verdict, partition, log_offset, time_ms, sha256, value
   FROM records WHERE workflow_id = $1::uuid ORDER BY seq
 """
-_IDS: Final = "SELECT DISTINCT workflow_id FROM records WHERE workflow_id IS NOT NULL ORDER BY workflow_id"
+_IDS: Final = """
+SELECT DISTINCT workflow_id FROM records
+ WHERE workflow_id IS NOT NULL AND ($1::uuid IS NULL OR workflow_id > $1)
+ ORDER BY workflow_id LIMIT $2
+"""
+_COUNT_IDS: Final = "SELECT COUNT(DISTINCT workflow_id) AS count FROM records"
 _DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _APPROVALS: Final = """
@@ -203,9 +208,15 @@ async def stored_records(pool: Pool, workflow_id: str) -> list[StoredRecord]:
     return [StoredRecord(*row) for row in await _fetch(pool, _STORED, workflow_id)]
 
 
-async def workflow_ids(pool: Pool) -> list[str]:
-    """The ids of all workflows that have records, those too that were never opened."""
-    return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS)]
+async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
+    """A page of the ids of all workflows that have records, those too that were never opened."""
+    return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS, after, limit)]
+
+
+async def count_workflow_ids(pool: Pool) -> int:
+    """How many workflows have records."""
+    (row,) = await _fetch(pool, _COUNT_IDS)
+    return int(row["count"])
 
 
 async def log_records(pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int = PAGE) -> list[Record]:

@@ -81,16 +81,16 @@ async def _side_by_side(
     pool: Pool, shares: AsyncIterator[Sequence[str]], executor: ProcessPoolExecutor, count: int
 ) -> AsyncIterator[ReplayedWorkflow]:
     loop, working = asyncio.get_running_loop(), set[asyncio.Future[list[ReplayedWorkflow]]]()
-    ids = await anext(shares, ())
-    while ids or working:
-        while ids and len(working) < count * WAITING:
-            share = [(id_, await reader.stored_records(pool, id_)) for id_ in ids]
-            working.add(loop.run_in_executor(executor, _replay_share, share))
-            ids = await anext(shares, ())
-        done, working = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            for found in each.result():
+    async for ids in shares:
+        share = [(id_, await reader.stored_records(pool, id_)) for id_ in ids]
+        working.add(loop.run_in_executor(executor, _replay_share, share))
+        if len(working) == count * WAITING:
+            done, working = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+            for found in [found for each in done for found in each.result()]:
                 yield found
+    for last in asyncio.as_completed(working):
+        for found in await last:
+            yield found
 
 
 @asynccontextmanager

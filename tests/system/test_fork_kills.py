@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.system, pytest.mark.soak, pytest.mark.timeout(600)]
 
 KILLS = 8  # wanted while the forks run
 FEWEST_KILLS = 4  # processes may have done much until they are dead
+FEWEST_PHASES = 4  # that forks were in when their processes were killed
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ async def test_forks_at_every_event_whose_processes_are_killed_are_the_same_and_
     forks = [await forked(connections, story.prompt, origin, each) for each in records]
     phases = await killed_while_they_run(story, survival, forks)
     assert len(phases) >= FEWEST_KILLS, "the forks were done before enough processes were killed"
-    assert {"plan", "select", "parameterize", "refine"} & set().union(*phases)
+    assert len(set().union(*phases)) >= FEWEST_PHASES
     assert story.touched() == touched
     for seq, fork in enumerate(forks):
         found = await shell("diff", origin, fork)

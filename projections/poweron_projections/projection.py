@@ -17,14 +17,14 @@ from poweron_events.event import StepEvent
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
-from poweron_events.outcome import StageEvent
+from poweron_events.outcome import StageEvent, TaskReviewed
 from poweron_projections import records as records_
 from poweron_projections.dead_letters import DEAD_LETTERS, dead_letter_row
 from poweron_projections.documents import DOCUMENTS, document_rows
 from poweron_projections.messages import MESSAGES, message_row
 from poweron_projections.records import RECORDS
 from poweron_projections.requests import REQUESTS, request_rows
-from poweron_projections.steps import STEPS, step_row, step_status
+from poweron_projections.steps import STEPS, StepRow, step_row, step_status
 from poweron_projections.table_spec import Row, Table
 from poweron_projections.tasks import TASKS, TaskCourse, task_course, task_row
 from poweron_projections.usage import USAGE, usage_rows
@@ -38,7 +38,8 @@ class View(NamedTuple):
     """A workflow, and what its rows need beside its state.
 
     `row` is its row in `workflows` and `settled` are its other rows that can still change, as they were put last;
-    `newest` is its last record; `step` are the events of the step that runs.
+    `newest` is its last record; `step` are the events of the step that runs, `last` is the row of the last step of an
+    attempt whose review is awaited.
     """
 
     workflow: Workflow
@@ -47,6 +48,7 @@ class View(NamedTuple):
     newest: Recorded | None = None
     task: TaskCourse | None = None
     step: tuple[Recorded, ...] = ()
+    last: StepRow | None = None
 
     @classmethod
     def of(cls, workflow_id: str) -> "View":
@@ -126,14 +128,22 @@ def _project_round(view: View, recorded: Recorded, after: Workflow, batch: Batch
     batch.put(DOCUMENTS, document_rows(recorded, after))
     task, tasks = task_course(view.task, view.workflow, recorded, after)
     batch.put(TASKS, tasks)
+    step, last = _step(view, recorded, after, batch)
+    return View(after, view.row, view.settled, recorded, task, step, last)
+
+
+def _step(view: View, recorded: Recorded, after: Workflow, batch: Batch) -> tuple[tuple[Recorded, ...], StepRow | None]:
+    """The events of the step that runs, and the last step of an attempt whose review is awaited."""
+    if view.last is not None and isinstance(recorded.envelope.event, TaskReviewed):
+        batch.put(STEPS, [view.last._replace(reviewed_ms=recorded.time_ms)])
     step = (*view.step, recorded) if _is_of_the_step(view, recorded) else view.step
     status = step_status(step, after)
-    if status != "running":
-        batch.put(
-            STEPS, [step_row(step, status, begun_ms=view.workflow.current.step_ms, stopped_by=after.current.code)]
-        )
-        step = ()
-    return View(after, view.row, view.settled, recorded, task, step)
+    if status == "running":
+        return step, view.last if after.phase == "review" else None
+    round_ = view.workflow.current
+    row = step_row(step, status, begun_ms=round_.step_ms, ended_ms=recorded.time_ms, stopped_by=after.current.code)
+    batch.put(STEPS, [row])
+    return (), row if after.phase == "review" else None
 
 
 def _is_of_the_step(view: View, recorded: Recorded) -> bool:

@@ -22,7 +22,10 @@ from poweron_projections.table_spec import Json, Table, Uuid, json, optional_tex
 
 
 class StepRow(NamedTuple):
-    """One iteration of the loop, one action: running, then done, refused or stopped."""
+    """One iteration of the loop, one action: running, then done, refused or stopped.
+
+    `reviewed_ms` is when its attempt was judged, where it is the last step of it.
+    """
 
     workflow_id: Uuid
     round: int
@@ -65,6 +68,8 @@ class StepRow(NamedTuple):
     completed_ms: int | None = None
     observed_ms: int | None = None
     refined_ms: int | None = None
+    ended_ms: int | None = None
+    reviewed_ms: int | None = None
 
 
 STEPS = Table("steps", StepRow, key=("workflow_id", "round", "task", "attempt", "step"), keeps="newest")
@@ -80,12 +85,16 @@ def step_status(told: Sequence[Recorded], after: Workflow) -> str:
     return "stopped" if after.phase == "closing" else "running"
 
 
-def step_row(told: Sequence[Recorded], status: str, *, begun_ms: int, stopped_by: str | None = None) -> StepRow:
+def step_row(
+    told: Sequence[Recorded], status: str, *, begun_ms: int, ended_ms: int | None = None, stopped_by: str | None = None
+) -> StepRow:
     """The step that was told these accepted events.
 
-    `begun_ms` is when it could begin, `stopped_by` why its round was stopped beside it.
+    `begun_ms` is when it could begin, `ended_ms` when it no longer ran, `stopped_by` why its round was stopped
+    beside it.
     """
-    cells: dict[str, Any] = {"status": status, "begun_ms": begun_ms, "started_ms": told[0].time_ms}
+    cells: dict[str, Any] = {"status": status, "begun_ms": begun_ms, "ended_ms": ended_ms}
+    cells["started_ms"] = told[0].time_ms
     for recorded in told:
         cells |= _cells(recorded)
     events = [recorded.envelope.event for recorded in told]

@@ -116,6 +116,28 @@ async def test_a_waiting_poll_tells_at_once_that_partitions_were_taken_away(kafk
             await joining
 
 
+@pytest.mark.system
+@pytest.mark.req("E-06")
+async def test_nobody_is_given_a_partition_before_its_follower_has_polled_again(kafka: KafkaSettings) -> None:
+    async with connect(kafka) as log, log.follow(TOPIC, "handed-over") as first:
+        while not (await first.poll(5.0)).assigned:
+            pass
+        async with log.follow(TOPIC, "handed-over") as second:
+            joining = asyncio.create_task(_assigned(second))
+            while not (await first.poll(5.0)).revoked:
+                pass
+            done, _ = await asyncio.wait([joining], timeout=1.0)
+            assert not done
+            mine = await _assigned(first)
+            assert mine | await joining == frozenset(range(12))
+
+
+async def _assigned(follower: KafkaFollower) -> frozenset[int]:
+    while not (assigned := (await follower.poll(1.0)).assigned):
+        pass
+    return assigned
+
+
 class _Part:
     closed = False
 

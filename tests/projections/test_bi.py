@@ -3,6 +3,7 @@
 import runpy
 import uuid
 from collections.abc import Iterable
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from builders import (
     planned,
     requested,
     reviewed,
+    step,
     typical,
 )
 from poweron_events import topics
+from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCancelled, Totals
@@ -65,7 +68,6 @@ async def test_every_view_is_made_and_every_column_of_it_has_a_comment(log: Memo
 
 MINUTE = 60_000
 NOON = 1_795_262_400_000  # 2026-11-21 12:00 UTC
-DAY = "2026-11-21"
 
 
 def write(log: MemoryLog, told: Told, times: Iterable[int]) -> None:
@@ -106,76 +108,51 @@ def three_workflows(log: MemoryLog) -> list[Told]:
     )
     crashed.tell(cancellation(), At(1).done(2, success=False, outcome="cancelled", documents=()))
     crashed.tell(RoundCancelled(round=1, message="Cancelled as asked.", totals=Totals()))
+    letter = DeadLetter(topic=topics.REQUESTS.name, partition=3, offset=7, reason="No JSON.", size=5)
+    log._topics[topics.DEAD_LETTERS.name][0].append(
+        Record(topics.DEAD_LETTERS.name, 0, 0, NOON + 90_000, b"x", letter.message().value, {})
+    )
     write(log, crashed, seconds(3_600, 3_601, 3_603, 3_604, 3_605, 3_606, 3_676, 3_700, 3_701, 3_702))
     return [plain, asked, crashed]
 
 
-async def test_the_views_count_what_is_counted_by_hand(log: MemoryLog, pool: Pool) -> None:
-    """Each call costs 3,000 nano-dollars for 120 tokens; the failed ones 900 for 78."""
-    three_workflows(log)
+async def test_every_view_says_cell_by_cell_what_is_counted_by_hand(log: MemoryLog, pool: Pool) -> None:
+    stories = three_workflows(log)
     await catch_up(log, pool)
-    for view, expected in BY_HAND.items():
-        found = [tuple(row.values())[1:] for row in await rows_of(pool, view)]
-        assert sorted(found, key=str) == sorted(expected, key=str), view
-        assert {row["day"].isoformat() for row in await rows_of(pool, view)} == {f"{DAY}T00:00:00+00:00"}
-    hours = [(row["hour"].hour, row["mode"], row["opened"]) for row in await rows_of(pool, "outcomes_by_hour")]
-    assert hours == [(12, "React", 2), (13, "Actionplan", 1)]
+    names = {told.id: name for told, name in zip(stories, ("plain", "asked", "crashed"), strict=True)}
+    expected = by_hand()
+    assert expected.keys() == {view.name for view in bi.views()}
+    for view in bi.views():
+        found = [[_shown(cell, names) for cell in row.values()] for row in await rows_of(pool, view.name)]
+        header, *rows = expected[view.name]
+        assert header == [name for name, _ in view.columns], view.name
+        assert sorted(found) == sorted(rows), view.name
 
 
-def usd(nano: int) -> Decimal:
-    return Decimal(nano).scaleb(-9)
+def by_hand() -> dict[str, list[list[str]]]:
+    """The tables of `bi_by_hand.txt` by their names, each with its header."""
+    text = Path(__file__).with_name("bi_by_hand.txt").read_text(encoding="utf-8")
+    sections = [section.splitlines() for section in text.split("\n## ")[1:]]
+    return {name: [line.split() for line in lines if line] for name, *lines in sections}
 
 
-CANCELLED = [("round", "cancelled", 1), ("task", "cancelled", 1), ("step", "cancelled", 1)]
-
-BY_HAND: dict[str, list[tuple[Any, ...]]] = {
-    "outcomes_by_day": [
-        ("Actionplan", 1, 1, 0, 0, 1, 0.0, 1, 102_000.0, 102_000.0, 102_000.0, 0),
-        ("React", 2, 2, 2, 0, 0, 1.0, 3, 19_000.0, 21_700.0, 21_940.0, 300_000),
-    ],
-    "stops_by_day": [("action", "not_found", 1), ("model_call", "model_busy", 3), *CANCELLED],
-    "stage_times_by_day": [
-        ("plan", False, 3, 1_000.0, 1_900.0, 1_980.0, 4_000),
-        ("plan_actions", False, 1, 3_000.0, 3_000.0, 3_000.0, 3_000),
-        ("select", False, 3, 2_000.0, 2_900.0, 2_980.0, 6_000),
-        ("parameterize", False, 4, 1_000.0, 1_000.0, 1_000.0, 4_000),
-        ("approve", True, 1, 300_000.0, 300_000.0, 300_000.0, 300_000),
-        ("claim", False, 4, 1_000.0, 1_000.0, 1_000.0, 4_000),
-        ("execute", False, 4, 3_500.0, 81_349.99999999997, 92_269.99999999997, 103_000),
-        ("observe", False, 3, 1_000.0, 1_000.0, 1_000.0, 3_000),
-        ("refine", False, 3, 1_000.0, 1_900.0, 1_980.0, 4_000),
-        ("review", False, 3, 2_000.0, 2_000.0, 2_000.0, 5_000),
-    ],
-    "model_usage_by_day": [
-        ("builtin", "extractive", "plan", 3, 0, 300, 60, 0, 0, usd(9_000), 15),
-        ("builtin", "extractive", "plan_actions", 1, 0, 100, 20, 0, 0, usd(3_000), 5),
-        ("builtin", "extractive", "select", 6, 0, 600, 120, 0, 0, usd(18_000), 30),
-        ("", "", "select", 0, 3, 70, 8, 0, 0, usd(900), 1_200),
-        ("builtin", "extractive", "parameterize", 4, 0, 400, 80, 0, 0, usd(12_000), 20),
-        ("builtin", "extractive", "refine", 3, 0, 300, 60, 0, 0, usd(9_000), 15),
-        ("builtin", "extractive", "review", 3, 0, 300, 60, 0, 0, usd(9_000), 15),
-    ],
-    "task_costs_by_day": [(3, 2, usd(69_000 + 900 - 9_000), usd(30_450), 20 * 120 + 78)],
-    "spending_by_day": [
-        ("used", 14, 1_680, usd(42_000)),
-        ("retried", 4, 480, usd(12_000)),
-        ("refused", 1, 120, usd(3_000)),
-        ("superseded", 1, 120, usd(3_000)),
-        ("failed", 3, 78, usd(900)),
-    ],
-    "retries_by_day": [("action", 1), ("task", 1), ("answer", 1)],
-    "transitions_by_day": [
-        ("start", "document.extract", 3),
-        ("document.extract", "document.extract", 1),
-        ("document.extract", "end", 3),
-    ],
-    "actions_by_day": [("document.extract", 4, 2, 0.5, 5, 12.0, 12.0, 12.0)],
-    "documents_by_day": [
-        ("request", "application/pdf", 3, 3_000, 0, 0),
-        ("action", "application/pdf", 2, 2_000, 0, 0),
-    ],
-    "approvals_by_day": [("document.extract", 1, 1, 0, 0, 0, 0, 300_000.0, 300_000.0, 300_000.0)],
-}
+def _shown(cell: Any, names: dict[str, str]) -> str:  # noqa: PLR0911 - one case per type
+    """Ids as names, times as seconds after noon, money as nano-dollars."""
+    match cell:
+        case None | "":
+            return {None: "-", "": "none"}[cell]
+        case bool():
+            return str(cell).lower()
+        case datetime():
+            return f"{cell.timestamp() - NOON / 1_000:g}"
+        case Decimal():
+            return str(int(cell.scaleb(9)))
+        case float():
+            return f"{round(cell, 3):.9g}"
+        case uuid.UUID():
+            return names[str(cell)]
+        case _:
+            return str(cell)
 
 
 async def test_the_views_are_the_same_after_a_rebuild_and_verify_leaves_them_alone(log: MemoryLog, pool: Pool) -> None:
@@ -244,3 +221,26 @@ async def test_no_view_shows_what_people_or_models_wrote(log: MemoryLog, pool: P
     shown = str([await rows_of(pool, view.name) for view in bi.views()])
     for written in ("grand total", "Find the total", "Read the estimate", "No such action", "estimate.pdf", "text.md"):
         assert written not in shown
+
+
+async def test_each_review_is_counted_once_however_the_attempt_came_to_it(log: MemoryLog, pool: Pool) -> None:
+    """After a plan that is done, a plan that failed, a refusal, and after a `continue` that no step was left for."""
+    planned_, again = At(1), At(1, attempt=2)
+    plan = Told("plan").tell(requested("plan", workflow_mode="Actionplan"), planned(), planned_.actions_planned(1))
+    plan.tell(planned_.selected(), planned_.parameters(), planned_.started(), planned_.done())
+    plan.tell(planned_.observed(observation=NOTHING_SEEN), planned_.rejected("review"), reviewed(status="retry"))
+    plan.tell(again.actions_planned(1), again.selected(), again.parameters(), again.started(), again.done())
+    plan.tell(again.observed(), reviewed(attempt=2), completed())
+    write(log, plan, seconds(*range(9), *range(17, 24), 33, 34))
+    limit = Told("limit").tell(requested("limit", max_steps=1), planned(), *step(1, decision="continue"), reviewed())
+    write(log, limit, seconds(*range(8), 10))
+    refusal = Told("refusal").tell(requested("refusal"), planned(), At(1).selection_rejected())
+    refusal.tell(At(1).selection_rejected(2), reviewed(status="failed"))
+    write(log, refusal, seconds(0, 1, 2, 3, 8))
+    stopped = Told("stopped").tell(requested("stopped"), planned(), *step(1), cancellation())
+    write(log, stopped, seconds(*range(9)))
+    await catch_up(log, pool)
+    for _ in range(2):
+        reviews = [row for row in await rows_of(pool, "stage_times_by_day") if row["stage"] == "review"]
+        assert [(row["times"], row["p50_ms"], row["total_ms"]) for row in reviews] == [(4, 7_500, 28_000)]
+        assert (await rebuild(log, pool)).differences == []

@@ -213,6 +213,13 @@ async def committed(log: MemoryLog, number: int, key: bytes = b"k") -> None:
             await asyncio.sleep(0.01)
 
 
+async def appended(log: MemoryLog, number: int) -> None:
+    """Wait until this many events are in the log."""
+    async with asyncio.timeout(10):
+        while len(await events(log)) < number:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+
+
 async def looked(rows: Rows, times: int) -> None:
     async with asyncio.timeout(10):
         while rows.looks < times:  # noqa: ASYNC110 - nobody tells

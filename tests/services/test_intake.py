@@ -1,6 +1,7 @@
 """How intake answers requests, on a log in memory."""
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from intake_world import (
     SOURCE,
     TIME,
     Rows,
+    appended,
     away_once,
     committed,
     dead_letters,
@@ -38,6 +40,30 @@ async def test_a_request_repeated_at_once_is_answered_once(log: MemoryLog, rows:
         await committed(log, 10)
     answers = await events(log)
     assert sorted(type(answer).__name__ for answer in answers) == [RequestRefused.__name__, WorkflowRequested.__name__]
+
+
+@pytest.mark.req("E-15")
+async def test_a_new_request_is_opened_while_the_rows_are_behind_and_one_that_was_there_before_waits(
+    log: MemoryLog, rows: Rows
+) -> None:
+    def partition(request_id: str) -> int:
+        return log.partition_of(topics.EVENTS.name, workflow_id(SOURCE, request_id).encode())
+
+    async with running(log, rows):
+        await request(log, "first")
+        await committed(log, 1)
+    before = next(f"before {number}" for number in count() if partition(f"before {number}") == partition("first"))
+    rows.behind = True
+    await request(log, before)
+    async with running(log, rows):
+        await looked(rows, rows.looks + 5)
+        assert len(await events(log)) == 1
+        await request(log, "new")
+        await appended(log, 2)
+        assert {event.request.id for event in await events(log)} == {"first", "new"}
+        rows.behind = False
+        await committed(log, 3)
+    assert len(await events(log)) == 3
 
 
 @pytest.mark.req("E-15")

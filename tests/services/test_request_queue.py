@@ -22,8 +22,8 @@ class Requests:
         self.reasons: list[str] = []
         self.settled = asyncio.Event()
 
-    def raising(self, error: Exception, times: int) -> Callable[[Record], Awaitable[None]]:
-        async def handle(_: Record) -> None:
+    def raising(self, error: Exception, times: int) -> Callable[[Record, bool], Awaitable[None]]:
+        async def handle(_: Record, __: bool) -> None:
             self.handled += 1
             if self.handled <= times:
                 raise error
@@ -36,7 +36,7 @@ class Requests:
         self.settled.set()
 
     @asynccontextmanager
-    async def run(self, handle: Callable[[Record], Awaitable[None]]) -> AsyncGenerator[None, None]:
+    async def run(self, handle: Callable[[Record, bool], Awaitable[None]]) -> AsyncGenerator[None, None]:
         await self.log.append(topics.REQUESTS.name, [Message(b"k", b"a request")])
         task = asyncio.create_task(RequestQueue(self.log, "queue", lambda _: True, handle, self.give_up).run())
         try:
@@ -72,3 +72,22 @@ async def test_what_may_pass_is_tried_until_it_has_passed(error: Exception) -> N
         await requests.settled.wait()
     assert requests.handled == TRIES + 2
     assert requests.reasons == []
+
+
+@pytest.mark.req("E-15")
+@pytest.mark.usefixtures("logged")
+async def test_only_what_came_after_the_assignment_and_was_not_tried_before_is_new() -> None:
+    requests, told = Requests(), list[tuple[bytes | None, bool]]()
+
+    async def handle(record: Record, is_new: bool) -> None:
+        told.append((record.value, is_new))
+        if told[-1] == (b"later", True):
+            raise Unavailable("away")
+        if told[-1] == (b"a request", False):
+            await requests.log.append(topics.REQUESTS.name, [Message(b"k", b"later")])
+        if told[-1] == (b"later", False):
+            requests.settled.set()
+
+    async with requests.run(handle), asyncio.timeout(10):
+        await requests.settled.wait()
+    assert told == [(b"a request", False), (b"later", True), (b"later", False)]

@@ -105,6 +105,40 @@ async def test_a_claim_that_is_revoked_before_it_begins_is_given_back() -> None:
     assert action.runs == []
 
 
+@pytest.mark.req("E-06")
+async def test_what_is_being_appended_is_in_the_log_before_its_partition_is_given_away() -> None:
+    """Else whoever gets the partition meets a claim that it has to wait for, although nobody runs the action."""
+    world, done = World([Counting()]), list[str]()
+    async with world.process() as process:
+        await soon(lambda: bool(process.log.followers))
+        follower, gate = process.log.followers[0], asyncio.Event()
+        append, poll = process.log.append, follower.poll
+
+        async def slow_append(topic: str, messages: Any) -> Any:
+            done.append("appending")
+            await gate.wait()
+            done.append("appended")
+            return await append(topic, messages)
+
+        async def noted_poll(timeout: float) -> Any:
+            done.append("polled")
+            polled = await poll(timeout)
+            done.extend(["revoked"] if polled.revoked else [])
+            return polled
+
+        process.log.append, follower.poll = slow_append, noted_poll  # type: ignore[method-assign]
+        await world.ask()
+        await soon(lambda: "appending" in done)
+        _revoke(world, process)
+        await soon(lambda: "revoked" in done)
+        for _ in range(10):  # turns of the loop, in which it could poll again
+            await asyncio.sleep(0)
+        gate.set()
+        await soon(lambda: done[-1] == "polled")
+    afterwards = done[done.index("revoked") :]
+    assert afterwards.index("appended") < afterwards.index("polled")
+
+
 @pytest.mark.req("E-08")
 async def test_parameters_and_the_claim_of_a_free_worker_are_one_append() -> None:
     world = World([Counting(effect_class="at_most_once")])

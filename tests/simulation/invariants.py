@@ -34,7 +34,6 @@ from simulation.full_fold import gist
 from simulation.ledger import key_of
 from simulation.postgres import rebuilt
 from simulation.processes import CONCURRENCY, MOST_SKEW_MS, Process
-from simulation.upstream import SOURCE
 
 from poweron_events.envelope import Recorded
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
@@ -79,7 +78,7 @@ def _stuck(world: "World") -> Iterator[Flag]:
         workflow = world.full.now(id_)
         if workflow.is_open:
             yield "STUCK", (id_, workflow.phase, workflow.place)
-    answered = {row.id for row in world.postgres.table(REQUESTS) if row.source == SOURCE}
+    answered = {row.id for row in world.postgres.table(REQUESTS) if row.source == world.upstream.source}
     for request_id in world.upstream.asked.keys() - answered:
         yield "STUCK", (request_id, "has no answer")
 
@@ -158,7 +157,7 @@ def _usage(world: "World") -> Iterator[Flag]:
 def _answers(world: "World") -> Iterable[tuple[str, Recorded]]:
     for recorded in world.full.accepted():
         request = getattr(recorded.envelope.event, "request", None)
-        if request is not None and request.source == SOURCE:
+        if request is not None and request.source == world.upstream.source:
             yield request.id, recorded
 
 

@@ -26,7 +26,7 @@ from poweron_events.request import (
 from poweron_events.stream import Request
 from poweron_projections.workflows import WORKFLOWS
 
-SOURCE = "/simulation"
+SOURCE = "/simulation"  # of all requests, unless a world is told another one
 FORGER = "/poweron/intake/forger"
 FLOOD = 50  # records
 OTHER_PARAMETERS = "0" * 64
@@ -55,9 +55,11 @@ class Upstream:
         postgres: Postgres,
         *,
         marked: Iterable[str],
+        source: str,
     ) -> None:
         self._loop, self._log, self._chance, self._full, self._postgres = loop, log, chance, full, postgres
         self._marked = tuple(sorted(marked))
+        self.source = source
         self.asked: dict[str, Asked] = {}
         self.left = 0
 
@@ -65,7 +67,7 @@ class Upstream:
         chance = self._chance
         for number in range(workflows):
             name, moment = f"w{number}", chance.between(0, 0.8)
-            id_ = workflow_id(SOURCE, f"{name}-new")
+            id_ = workflow_id(self.source, f"{name}-new")
             self._ask(moment, f"{name}-new", self._opening(), id_)
             if chance.often(0.2):
                 self._forge(chance.between(0, 2 * moment), id_, name)
@@ -118,7 +120,7 @@ class Upstream:
 
     def _watch(self, name: str, after: int) -> None:
         """A client that sees a round end, in the log or in Postgres, and asks for the next; some cannot wait."""
-        chance, id_ = self._chance, workflow_id(SOURCE, f"{name}-new")
+        chance, id_ = self._chance, workflow_id(self.source, f"{name}-new")
         rivals, early, in_log = chance.one_of([1, 1, 2]), chance.often(0.2), chance.often(0.5)
         self.left += 1
 
@@ -151,7 +153,7 @@ class Upstream:
 
     def _cancel(self, delay: float, name: str, round_number: int) -> None:
         self._chance.struck["cancellation races"] += 1
-        id_ = workflow_id(SOURCE, f"{name}-new")
+        id_ = workflow_id(self.source, f"{name}-new")
         request = RequestCancellation(workflow_id=id_, round=round_number, reason="No longer needed.")
         self._ask(delay, f"{name}-cancel{round_number}", request, id_)
 
@@ -169,7 +171,7 @@ class Upstream:
             self._ask(chance.one_of([0.01, 0.1, 0.4, 0.7]), f"{name}-approval", request, id_)
 
     def _ask(self, delay: float, request_id: str, request: Request, key: str) -> None:
-        value = encode_request(request, source=SOURCE, request_id=request_id, time=TIME)
+        value = encode_request(request, source=self.source, request_id=request_id, time=TIME)
         self.asked[request_id] = Asked(request, key, value)
         self._send(delay, key, value)
         if self._chance.often(0.35):

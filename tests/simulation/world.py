@@ -25,7 +25,7 @@ from simulation.minds import CLASSES, Shelf
 from simulation.postgres import Postgres
 from simulation.processes import BROKER_START_MS, LAYOUTS, Process
 from simulation.trouble import Trouble
-from simulation.upstream import Upstream
+from simulation.upstream import SOURCE, Upstream
 from simulation.wire import EVENTS, SimulatedLog
 
 from poweron_events import codec
@@ -58,9 +58,9 @@ class Outcome:
 
 
 class World:
-    """One run, from its seed to its outcome."""
+    """One run, from its seed to its outcome. Its workflows have ids that follow from `source`."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, source: str = SOURCE) -> None:
         self.seed = seed
         self.chance = Chance(seed)
         self.loop = VirtualLoop(Random(seed + 1_000_000_007))
@@ -78,7 +78,13 @@ class World:
         self.processes: list[Process] = []
         self._names: dict[str, Process] = {}
         self.upstream = Upstream(
-            self.loop, self.log, self.chance, self.full, self.postgres, marked=self.approval.patterns
+            self.loop,
+            self.log,
+            self.chance,
+            self.full,
+            self.postgres,
+            marked=self.approval.patterns,
+            source=source,
         )
         self.trouble = Trouble(self)
         self._over = False

@@ -12,6 +12,7 @@ from poweron_services.bench.figures import Figures
 from poweron_services.embedded.folders import Folders
 
 LITTLE = BenchmarkPlan(
+    processes=2,
     times=1, workflows=4, steps=2, at_once=2, alone=1, alone_steps=3, laps_alone=5,
     asks=1, pages=3, events=80, page_rows=200, page_workflows=2,
 )  # fmt: skip

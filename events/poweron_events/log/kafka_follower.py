@@ -21,6 +21,7 @@ FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what
 WATCHDOG_PERIOD = 5.0  # seconds of polling between looks at whether a silent consumer is stuck
 METADATA_AGE_MS = 3_000  # after which a consumer asks whether its topic is still there, or there again
 LONGEST_POLL = 2.0  # seconds; what passes beyond them from one poll to the next was no polling
+HAND_OVER = 5.0  # seconds that whoever follows gets to finish what it does for partitions that are revoked
 
 
 class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no type stubs
@@ -38,13 +39,21 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         self._watched: dict[int, int] = {}
         self._poll_timeout: asyncio.Timeout | None = None
         self._building = asyncio.Lock()
+        self._handed_over = asyncio.Event()
         self._polled_at = asyncio.get_running_loop().time()
         self._unwatched = 0.0
 
     # --- called by aiokafka in the background, in the middle of anything
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """The group waits: nobody else is given these partitions before the poll after the one that says so."""
+        if not revoked:
+            return
+        self._handed_over.clear()
         self._lose(partition.partition for partition in revoked)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER):
+                await self._handed_over.wait()
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         assert self._consumer is not None
@@ -70,6 +79,8 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
     # --- called by us
 
     async def poll(self, timeout: float) -> Polled:
+        if not self._revoked:
+            self._handed_over.set()
         await self._watch()
         consumer = await self._ready()
         if self._revoked or self._assigned:
@@ -162,6 +173,7 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         return offset if offset <= (await end_offsets(consumer, [wanted]))[partition] else 0
 
     async def close(self) -> None:
+        self._handed_over.set()
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await closed(consumer)

@@ -44,7 +44,7 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        UNION ALL
        SELECT ended_ms / {ms}, 'task', stopped_by, 1 FROM tasks WHERE stopped_by IS NOT NULL AND ended_ms IS NOT NULL
        UNION ALL
-       SELECT COALESCE(refined_ms, started_ms) / {ms}, 'step', stopped_by, 1 FROM steps WHERE stopped_by IS NOT NULL
+       SELECT ended_ms / {ms}, 'step', stopped_by, 1 FROM steps WHERE stopped_by IS NOT NULL
        UNION ALL
        SELECT completed_ms / {ms}, 'action', error_code, 1 FROM steps WHERE error_code IS NOT NULL
        UNION ALL
@@ -66,7 +66,8 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        SELECT ended / {ms} AS period, stage, ms
          FROM (
               SELECT unnest(ARRAY[
-                         CASE WHEN rounds.mode = 'Actionplan' AND steps.step = 1 THEN 2 ELSE 3 END, 4, 5, 6, 7, 8, 9
+                         CASE WHEN rounds.mode = 'Actionplan' AND steps.step = 1 THEN 2 ELSE 3 END,
+                         4, 5, 6, 7, 8, 9, 10
                      ]) AS stage,
                      unnest(ARRAY[
                          steps.selected_ms - steps.begun_ms,
@@ -77,11 +78,12 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
                              steps.claimed_ms, GREATEST(steps.parameterized_ms, steps.approval_answered_ms)
                          ),
                          steps.observed_ms - steps.completed_ms,
-                         steps.refined_ms - steps.observed_ms
+                         steps.refined_ms - steps.observed_ms,
+                         steps.reviewed_ms - steps.ended_ms
                      ]) AS ms,
                      unnest(ARRAY[
                          steps.selected_ms, steps.parameterized_ms, steps.approval_answered_ms, steps.claimed_ms,
-                         steps.completed_ms, steps.observed_ms, steps.refined_ms
+                         steps.completed_ms, steps.observed_ms, steps.refined_ms, steps.reviewed_ms
                      ]) AS ended
                 FROM steps
                 JOIN rounds USING (workflow_id, round)
@@ -91,21 +93,6 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        SELECT tasks.started_ms / {ms}, 1, tasks.started_ms - rounds.opened_ms
          FROM tasks JOIN rounds USING (workflow_id, round)
         WHERE tasks.task = 1 AND tasks.started_ms IS NOT NULL
-       UNION ALL
-       SELECT reviewed_ms / {ms}, 10, reviewed_ms - refined_ms
-         FROM (
-              SELECT steps.refined_ms,
-                     CASE WHEN steps.attempt < tasks.attempts THEN next.begun_ms
-                          WHEN tasks.status IN ('success', 'failed') THEN tasks.ended_ms
-                     END AS reviewed_ms
-                FROM steps
-                JOIN tasks USING (workflow_id, round, task)
-                LEFT JOIN steps next
-                  ON next.workflow_id = steps.workflow_id AND next.round = steps.round AND next.task = steps.task
-                 AND next.attempt = steps.attempt + 1 AND next.step = 1 AND next.attempt > 1
-               WHERE steps.decision = 'stop'
-         ) reviews
-        WHERE reviewed_ms IS NOT NULL
   ) told
  GROUP BY period, stage;
 
@@ -195,7 +182,7 @@ SELECT to_timestamp((told.at_ms / {ms}) * {seconds}) AS {period}, -- The begin o
        told.to_action, -- The action after; end where the task has none any more.
        COUNT(*) AS times -- How often.
   FROM (
-       SELECT workflow_id, round, task, selected_ms, refined_ms, started_ms, action,
+       SELECT workflow_id, round, task, selected_ms, ended_ms, action,
               LAG(action) OVER told AS before, LEAD(action) OVER told AS after
          FROM steps
         WHERE action IS NOT NULL
@@ -204,8 +191,7 @@ SELECT to_timestamp((told.at_ms / {ms}) * {seconds}) AS {period}, -- The begin o
   JOIN tasks USING (workflow_id, round, task)
  CROSS JOIN LATERAL (VALUES
        (steps.selected_ms, COALESCE(steps.before, 'start'), steps.action),
-       (CASE WHEN steps.after IS NULL AND tasks.ended_ms IS NOT NULL
-             THEN COALESCE(steps.refined_ms, steps.started_ms) END, steps.action, 'end')
+       (CASE WHEN steps.after IS NULL AND tasks.ended_ms IS NOT NULL THEN steps.ended_ms END, steps.action, 'end')
  ) AS told (at_ms, from_action, to_action)
  WHERE told.at_ms IS NOT NULL
  GROUP BY told.at_ms / {ms}, told.from_action, told.to_action;

@@ -102,12 +102,13 @@ SELECT workflow_id, -- The workflow's id.
        completed_ms - COALESCE(claimed_ms, GREATEST(parameterized_ms, approval_answered_ms)) AS execute_ms, -- Milliseconds from the first try's begin to the action's end.
        observed_ms - completed_ms AS observe_ms, -- Milliseconds until the result was looked at.
        refined_ms - observed_ms AS refine_ms, -- Milliseconds until it was decided how to go on.
+       reviewed_ms - ended_ms AS review_ms, -- Milliseconds until its attempt was judged; empty unless it is the last step of one.
        duration_ms AS action_ms, -- Milliseconds that the action took, as its worker measured.
        input_tokens, -- Tokens that models read for it, of accepted events.
        output_tokens, -- Tokens that models wrote for it, of accepted events.
        ROUND(cost_nano_usd / 1e9, 9) AS cost_usd, -- What models cost for it in US dollars, of accepted events.
        to_timestamp(begun_ms / 1000.0) AS began_at, -- When it could begin, since what comes before it was done.
-       to_timestamp(refined_ms / 1000.0) AS ended_at -- When it was decided how to go on; empty where it was not.
+       to_timestamp(ended_ms / 1000.0) AS ended_at -- When it ended; empty while it runs.
   FROM steps;
 
 -- One row for each call of a model that was answered, or for the calls that failed for one reason on the way to one event.

@@ -139,6 +139,8 @@ CREATE TABLE steps (
     completed_ms    bigint,
     observed_ms     bigint,
     refined_ms      bigint,
+    ended_ms        bigint,
+    reviewed_ms     bigint,
     PRIMARY KEY (workflow_id, round, task, attempt, step)
 ) WITH (fillfactor = 85);
 

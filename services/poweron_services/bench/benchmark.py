@@ -1,7 +1,7 @@
 """The benchmark: what is measured, in which order, and how often."""
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +49,7 @@ class BenchmarkPlan:
     """How much is done; where something is done several times, the middle of its results counts."""
 
     times: int = 3
+    processes: int = 1
     workflows: int = 200
     steps: int = 5
     at_once: int = 64
@@ -125,16 +126,18 @@ class Benchmark:
 
     @asynccontextmanager
     async def _loop(self) -> AsyncGenerator[tuple[WorkflowRunner, CpuMeter], None]:
-        """All roles in one process, the projector in another, both warmed up."""
+        """All roles in one process, or in several that share the work, and the projector in another; all warmed up."""
         self.progress("Starting the roles and the projector…")
         roles = [role for role in ROLES if role != "projector"]
-        async with (
-            running(self.sandbox, "projector", "serve", "projector") as projector,
-            running(self.sandbox, "roles", "serve", *roles) as worker,
-            workflow_runner(self.sandbox.connections, self._count) as runner,
-        ):
+        played = {"projector": ["projector"], **dict.fromkeys(_names("roles", self.plan.processes), roles)}
+        async with AsyncExitStack() as stack:
+            started = {
+                name: await stack.enter_async_context(running(self.sandbox, name, "serve", *roles))
+                for name, roles in played.items()
+            }
+            runner = await stack.enter_async_context(workflow_runner(self.sandbox.connections, self._count))
             await warm_up(runner, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)
-            yield runner, CpuMeter.of(self.sandbox, roles=worker.pid, projector=projector.pid)
+            yield runner, CpuMeter.of(self.sandbox, **{name: process.pid for name, process in started.items()})
 
     def _count(self, iterations: int) -> None:
         self._made += iterations
@@ -251,6 +254,11 @@ class Benchmark:
 
     def _tell(self, what: str, time: int, of: int | None = None) -> None:
         self.progress(f"{what} ({time + 1} of {of or self.plan.times})…")
+
+
+def _names(name: str, count: int) -> list[str]:
+    """A name for each of so many: the name, name 2, name 3."""
+    return [name, *(f"{name} {number}" for number in range(2, count + 1))]
 
 
 async def measure(

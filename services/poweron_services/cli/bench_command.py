@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from poweron_services.bench.benchmark import PARTS, measure
+from poweron_services.bench.benchmark import PARTS, BenchmarkPlan, measure
 from poweron_services.bench.figures import FigureLine, Figures, lines, peer_lines, value, why_void
 from poweron_services.bench.peer import peer_command
 from poweron_services.cli.context import FAILED
@@ -23,12 +23,14 @@ SIGNS: Final = {"at most": "≤", "at least": "≥"}
 
 
 @sentences()
-def bench(parts: Sequence[str], *, fsync: bool, peer: str | None, as_json: bool) -> None:
+def bench(parts: Sequence[str], *, fsync: bool, processes: int, peer: str | None, as_json: bool) -> None:
     """Measure, and print the figures."""
     home = load_settings().home
     command = None if peer is None else peer_command(peer)
     with bar("Measuring", "iterations") as told:
-        figures = asyncio.run(measure(home, tell, parts=parts or PARTS, fsync=fsync, peer=command, on_iterations=told))
+        plan = BenchmarkPlan(processes=processes)
+        measuring = measure(home, tell, parts=parts or PARTS, fsync=fsync, peer=command, plan=plan, on_iterations=told)
+        figures = asyncio.run(measuring)
     void = why_void(figures, fsync=fsync)
     if as_json:
         print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})

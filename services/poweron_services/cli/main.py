@@ -337,6 +337,9 @@ def status(as_json: AsJson = False) -> None:
 def bench(
     only: Parts = None,
     fsync: Annotated[bool, typer.Option("--fsync", help="Let Kafka force every record to the disk.")] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, max=64, metavar="N", help="How many processes play all the roles.", show_default=True)
+    ] = 1,
     peer: Peer = None,
     as_json: AsJson = False,
 ) -> None:
@@ -350,7 +353,7 @@ def bench(
     """
     from poweron_services.cli import bench_command
 
-    bench_command.bench(only or [], fsync=fsync, peer=peer, as_json=as_json)
+    bench_command.bench(only or [], fsync=fsync, processes=processes, peer=peer, as_json=as_json)
 
 
 @app.command()

@@ -21,6 +21,7 @@ class PendingOffsets:
     next: int
     offsets: set[int] = field(default_factory=set)
     committed: int = 0
+    end_at_assignment: int = 0
     lost: bool = False
 
     @property
@@ -48,6 +49,11 @@ class HeldRequest:
     def wanted(self) -> bool:
         """Whether a partition that it came from is still ours."""
         return any(not partition.lost for partition, _ in self.places)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it came after its partition was given to us: nobody has had it before."""
+        return all(offset >= partition.end_at_assignment for partition, offset in self.places)
 
 
 class HeldRequests:

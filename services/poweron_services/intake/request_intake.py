@@ -17,7 +17,7 @@ from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, d
 from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import EventLog, Record
-from poweron_events.request import RequestCancellation
+from poweron_events.request import RequestCancellation, RequestWorkflow
 from poweron_services import telemetry
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake.consistent_reads import ConsistentReads
@@ -81,7 +81,7 @@ class Intake:
             group.create_task(in_turn.run())
             group.create_task(urgent.run())
 
-    async def _answer(self, record: Record) -> None:
+    async def _answer(self, record: Record, is_new: bool) -> None:
         try:
             received = decode_request(record.value, record.headers)
         except Undecodable as error:
@@ -90,9 +90,10 @@ class Intake:
             await self._settlement.settle(target_of_invalid(error), error.identity, _refusing(error))
         else:
             telemetry.bind_request(record.time_ms, received)
-            await self._settlement.settle(target(received), received.identity, self._judging(received))
+            opens = is_new and isinstance(received.request, RequestWorkflow)
+            await self._settlement.settle(target(received), received.identity, self._judging(received), is_new=opens)
 
-    async def _answer_at_once(self, record: Record) -> None:
+    async def _answer_at_once(self, record: Record, _: bool) -> None:
         if not is_approval(record):
             await self._cancel_at_once(record)
             return

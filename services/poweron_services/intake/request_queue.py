@@ -28,14 +28,17 @@ TRIES = 5  # until a request that meets unexpected errors is given up
 
 
 class RequestQueue:
-    """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what will fail again."""
+    """Hands each request that `concerns` it to `handle` until that returns; to `give_up` what will fail again.
+
+    `handle` is told, too, whether the request is new: else somebody may have answered it before.
+    """
 
     def __init__(
         self,
         event_log: EventLog,
         group: str,
         concerns: Callable[[Record], bool],
-        handle: Callable[[Record], Awaitable[None]],
+        handle: Callable[[Record, bool], Awaitable[None]],
         give_up: Callable[[Record, str], Awaitable[None]],
     ) -> None:
         self._log = event_log
@@ -86,9 +89,10 @@ class RequestQueue:
 
     async def _begin(self, follower: Follower) -> None:
         """Go on where the group stands; a partition is assigned only once, so one that cannot be begun is kept."""
+        ends = await self._log.ends(topics.REQUESTS.name) if self._unbegun else {}
         for number in sorted(self._unbegun):
             offset = await follower.committed(number)
-            self._partitions[number] = PendingOffsets(offset, committed=offset)
+            self._partitions[number] = PendingOffsets(offset, committed=offset, end_at_assignment=ends[number])
             await follower.seek(number, offset)
             self._unbegun -= {number}
 
@@ -107,22 +111,23 @@ class RequestQueue:
             self._tasks.spawn(self._settle(held))
 
     async def _settle(self, held: HeldRequest) -> None:
-        await self._until_done(held.record)
+        await self._until_done(held)
         self._pending -= 1
         self._held.done(held)
         self._hand_out()
 
-    async def _until_done(self, record: Record) -> None:
+    async def _until_done(self, held: HeldRequest) -> None:
         """Handle, however long it takes; a request that will fail again stops no other."""
+        record, is_new = held.record, held.is_new
         errors = 0
         reason = ""
 
         async def attempt() -> None:
-            await (self._give_up(record, reason) if reason else self._handle(record))
+            await (self._give_up(record, reason) if reason else self._handle(record, is_new))
 
         def failed(failure: Failure) -> None:
-            nonlocal errors, reason
-            error = failure.error
+            nonlocal errors, reason, is_new
+            error, is_new = failure.error, False  # what was tried may have had its effect
             if isinstance(error, Unavailable | Conflict):
                 log.warning("request_waits", error=str(error))
                 return

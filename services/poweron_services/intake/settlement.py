@@ -39,8 +39,11 @@ class Settlement:
         self._now_ms = now_ms
         self._spans = spans
 
-    async def settle(self, workflow: str, identity: RequestIdentity, judge: Judge) -> None:
+    async def settle(self, workflow: str, identity: RequestIdentity, judge: Judge, *, is_new: bool = False) -> None:
         """Append until Postgres holds an answer to this request.
+
+        An opening that `is_new` waits for no rows: nobody can have answered it, and were it sent twice under two
+        keys, the fold would take one.
 
         What makes a request impossible may be its own answer, which another queue or process gave meanwhile:
         so before a refusal is appended, the rows are asked again. An answer that is superseded once was overtaken,
@@ -49,7 +52,8 @@ class Settlement:
         Raises:
             Refused: the rows do not hold the refusal either; nothing more is appended.
         """
-        if await self.is_answered(workflow, identity):
+        held = self._queries.answered(identity.source, identity.id) if is_new else self.is_answered(workflow, identity)
+        if await held:
             return
         for judge_ in (judge, judge, partial(_refuse_as_superseded, identity)):
             event = await judge_()

@@ -5,7 +5,7 @@ whatever was thought behind it.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ class AppendQueue:
         self._log = event_log
         self._waiting: dict[int, list[_Put]] = {}
         """By partition, for which an append is under way."""
+        self._under_way: dict[int, asyncio.Task[None]] = {}
         self._tasks = BackgroundTasks()
 
     def put(self, workflow_id: str, messages: Sequence[Message]) -> Appended:
@@ -48,8 +49,13 @@ class AppendQueue:
             self._waiting[partition].append(put)
         else:
             self._waiting[partition] = [put]
-            self._tasks.spawn(self._append_all(partition))
+            self._under_way[partition] = self._tasks.spawn(self._append_all(partition))
         return put.appended
+
+    async def settle(self, partitions: Iterable[int], timeout: float) -> None:
+        """Wait until nothing of these partitions is under way, or the time is over."""
+        if under_way := [self._under_way[number] for number in partitions if number in self._under_way]:
+            await asyncio.wait(under_way, timeout=timeout)
 
     async def close(self, timeout: float) -> None:
         await self._tasks.cancel(timeout)
@@ -62,7 +68,7 @@ class AppendQueue:
             except Refused:
                 for put in puts:
                     await self._append_alone(put)
-        del self._waiting[partition]
+        del self._waiting[partition], self._under_way[partition]
 
     async def _append_alone(self, put: _Put) -> None:
         """What the log refuses of one workflow is no matter of the others."""

@@ -37,6 +37,7 @@ from poweron_services.runtime.worker_ports import Snapshots
 log = structlog.get_logger()
 
 POLL_TIMEOUT = 1.0  # seconds
+HAND_OVER_TIMEOUT = 3.0  # seconds that what is being appended gets before its partition goes to somebody else
 DRAIN_TIMEOUT = 5.0  # seconds that work in hand gets at shutdown
 QUICK = 0.02  # seconds; what took longer to think of is in the log before the next thought begins
 MAX_WAITING = 1_000  # pieces of work that wait for a free place before reading pauses
@@ -94,7 +95,9 @@ class Worker:
             log.warning("kafka_unavailable", error=str(failure.error))
 
         while True:
-            held.take(await retry(partial(follower.poll, POLL_TIMEOUT), failed=failed))
+            polled = await retry(partial(follower.poll, POLL_TIMEOUT), failed=failed)
+            held.take(polled)
+            await self._queue.settle(polled.revoked, HAND_OVER_TIMEOUT)
             full = self._waiting > MAX_WAITING
             follower.pause(frozenset(held.partitions) if full else frozenset())
 

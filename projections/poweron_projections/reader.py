@@ -101,7 +101,12 @@ _STORED: Final = """
 SELECT seq, verdict, partition, log_offset, time_ms, sha256, value
   FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
-_IDS: Final = "SELECT DISTINCT workflow_id FROM records WHERE workflow_id IS NOT NULL ORDER BY workflow_id"
+_IDS: Final = """
+SELECT DISTINCT workflow_id FROM records
+ WHERE workflow_id IS NOT NULL AND ($1::uuid IS NULL OR workflow_id > $1)
+ ORDER BY workflow_id LIMIT $2
+"""
+_COUNT_IDS: Final = "SELECT COUNT(DISTINCT workflow_id) AS count FROM records"
 _DOCUMENTS: Final = "SELECT * FROM documents WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _USAGE: Final = "SELECT * FROM usage WHERE workflow_id = $1::uuid ORDER BY seq, position"
 _APPROVALS: Final = """
@@ -211,9 +216,15 @@ async def stored_records(
     return [StoredRecord(*row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
 
 
-async def workflow_ids(pool: Pool) -> list[str]:
-    """The ids of all workflows that have records, those too that were never opened."""
-    return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS)]
+async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
+    """A page of the ids of all workflows that have records, those too that were never opened."""
+    return [str(row["workflow_id"]) for row in await _fetch(pool, _IDS, after, limit)]
+
+
+async def count_workflow_ids(pool: Pool) -> int:
+    """How many workflows have records."""
+    (row,) = await _fetch(pool, _COUNT_IDS)
+    return int(row["count"])
 
 
 async def documents(pool: Pool, workflow_id: str) -> list[DocumentEntry]:

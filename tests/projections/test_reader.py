@@ -248,6 +248,21 @@ async def test_workflows_are_listed_newest_first_in_pages(log: MemoryLog, pool: 
 
 @pytest.mark.req("M-07")
 @pytest.mark.req("M-05")
+async def test_the_ids_of_all_workflows_come_in_pages_those_never_opened_too(log: MemoryLog, pool: Pool) -> None:
+    stories = [typical(str(number), steps=1) for number in range(4)]
+    for told in stories:
+        await log.append(EVENTS, told.messages)
+    never_opened = typical("never", steps=1)
+    await log.append(EVENTS, never_opened.messages[1:3])
+    await catch_up(log, pool)
+    pages = [await reader.workflow_ids(pool, limit=2)]
+    while pages[-1]:
+        pages.append(await reader.workflow_ids(pool, after=pages[-1][-1], limit=2))
+    assert [len(page) for page in pages] == [2, 2, 1, 0]
+    assert [id_ for page in pages for id_ in page] == sorted(told.id for told in (*stories, never_opened))
+    assert await reader.count_workflow_ids(pool) == 5
+
+
 async def test_the_state_of_a_workflow_names_its_place_its_mode_and_its_limit(log: MemoryLog, pool: Pool) -> None:
     again = {"decision": "continue", "classification": "retry"}
     told = Told().tell(

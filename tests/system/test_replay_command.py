@@ -1,5 +1,6 @@
 """`poweron show` and `poweron replay` on the real servers: what was decided is shown, taken again, and asked again."""
 
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,12 @@ async def test_everything_is_replayed_side_by_side_and_a_change_ends_with_one(
     assert f"{asked}\n   2  action.selected.v1      same          prompt differs" in plain.out
 
 
+async def twice(id_: str) -> AsyncIterator[Sequence[str]]:
+    """A share for each of two processes."""
+    for _ in range(2):
+        yield [id_]
+
+
 async def test_children_that_replay_find_the_same(service: Connections, asked: str) -> None:
     """Two processes beside this one, which get the records and read the contents themselves."""
     await catch_up(service.log, service.pool)
@@ -94,7 +101,7 @@ async def test_children_that_replay_find_the_same(service: Connections, asked: s
         known_actions(service.settings) as known,
         replay_processes._processes(2, replay_processes._Kept(place, known)) as executor,
     ):
-        side_by_side = replay_processes._side_by_side(service.pool, [asked, asked], executor, 2)
+        side_by_side = replay_processes._side_by_side(service.pool, twice(asked), executor, 2)
         found = [each async for each in side_by_side]
     assert [each.workflow_id for each in found] == [asked, asked]
     assert {replayed.verdict for each in found for replayed in each.replayed} == {"same"}

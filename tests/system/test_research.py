@@ -2,10 +2,8 @@
 
 import asyncio
 import secrets
-import subprocess
-import sys
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import pytest
 from commands import Shell, ended
 from modes import MODES
 from museum_site import BUILDER, FAMILY, FARE, LINK, MuseumWeb, museum_web
-from processes import Processes
 from researcher import COURSE, QUESTION, Researcher
+from researchers import researchers
 from surviving import until
 
 from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
@@ -32,40 +30,12 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 SOURCE = "/tests/research"
 KEY = "tvly-canary-of-the-whole-service"
-TESTS = Path(__file__).parents[1]
-OTHERS = ",".join(role for role in ROLES if role != "executor")
 
 
 @pytest.fixture
 def museums() -> Generator[MuseumWeb, None, None]:
     with museum_web() as web:
         yield web
-
-
-class Researchers(Processes):
-    """Processes of `research_process.py`, one for each set of roles."""
-
-    def start(self, roles: str) -> None:
-        with (self._folder / f"{roles[:20]}.log").open("ab") as log:
-            self._running[roles] = subprocess.Popen(
-                [sys.executable, TESTS / "system" / "research_process.py", roles],
-                env={**self._environment, "PYTHONPATH": str(TESTS)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-
-@contextmanager
-def researchers(environment: Mapping[str, str], folder: Path) -> Generator[Researchers, None, None]:
-    """A process of the executor and one of all other roles, which are gone at the end."""
-    processes = Researchers(environment, folder)
-    try:
-        for roles in ("executor", OTHERS):
-            processes.start(roles)
-        yield processes
-    finally:
-        processes.stop()
 
 
 async def asked(connections: Connections, mode: str) -> str:

@@ -64,23 +64,32 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[3] AS p99_ms, -- The 99th percentile of the same.
        SUM(ms)::bigint AS total_ms -- Milliseconds of all together.
   FROM (
-       SELECT stages.ended / {ms} AS period, stages.stage, stages.ms
-         FROM steps
-         JOIN rounds USING (workflow_id, round)
-        CROSS JOIN LATERAL (VALUES
-              (CASE WHEN rounds.mode = 'Actionplan' AND steps.step = 1 THEN 2 ELSE 3 END,
-               steps.selected_ms - steps.begun_ms, steps.selected_ms),
-              (4, steps.parameterized_ms - steps.selected_ms, steps.parameterized_ms),
-              (5, steps.approval_answered_ms - steps.approval_ms, steps.approval_answered_ms),
-              (6, steps.claimed_ms - GREATEST(steps.parameterized_ms, steps.approval_answered_ms), steps.claimed_ms),
-              (7, steps.completed_ms - COALESCE(
-                   steps.claimed_ms, GREATEST(steps.parameterized_ms, steps.approval_answered_ms)
-               ), steps.completed_ms),
-              (8, steps.observed_ms - steps.completed_ms, steps.observed_ms),
-              (9, steps.refined_ms - steps.observed_ms, steps.refined_ms),
-              (10, steps.reviewed_ms - steps.ended_ms, steps.reviewed_ms)
-        ) AS stages (stage, ms, ended)
-        WHERE stages.ms IS NOT NULL
+       SELECT ended / {ms} AS period, stage, ms
+         FROM (
+              SELECT unnest(ARRAY[
+                         CASE WHEN rounds.mode = 'Actionplan' AND steps.step = 1 THEN 2 ELSE 3 END,
+                         4, 5, 6, 7, 8, 9, 10
+                     ]) AS stage,
+                     unnest(ARRAY[
+                         steps.selected_ms - steps.begun_ms,
+                         steps.parameterized_ms - steps.selected_ms,
+                         steps.approval_answered_ms - steps.approval_ms,
+                         steps.claimed_ms - GREATEST(steps.parameterized_ms, steps.approval_answered_ms),
+                         steps.completed_ms - COALESCE(
+                             steps.claimed_ms, GREATEST(steps.parameterized_ms, steps.approval_answered_ms)
+                         ),
+                         steps.observed_ms - steps.completed_ms,
+                         steps.refined_ms - steps.observed_ms,
+                         steps.reviewed_ms - steps.ended_ms
+                     ]) AS ms,
+                     unnest(ARRAY[
+                         steps.selected_ms, steps.parameterized_ms, steps.approval_answered_ms, steps.claimed_ms,
+                         steps.completed_ms, steps.observed_ms, steps.refined_ms, steps.reviewed_ms
+                     ]) AS ended
+                FROM steps
+                JOIN rounds USING (workflow_id, round)
+         ) stages
+        WHERE ms IS NOT NULL
        UNION ALL
        SELECT tasks.started_ms / {ms}, 1, tasks.started_ms - rounds.opened_ms
          FROM tasks JOIN rounds USING (workflow_id, round)

@@ -76,22 +76,23 @@ def _repeated(events: Sequence[Envelope], count: int) -> Iterator[list[Message]]
     """The events of a workflow under other ids until there are so many, some workflows at a time."""
     workflows = -(-count // len(events))
     for first in range(0, workflows, AT_ONCE):
-        repeated = [_with_request(events, str(number)) for number in range(first, min(first + AT_ONCE, workflows))]
+        repeated = [with_request(events, str(number)) for number in range(first, min(first + AT_ONCE, workflows))]
         yield [message for messages in zip(*repeated, strict=True) for message in messages]
 
 
-def _with_request(events: Sequence[Envelope], request_id: str) -> list[Message]:
-    """The events as those of another request: each one names the one before as its cause."""
+def with_request(events: Sequence[Envelope], request_id: str) -> list[Message]:
+    """The events as those of another request, each caused by the one that has its cause's place."""
     identity = RequestIdentity(source=BENCH_SOURCE, id=request_id)
-    name, cause, messages = workflow_id(BENCH_SOURCE, request_id), None, list[Message]()
+    name, causes, messages = workflow_id(BENCH_SOURCE, request_id), dict[str, Cause](), list[Message]()
     for envelope in events:
         event = envelope.event
         assert event is not None
         if isinstance(event, WorkflowRequested):
             event = event.model_copy(update={"request": identity})
+        cause = causes[envelope.cause.id] if envelope.cause else None
         identifier = event_id(name, event)
         value = encode(envelope._replace(id=identifier, workflow_id=name, event=event, cause=cause))
-        cause = Cause(identifier, sha256(value))
+        causes[envelope.id] = Cause(identifier, sha256(value))
         messages.append(Message(name.encode(), value))
     return messages
 

@@ -81,18 +81,18 @@ async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bo
 
 async def _all(settings: Settings, *, as_json: bool) -> None:
     """Replay everything that the log holds."""
-    total, newer = Counted(), 0
+    total, newer, done = Counted(), 0, 0
     async with open_connections(settings, tell) as connections, known_actions(settings) as known:
         await bring_rows_on(connections)
-        ids = await reader.workflow_ids(connections.pool)
+        workflows = await reader.count_workflow_ids(connections.pool)
         with bar("Replaying", "workflows") as told:
-            place, done = settings.content_place, 0
-            async for each in replay_all(connections.pool, ids, connections.content, place, known):
+            place = settings.content_place
+            async for each in replay_all(connections.pool, workflows, connections.content, place, known):
                 done, newer = done + 1, newer + bool(each.newer)
                 total = total + Counted.of(each.replayed)
                 _print_workflow(each, as_json=as_json)
-                told(done, len(ids))
-    _sum(total, {"workflows": len(ids), "ofNewerReleases": newer}, as_json=as_json)
+                told(done, max(done, workflows))
+    _sum(total, {"workflows": done, "ofNewerReleases": newer}, as_json=as_json)
 
 
 def _print_workflow(found: ReplayedWorkflow, *, as_json: bool) -> None:

@@ -52,32 +52,45 @@ _kept: _Kept | None = None
 
 
 async def replay_all(
-    pool: Pool, ids: Sequence[str], content: ContentStore, place: str, known: KnownActions
+    pool: Pool, workflows: int, content: ContentStore, place: str, known: KnownActions
 ) -> AsyncGenerator[ReplayedWorkflow, None]:
-    """Replay these workflows, as each is done; `place` is where processes beside this one find the contents."""
-    count = min(MAX_PROCESSES, _cores(), len(ids) // WORKFLOWS_PER_PROCESS)
+    """Replay all workflows that have records, as each is done; of so many, several processes take some each.
+
+    `place` is where processes beside this one find the contents. Of a long log only a small part is held at a time.
+    """
+    count = min(MAX_PROCESSES, _cores(), workflows // WORKFLOWS_PER_PROCESS)
     if count < 2:
-        for id_ in ids:
-            yield await _one(id_, await reader.stored_records(pool, id_), content, known)
+        async for ids in _shares(pool):
+            for id_ in ids:
+                yield await _one(id_, await reader.stored_records(pool, id_), content, known)
         return
     async with _processes(count, _Kept(place, known)) as executor:
-        async for done in _side_by_side(pool, ids, executor, count):
+        async for done in _side_by_side(pool, _shares(pool), executor, count):
             yield done
 
 
+async def _shares(pool: Pool) -> AsyncIterator[Sequence[str]]:
+    """The ids of all workflows, in parts that a process is given."""
+    ids = await reader.workflow_ids(pool, limit=AT_A_TIME)
+    while ids:
+        yield ids
+        ids = await reader.workflow_ids(pool, after=ids[-1], limit=AT_A_TIME)
+
+
 async def _side_by_side(
-    pool: Pool, ids: Sequence[str], executor: ProcessPoolExecutor, count: int
+    pool: Pool, shares: AsyncIterator[Sequence[str]], executor: ProcessPoolExecutor, count: int
 ) -> AsyncIterator[ReplayedWorkflow]:
-    shares = [ids[begin : begin + AT_A_TIME] for begin in range(0, len(ids), AT_A_TIME)]
     loop, working = asyncio.get_running_loop(), set[asyncio.Future[list[ReplayedWorkflow]]]()
-    while shares or working:
-        while shares and len(working) < count * WAITING:
-            share = [(id_, await reader.stored_records(pool, id_)) for id_ in shares.pop(0)]
-            working.add(loop.run_in_executor(executor, _replay_share, share))
-        done, working = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
-        for each in done:
-            for found in each.result():
+    async for ids in shares:
+        share = [(id_, await reader.stored_records(pool, id_)) for id_ in ids]
+        working.add(loop.run_in_executor(executor, _replay_share, share))
+        if len(working) == count * WAITING:
+            done, working = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
+            for found in [found for each in done for found in each.result()]:
                 yield found
+    for last in asyncio.as_completed(working):
+        for found in await last:
+            yield found
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ GROUP: Final = "poweron.projector"
 DEAD_LETTERS_GROUP: Final = "poweron.projector.deadletter"
 
 GATHER: Final = 0.05  # seconds in which records gather after a transaction: many at once cost far less
-GATHER_EACH: Final = 0.005  # seconds for each record of the transaction, where many come
+GATHER_EACH: Final = 0.004  # seconds for each record of the transaction, where many come
 GATHER_MOST: Final = 0.1  # seconds
 POLL: Final = 0.2  # seconds
 IDLE: Final = 5.0  # seconds without records after which the rows are asked whether they are where they were left

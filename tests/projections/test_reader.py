@@ -246,8 +246,6 @@ async def test_workflows_are_listed_newest_first_in_pages(log: MemoryLog, pool: 
     assert (first[0].prompt, first[0].steps, first[0].tokens) == ("What is the grand total?", 1, 600)
 
 
-@pytest.mark.req("M-07")
-@pytest.mark.req("M-05")
 async def test_the_ids_of_all_workflows_come_in_pages_those_never_opened_too(log: MemoryLog, pool: Pool) -> None:
     stories = [typical(str(number), steps=1) for number in range(4)]
     for told in stories:
@@ -263,6 +261,8 @@ async def test_the_ids_of_all_workflows_come_in_pages_those_never_opened_too(log
     assert await reader.count_workflow_ids(pool) == 5
 
 
+@pytest.mark.req("M-07")
+@pytest.mark.req("M-05")
 async def test_the_state_of_a_workflow_names_its_place_its_mode_and_its_limit(log: MemoryLog, pool: Pool) -> None:
     again = {"decision": "continue", "classification": "retry"}
     told = Told().tell(

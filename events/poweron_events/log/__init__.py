@@ -42,7 +42,7 @@ class Polled(NamedTuple):
 
     Changes of the assignment come first: `revoked` partitions are no longer ours, `assigned` ones
     are and stay silent until `seek` says where to begin. Records are in offset order within a partition.
-    Nobody else is given what was revoked before the next poll, if that comes within a few seconds.
+    Kafka gives nobody else what was revoked before the next poll, if that comes within a few seconds.
     """
 
     revoked: frozenset[int]

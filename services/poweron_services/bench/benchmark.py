@@ -132,8 +132,8 @@ class Benchmark:
         played = {"projector": ["projector"], **dict.fromkeys(_names("roles", self.plan.processes), roles)}
         async with AsyncExitStack() as stack:
             started = {
-                name: await stack.enter_async_context(running(self.sandbox, name, "serve", *roles))
-                for name, roles in played.items()
+                name: await stack.enter_async_context(running(self.sandbox, name, "serve", *its_roles))
+                for name, its_roles in played.items()
             }
             runner = await stack.enter_async_context(workflow_runner(self.sandbox.connections, self._count))
             await warm_up(runner, workflows=self.plan.at_once, steps=self.plan.steps, at_once=self.plan.at_once)

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 import structlog
@@ -86,7 +87,7 @@ async def _side_by_side(
         working.add(loop.run_in_executor(executor, _replay_share, share))
         if len(working) == count * WAITING:
             done, working = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
-            for found in [found for each in done for found in each.result()]:
+            for found in chain.from_iterable(each.result() for each in done):
                 yield found
     for last in asyncio.as_completed(working):
         for found in await last:

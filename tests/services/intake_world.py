@@ -38,6 +38,7 @@ class Rows:
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
         self.behind = False
+        self.stands_at: Mapping[int, int] | None = None  # by partition, how far the rows are that get no further
         self.away = False
         self.blind = False  # no answer is ever found
         self.failing: set[str] = set()
@@ -57,7 +58,7 @@ class Rows:
         if self.away:
             raise Unavailable("Postgres is away")
         ends = await self._log.ends(topics.EVENTS.name)
-        return dict.fromkeys(ends, 0) if self.behind else ends
+        return dict.fromkeys(ends, 0) if self.behind else self.stands_at or ends
 
     async def answered(self, source: str, request_id: str) -> bool:
         if request_id in self.failing:

@@ -1,7 +1,8 @@
 """How intake answers requests, on a log in memory."""
 
 import asyncio
-from itertools import count
+from collections.abc import Iterator
+from itertools import count, islice
 from typing import Any
 
 import pytest
@@ -28,7 +29,15 @@ from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.partial import Stub
 from poweron_events.log import Message
 from poweron_events.log.memory import MemoryFollower, MemoryLog
-from poweron_events.request import Budgets, InlineDocument, Requester, RequestRefused, RoundRequested, WorkflowRequested
+from poweron_events.request import (
+    Budgets,
+    ForkedFrom,
+    InlineDocument,
+    Requester,
+    RequestRefused,
+    RoundRequested,
+    WorkflowRequested,
+)
 
 
 @pytest.mark.req("E-15")
@@ -42,28 +51,77 @@ async def test_a_request_repeated_at_once_is_answered_once(log: MemoryLog, rows:
     assert sorted(type(answer).__name__ for answer in answers) == [RequestRefused.__name__, WorkflowRequested.__name__]
 
 
-@pytest.mark.req("E-15")
-async def test_a_new_request_is_opened_while_the_rows_are_behind_and_one_that_was_there_before_waits(
-    log: MemoryLog, rows: Rows
-) -> None:
+def neighbours(log: MemoryLog) -> Iterator[str]:
+    """Requests whose workflows are all in one partition."""
+
     def partition(request_id: str) -> int:
         return log.partition_of(topics.EVENTS.name, workflow_id(SOURCE, request_id).encode())
 
+    return (name for name in map(str, count()) if partition(name) == partition("0"))
+
+
+@pytest.mark.req("E-15")
+async def test_a_new_request_is_opened_while_the_rows_follow(log: MemoryLog, rows: Rows) -> None:
+    first, other, new = islice(neighbours(log), 3)
     async with running(log, rows):
-        await request(log, "first")
+        await request(log, first)
         await committed(log, 1)
-    before = next(f"before {number}" for number in count() if partition(f"before {number}") == partition("first"))
-    rows.behind = True
-    await request(log, before)
+        rows.stands_at = await log.ends(topics.EVENTS.name)
+        await forge_opening(log, other)
+        await request(log, new)
+        await appended(log, 3)
+        rows.stands_at = None
+        await committed(log, 2)
+    assert {event.request.id for event in await events(log)} == {first, "forged", new}
+
+
+@pytest.mark.req("E-15")
+async def test_a_new_request_waits_for_rows_that_were_further_before(log: MemoryLog, rows: Rows) -> None:
+    first, new = islice(neighbours(log), 2)
     async with running(log, rows):
+        await request(log, first)
+        await committed(log, 1)
+        rows.behind = True
+        await request(log, new)
         await looked(rows, rows.looks + 5)
         assert len(await events(log)) == 1
-        await request(log, "new")
-        await appended(log, 2)
-        assert {event.request.id for event in await events(log)} == {"first", "new"}
         rows.behind = False
-        await committed(log, 3)
+        await committed(log, 2)
+    assert len(await events(log)) == 2
+
+
+@pytest.mark.req("E-15")
+async def test_a_request_that_was_there_before_the_process_waits_for_the_rows(log: MemoryLog, rows: Rows) -> None:
+    first, other, waiting = islice(neighbours(log), 3)
+    async with running(log, rows):
+        await request(log, first)
+        await committed(log, 1)
+    rows.stands_at = await log.ends(topics.EVENTS.name)
+    await forge_opening(log, other)
+    await request(log, waiting)
+    async with running(log, rows):
+        await looked(rows, rows.looks + 5)
+        assert len(await events(log)) == 2
+        rows.stands_at = None
+        await committed(log, 2)
     assert len(await events(log)) == 3
+
+
+@pytest.mark.req("E-15")
+async def test_a_fork_waits_for_the_rows_which_hold_what_it_is_forked_from(log: MemoryLog, rows: Rows) -> None:
+    first, other, fork = islice(neighbours(log), 3)
+    original = workflow_id(SOURCE, first)
+    async with running(log, rows):
+        await request(log, first)
+        await committed(log, 1)
+        rows.stands_at = await log.ends(topics.EVENTS.name)
+        await forge_opening(log, other)
+        await request(log, fork, forked_from=ForkedFrom(workflow=original, seq=0, head="f" * 64))
+        await looked(rows, rows.looks + 5)
+        assert len(await events(log)) == 2
+        rows.hashes[original, 0], rows.stands_at = "f" * 64, None
+        await committed(log, 2)
+    assert [type(event) for event in await events(log)] == [WorkflowRequested] * 3
 
 
 @pytest.mark.req("E-15")

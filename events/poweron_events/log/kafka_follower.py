@@ -51,6 +51,8 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
             return
         self._handed_over.clear()
         self._lose(partition.partition for partition in revoked)
+        if self._consumer is None:  # it is being closed
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(HAND_OVER):
                 await self._handed_over.wait()

@@ -257,8 +257,8 @@ class Benchmark:
 
 
 def _names(name: str, count: int) -> list[str]:
-    """A name for each of so many: the name, name 2, name 3."""
-    return [name, *(f"{name} {number}" for number in range(2, count + 1))]
+    """A name for each of so many: with a number where there are several."""
+    return [name] if count == 1 else [f"{name} {number}" for number in range(1, count + 1)]
 
 
 async def measure(

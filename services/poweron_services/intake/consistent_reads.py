@@ -26,6 +26,11 @@ class ConsistentReads:
         ends = await self._log.ends(topics.EVENTS.name)
         await self.reach(workflow, ends[self._partition(workflow)])
 
+    async def reach_again(self, workflow: str) -> None:
+        """Wait until the rows are as far as they were relied upon before, or at the end where they never were."""
+        floor = self._floors.get(self._partition(workflow))
+        await (self.reach_end(workflow) if floor is None else self.reach(workflow, floor))
+
     async def reach(self, workflow: str, offset: int) -> None:
         """Wait until the projector's next offset in the workflow's partition is at least this.
 

@@ -18,6 +18,7 @@ from poweron_events.content import ContentStore
 from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestCancellation, RequestWorkflow
+from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake.consistent_reads import ConsistentReads
@@ -90,8 +91,8 @@ class Intake:
             await self._settlement.settle(target_of_invalid(error), error.identity, _refusing(error))
         else:
             telemetry.bind_request(record.time_ms, received)
-            opens = is_new and isinstance(received.request, RequestWorkflow)
-            await self._settlement.settle(target(received), received.identity, self._judging(received), is_new=opens)
+            is_new = is_new and _needs_no_rows(received.request)
+            await self._settlement.settle(target(received), received.identity, self._judging(received), is_new=is_new)
 
     async def _answer_at_once(self, record: Record, _: bool) -> None:
         if not is_approval(record):
@@ -132,6 +133,11 @@ class Intake:
 async def _leave_to_its_turn(record: Record, reason: str) -> None:
     """A request that cannot be answered out of its turn is answered in it."""
     log.warning("cancellation_postponed", partition=record.partition, offset=record.offset, reason=reason)
+
+
+def _needs_no_rows(request: Request) -> bool:
+    """Whether it is judged without a look at any workflow: it opens one, and is no fork of another."""
+    return isinstance(request, RequestWorkflow) and request.forked_from is None
 
 
 def _refusing(invalid: InvalidRequest) -> Judge:

@@ -52,8 +52,7 @@ class Settlement:
         Raises:
             Refused: the rows do not hold the refusal either; nothing more is appended.
         """
-        held = self._queries.answered(identity.source, identity.id) if is_new else self.is_answered(workflow, identity)
-        if await held:
+        if await self._is_answered_again(workflow, identity) if is_new else await self.is_answered(workflow, identity):
             return
         for judge_ in (judge, judge, partial(_refuse_as_superseded, identity)):
             event = await judge_()
@@ -70,6 +69,11 @@ class Settlement:
         if await self._queries.answered(identity.source, identity.id):
             return True
         await self._reads.reach_end(workflow)
+        return await self._queries.answered(identity.source, identity.id)
+
+    async def _is_answered_again(self, workflow: str, identity: RequestIdentity) -> bool:
+        """Whether a request that came after all that was relied upon in the rows had its answer nevertheless."""
+        await self._reads.reach_again(workflow)
         return await self._queries.answered(identity.source, identity.id)
 
     async def append(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> int:

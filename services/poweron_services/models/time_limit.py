@@ -58,7 +58,7 @@ class TimeLimit:
         self._seconds, self._whose, self._outage_seconds = seconds, whose, outage_seconds
         self._failing_since: float | None = None
         self._retry_seconds = seconds if retry_seconds is None else min(seconds, retry_seconds)
-        self._timeout = asyncio.timeout(None)
+        self._timeout = asyncio.timeout(seconds)
         self._lost = list[LostAnswer]()
         self._failed: dict[Code, FailedCalls] = {}
         self._trouble: Unavailable | None = None
@@ -121,15 +121,12 @@ class TimeLimit:
     async def __aenter__(self) -> None:
         self._token: Token[TimeLimit | None] = _CURRENT.set(self)
         await self._timeout.__aenter__()
-        loop = asyncio.get_running_loop()
-        self._retry_until = loop.time() + self._retry_seconds
-        self._starting = loop.call_soon(self._timeout.reschedule, loop.time() + self._seconds)
+        self._retry_until = asyncio.get_running_loop().time() + self._retry_seconds
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _CURRENT.reset(self._token)
-        self._starting.cancel()  # what never waited needs no timer
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:

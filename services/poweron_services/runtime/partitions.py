@@ -83,7 +83,7 @@ class HeldPartitions:
 
     def take(self, polled: Polled) -> None:
         """Take in what a poll brought: changes of the assignment first, then records."""
-        self._revoke(polled.revoked)
+        self.revoke(polled.revoked)
         if polled.assigned:
             assignment = object()
             self._assignments.update(dict.fromkeys(polled.assigned, assignment))
@@ -105,7 +105,8 @@ class HeldPartitions:
 
     # --- assignment -------------------------------------------------------------------------------------
 
-    def _revoke(self, numbers: Iterable[int]) -> None:
+    def revoke(self, numbers: Iterable[int]) -> None:
+        """Let go of these partitions; nothing new is begun there."""
         if numbers:
             self._written.clear()  # some of it will never be read back here
         for number in numbers:

@@ -96,8 +96,10 @@ class Worker:
 
         while True:
             polled = await retry(partial(follower.poll, POLL_TIMEOUT), failed=failed)
+            if polled.revoked:
+                held.revoke(polled.revoked)
+                await self._queue.settle(polled.revoked, HAND_OVER_TIMEOUT)
             held.take(polled)
-            await self._queue.settle(polled.revoked, HAND_OVER_TIMEOUT)
             full = self._waiting > MAX_WAITING
             follower.pause(frozenset(held.partitions) if full else frozenset())
 

@@ -119,7 +119,7 @@ def asked_for_ever() -> None:
 def never_gives_up() -> None:
     """E-15: an answer that is superseded is given again, however often."""
 
-    async def planted(settling: settlement.Settlement, workflow: str, identity: Any, judge: Any) -> None:
+    async def planted(settling: settlement.Settlement, workflow: str, identity: Any, judge: Any, **_: Any) -> None:
         while not await settling.is_answered(workflow, identity):
             event = await judge()
             await settling._reads.reach(workflow, await settling.append(workflow, identity, event) + 1)

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 
 from poweron_events.content import ContentStore
 from poweron_events.event import READING, DocumentRef
+from poweron_events.fold.state import Ending
+from poweron_events.outcome import Totals
 from poweron_services.cli import files
+from poweron_services.cli.ask_command import exit_code
+from poweron_services.cli.context import CANCELLED, FAILED
 from poweron_services.client.connect import Connections
+from poweron_services.client.follow import Outcome
 
 WORKFLOW = "0b0d3a3e-3f5e-5c5a-9d2e-0a6f5d1c2b3a"
 DATA = b"What was found.\n"
@@ -149,3 +154,20 @@ def named(name: str) -> DocumentRef:
 def test_a_document_is_written_under_a_name_that_stays_in_its_folder(name: str, written: str, tmp_path: Path) -> None:
     assert files._file_name(named(name)) == written
     (tmp_path / written).touch()
+
+
+@pytest.mark.parametrize(
+    ("status", "paths", "code"),
+    [
+        ("completed", ["out/a.md", "out/b.md"], 0),
+        ("completed", [], 0),
+        ("completed", ["out/a.md", None], FAILED),
+        ("failed", ["out/a.md"], FAILED),
+        ("cancelled", [None], CANCELLED),
+    ],
+)
+def test_a_command_whose_document_could_not_be_written_has_failed(
+    status: Ending, paths: list[str | None], code: int
+) -> None:
+    outcome = Outcome("w", status, "", (), Totals(), 1)
+    assert exit_code(outcome, [{"path": path} for path in paths]) == code

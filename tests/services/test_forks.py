@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from doubles import Counting, World, script
 from intake_world import Rows, committed, events, request, running
+from replays import of_world, others
 
 from builders import At, cancellation
 from poweron_events.codec import dumps, sha256
@@ -17,6 +18,7 @@ from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCompleted, RoundFailed, StageFailed
+from poweron_events.refinement import RefinementDecided
 from poweron_events.request import ForkedFrom, RequestRefused, WorkflowRequested
 from poweron_services.actions.action import Done
 from poweron_services.decider.approval import Approval
@@ -281,6 +283,20 @@ async def test_what_a_cancelled_workflow_came_to_is_taken_over_to_its_end() -> N
     assert workflow.current.ending == "cancelled"
     assert compare(world.accepted(origin), world.accepted(fork)).same
     assert gate_closed.runs == []  # type: ignore[attr-defined] # it counts
+
+
+@pytest.mark.parametrize("changes", [{"max_steps": 1}, {"prompt": "Who signed it?"}])
+async def test_what_a_fork_took_over_is_judged_where_it_was_decided(changes: dict[str, Any]) -> None:
+    """Replayed with the words and limits of the fork, it would be another decision, which nobody took."""
+    world, fields = winding()
+    async with world.process():
+        origin = await ran(world, **fields)
+        seq = next(seq for seq, event in enumerate(world.accepted(origin)) if isinstance(event, RefinementDecided))
+        fork, _ = await forked(world, origin, seq, live=True, **changes)
+        replayed = await of_world(world, fork)
+    assert others(replayed) == []
+    taken_over = [each for each in replayed if "Taken over" in each.detail]
+    assert len(taken_over) >= 3
 
 
 async def test_another_prompt_is_asked_from_the_event_on() -> None:

@@ -11,7 +11,8 @@ LEFT: Final = 56  # room for the numbers beside the columns
 BOTTOM: Final = 24
 TOP: Final = 10
 COLOURS: Final = ("#2563a8", "#d97706", "#6b7280", "#0f8a6d", "#8b5cf6", "#b4235a")
-NAMES: Final = 190  # room for the names beside bars
+NAMES: Final = 230  # room for the names beside bars
+MOST_OF_NAME: Final = 34  # characters, as many as have room there
 BAR: Final = 26
 STEPS: Final = (1, 1.2, 2, 4, 6, 8, 10)  # a quarter of each reads well
 WHOLE_QUARTERS: Final = (1, 2, 3, 4, 5, 10)  # of a scale for what is counted
@@ -110,4 +111,4 @@ def _round_up(most: float, steps: Sequence[float], *, least: float = 0) -> float
 
 
 def _cut(name: str) -> str:
-    return name if len(name) <= 27 else name[:26] + "…"
+    return name if len(name) <= MOST_OF_NAME else name[: MOST_OF_NAME - 1] + "…"

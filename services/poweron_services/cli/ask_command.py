@@ -142,7 +142,13 @@ def run(
         else:
             alone = serving and not handed_over and workflow is None and settings.mcp is None
             print_outcome(outcome, documents, asked.models, asked.search_advice(settings, alone=alone))
-    raise typer.Exit(EXIT_CODES[outcome.status])
+    raise typer.Exit(exit_code(outcome, documents))
+
+
+def exit_code(outcome: Outcome, documents: Shown) -> int:
+    """That of the round, or that a document of a completed one could not be written."""
+    written = all(each["path"] is not None for each in documents)
+    return EXIT_CODES[outcome.status] if written or outcome.status != "completed" else FAILED
 
 
 def budgets(

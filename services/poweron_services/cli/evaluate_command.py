@@ -148,7 +148,7 @@ def _ask(
         if not running.kept.answers:
             raise KeyboardInterrupt(NOTHING_YET) from None
         raise KeyboardInterrupt(
-            f"Stopped. {counted(len(running.kept.answers), 'answer')} are kept in {str(running.place)!r}: "
+            f"Stopped. {counted(len(running.kept.answers), 'answer')} kept in {str(running.place)!r}: "
             f"`poweron evaluate {running.table} --recorded {running.kept.run_id}` judges them."
         ) from None
 

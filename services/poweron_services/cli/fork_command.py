@@ -11,10 +11,10 @@ from poweron_events.request import MAX_PROMPT
 from poweron_services import telemetry
 from poweron_services.cli import files
 from poweron_services.cli.ask_command import (
-    EXIT_CODES,
     OUTPUT,
     AskProgress,
     Shown,
+    exit_code,
     outcome_json,
     print_outcome,
 )
@@ -55,7 +55,7 @@ def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> N
             print_json(_json(forked, documents, asked))
         else:
             _print(forked, documents, asked, is_reworded=wish.prompt is not None)
-    raise typer.Exit(EXIT_CODES[forked.outcome.status])
+    raise typer.Exit(exit_code(forked.outcome, documents))
 
 
 def _check(wish: ForkWish, model: str | None, *, serving: bool) -> None:

@@ -105,7 +105,7 @@ def _sentence(miss: Miss) -> str:
         where = "the message or a document" if miss.is_known else "what is left; a document of the answer was erased"
         return f"{text!r} does not stand in {where}."
     if miss.expectation == "maxSteps":
-        return f"it took {miss.found} steps, {miss.expected} were expected at most."
+        return f"it took {miss.found} steps, where at most {miss.expected} may be taken."
     if miss.expectation == "actions":
         return (
             f"the actions were {', '.join(miss.found) or 'none'}; expected in this order: {', '.join(miss.expected)}."

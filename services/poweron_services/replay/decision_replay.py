@@ -10,7 +10,7 @@ from structlog.typing import EventDict
 
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
-from poweron_events.event import ModelCall
+from poweron_events.event import RECORDED, ModelCall
 from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow, step_place
@@ -80,6 +80,8 @@ OF_SEVERAL: Final = frozenset({"parameterizer.v2.md"})
 
 
 ALTERED: Final = Checked("differs", "The stored prompt or answer is not the one that the event commits to.")
+TAKEN_OVER: Final = Checked("same", "Taken over from the workflow that this one is a fork of, where it is judged.")
+"""A fork may have been told other words and other limits than those that the decision was taken with."""
 
 
 class Replayed(NamedTuple):
@@ -162,6 +164,8 @@ class DecisionReplay:
         if any(call.is_altered for call in calls):
             return _replayed(folded, ALTERED, ALTERED)
         self._look_at(folded.before, calls)
+        if any(call.provider == RECORDED for call in model_calls(event)):
+            return _replayed(folded, TAKEN_OVER, TAKEN_OVER)
         first: tuple[Checked, Checked] | None = None
         for catalog, unusable in self._circumstances(folded.before, event):
             answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)

@@ -212,6 +212,11 @@ class ModelCall(Model):
     finish_reason: Code | None = Field(default=None, exclude_if=is_empty)
     """Why the model wrote no more, such as `length`; None where its provider does not say."""
 
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether no model was asked: a fork took the answer over."""
+        return self.provider == RECORDED
+
 
 class FailedCalls(Model):
     """Calls of a language model that brought no answer, all for the same reason, and what they took together."""

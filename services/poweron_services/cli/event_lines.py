@@ -167,7 +167,7 @@ def _opening(event: WorkflowRequested | RoundRequested) -> str:
 
 
 def _tasks(event: TasksPlanned) -> Iterator[str]:
-    mark = f" ({TAKEN_OVER})" if any(call.provider == RECORDED for call in model_calls(event)) else ""
+    mark = f" ({TAKEN_OVER})" if any(call.is_taken_over for call in model_calls(event)) else ""
     for number, task in enumerate(event.tasks, start=1):
         yield f"task {number}, {task.task_type}: {task.objective}{mark}"
 

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from poweron_events.errors import Refused
+from poweron_events.event import RECORDED
 from poweron_events.request import MAX_PROMPT
 from poweron_services import telemetry
 from poweron_services.cli import files
@@ -109,7 +110,9 @@ def _json(forked: Forked, documents: Shown, asked: AskProgress) -> dict[str, Any
 
 
 def _print(forked: Forked, documents: Shown, asked: AskProgress, *, is_reworded: bool) -> None:
-    print_outcome(forked.outcome, documents, [each for each in asked.models if not each.startswith("recorded/")], None)
+    print_outcome(
+        forked.outcome, documents, [each for each in asked.models if not each.startswith(f"{RECORDED}/")], None
+    )
     if forked.outcome.refusal is not None:
         return
     origin, reuse = forked.plan.forked_from, forked.reuse

@@ -7,7 +7,7 @@ from typing import Any
 
 from poweron_events.client import Heard
 from poweron_events.content import MissingContent
-from poweron_events.event import RECORDED, DocumentRef
+from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Opening
@@ -66,7 +66,7 @@ class Reuse:
     def heard(self, heard: Heard) -> None:
         if heard.event is None or heard.verdict != "accepted":
             return
-        self.calls += sum(call.provider == RECORDED for call in model_calls(heard.event))
+        self.calls += sum(call.is_taken_over for call in model_calls(heard.event))
         self.actions += isinstance(heard.event, ActionCompleted) and heard.event.reused_from is not None
 
 

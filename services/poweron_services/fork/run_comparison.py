@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final, Literal, NamedTuple
 
-from poweron_events.event import RECORDED, Model
+from poweron_events.event import Model
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import failed_calls, model_calls
 from poweron_events.fold.state import Place, Used
@@ -121,8 +121,8 @@ def _cost(events: Sequence[WorkflowEvent]) -> RunCost:
     completed = [event for event in events if isinstance(event, ActionCompleted)]
     return RunCost(
         steps=len(completed),
-        calls=sum(call.provider != RECORDED for call in calls),
-        recorded_calls=sum(call.provider == RECORDED for call in calls),
+        calls=sum(not call.is_taken_over for call in calls),
+        recorded_calls=sum(call.is_taken_over for call in calls),
         tokens=used.tokens,
         cost_nano_usd=used.cost_nano_usd,
         model_ms=used.duration_ms,

@@ -10,7 +10,7 @@ from structlog.typing import EventDict
 
 from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
-from poweron_events.event import RECORDED, ModelCall
+from poweron_events.event import ModelCall
 from poweron_events.execution import ActionCompleted, ApprovalRequested
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Workflow, step_place
@@ -164,7 +164,7 @@ class DecisionReplay:
         if any(call.is_altered for call in calls):
             return _replayed(folded, ALTERED, ALTERED)
         self._look_at(folded.before, calls)
-        if any(call.provider == RECORDED for call in model_calls(event)):
+        if any(call.is_taken_over for call in model_calls(event)):
             return _replayed(folded, TAKEN_OVER, TAKEN_OVER)
         first: tuple[Checked, Checked] | None = None
         for catalog, unusable in self._circumstances(folded.before, event):

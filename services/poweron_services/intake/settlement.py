@@ -42,8 +42,8 @@ class Settlement:
     async def settle(self, workflow: str, identity: RequestIdentity, judge: Judge, *, is_new: bool = False) -> None:
         """Append until Postgres holds an answer to this request.
 
-        An opening that `is_new` waits for no rows: nobody can have answered it, and were it sent twice under two
-        keys, the fold would take one.
+        An opening that `is_new` waits only for rows that are as far as before: nobody can have answered it, and were it
+        sent twice under two keys, the fold would take one.
 
         What makes a request impossible may be its own answer, which another queue or process gave meanwhile:
         so before a refusal is appended, the rows are asked again. An answer that is superseded once was overtaken,

@@ -71,6 +71,7 @@ class Held:
 
     async def poll(self) -> Polled:
         polled = await self.follower.poll(0.01)
+        self.partitions_held.revoke(polled.revoked)
         self.partitions_held.take(polled)
         return polled
 

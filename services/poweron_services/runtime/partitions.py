@@ -82,8 +82,7 @@ class HeldPartitions:
         self.partitions: dict[int, Partition] = {}
 
     def take(self, polled: Polled) -> None:
-        """Take in what a poll brought: changes of the assignment first, then records."""
-        self.revoke(polled.revoked)
+        """Take in what a poll brought, less what it revoked: the assignment first, then records."""
         if polled.assigned:
             assignment = object()
             self._assignments.update(dict.fromkeys(polled.assigned, assignment))

@@ -96,9 +96,8 @@ class Worker:
 
         while True:
             polled = await retry(partial(follower.poll, POLL_TIMEOUT), failed=failed)
-            if polled.revoked:
-                held.revoke(polled.revoked)
-                await self._queue.settle(polled.revoked, HAND_OVER_TIMEOUT)
+            held.revoke(polled.revoked)
+            await self._queue.settle(polled.revoked, HAND_OVER_TIMEOUT)
             held.take(polled)
             full = self._waiting > MAX_WAITING
             follower.pause(frozenset(held.partitions) if full else frozenset())

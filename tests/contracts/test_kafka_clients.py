@@ -101,8 +101,7 @@ async def _replaced(log: KafkaLog) -> None:
 @pytest.mark.req("E-09")
 async def test_a_waiting_poll_tells_at_once_that_partitions_were_taken_away(kafka: KafkaSettings) -> None:
     async with connect(kafka) as log, log.follow(TOPIC, "g") as first:
-        while not (await first.poll(5.0)).assigned:
-            pass
+        await _assigned(first)
         began = time.monotonic()
         waiting = asyncio.create_task(first.poll(30.0))
         async with log.follow(TOPIC, "g") as second:
@@ -111,8 +110,7 @@ async def test_a_waiting_poll_tells_at_once_that_partitions_were_taken_away(kafk
             assert time.monotonic() - began < 10
             with pytest.raises(Conflict):
                 await first.commit({0: 1})
-            while not (await first.poll(5.0)).assigned:
-                pass
+            await _assigned(first)
             await joining
 
 
@@ -120,8 +118,7 @@ async def test_a_waiting_poll_tells_at_once_that_partitions_were_taken_away(kafk
 @pytest.mark.req("E-06")
 async def test_nobody_is_given_a_partition_before_its_follower_has_polled_again(kafka: KafkaSettings) -> None:
     async with connect(kafka) as log, log.follow(TOPIC, "handed-over") as first:
-        while not (await first.poll(5.0)).assigned:
-            pass
+        await _assigned(first)
         async with log.follow(TOPIC, "handed-over") as second:
             joining = asyncio.create_task(_assigned(second))
             while not (await first.poll(5.0)).revoked:

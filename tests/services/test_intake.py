@@ -60,14 +60,19 @@ def neighbours(log: MemoryLog) -> Iterator[str]:
     return (name for name in map(str, count()) if partition(name) == partition("0"))
 
 
+async def leave_behind(log: MemoryLog, rows: Rows, other: str) -> None:
+    """Let the rows get no further, and the log grow by the opening of another request."""
+    rows.stands_at = await log.ends(topics.EVENTS.name)
+    await forge_opening(log, other)
+
+
 @pytest.mark.req("E-15")
 async def test_a_new_request_is_opened_while_the_rows_follow(log: MemoryLog, rows: Rows) -> None:
     first, other, new = islice(neighbours(log), 3)
     async with running(log, rows):
         await request(log, first)
         await committed(log, 1)
-        rows.stands_at = await log.ends(topics.EVENTS.name)
-        await forge_opening(log, other)
+        await leave_behind(log, rows, other)
         await request(log, new)
         await appended(log, 3)
         rows.stands_at = None
@@ -96,8 +101,7 @@ async def test_a_request_that_was_there_before_the_process_waits_for_the_rows(lo
     async with running(log, rows):
         await request(log, first)
         await committed(log, 1)
-    rows.stands_at = await log.ends(topics.EVENTS.name)
-    await forge_opening(log, other)
+    await leave_behind(log, rows, other)
     await request(log, waiting)
     async with running(log, rows):
         await looked(rows, rows.looks + 5)
@@ -114,8 +118,7 @@ async def test_a_fork_waits_for_the_rows_which_hold_what_it_is_forked_from(log: 
     async with running(log, rows):
         await request(log, first)
         await committed(log, 1)
-        rows.stands_at = await log.ends(topics.EVENTS.name)
-        await forge_opening(log, other)
+        await leave_behind(log, rows, other)
         await request(log, fork, forked_from=ForkedFrom(workflow=original, seq=0, head="f" * 64))
         await looked(rows, rows.looks + 5)
         assert len(await events(log)) == 2

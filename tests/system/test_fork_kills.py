@@ -18,7 +18,7 @@ from processes import Processes, serving
 from researcher import QUESTION
 from researchers import researchers
 from surviving import DEADLINE, PERIOD, Survival, until, witnesses
-from test_kill import _request
+from test_kill import send_request
 from test_tool_kill import counted, prepared
 
 from poweron_events import RequestWorkflow
@@ -83,7 +83,7 @@ def story(request: pytest.FixtureRequest, environment: dict[str, str], tmp_path:
 async def test_forks_at_every_event_whose_processes_are_killed_are_the_same_and_touch_nothing(
     story: Story, survival: Survival, connections: Connections, shell: Shell
 ) -> None:
-    origin = await _request(connections, RequestWorkflow(prompt=story.prompt))
+    origin = await send_request(connections, RequestWorkflow(prompt=story.prompt))
     await until(lambda: survival.ended(origin), "the workflow ends")
     touched = story.touched()
     assert touched > 0
@@ -116,7 +116,7 @@ async def rows_of(connections: Connections, origin: str, events: int) -> list[Ju
 async def forked(connections: Connections, prompt: str, origin: str, record: JudgedRecord) -> str:
     """A request for a fork at this record; the id of the fork."""
     place = ForkedFrom(workflow=origin, seq=record.seq, head=record.sha256)
-    return await _request(connections, RequestWorkflow(prompt=prompt, forked_from=place))
+    return await send_request(connections, RequestWorkflow(prompt=prompt, forked_from=place))
 
 
 async def killed_while_they_run(story: Story, survival: Survival, forks: Sequence[str]) -> list[set[str]]:

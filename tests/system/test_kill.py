@@ -39,7 +39,7 @@ Killing = Callable[[Workflow], None]
 """What to do to the processes when the workflow has come to a new turn."""
 
 
-async def _request(connections: Connections, request: RequestWorkflow) -> str:
+async def send_request(connections: Connections, request: RequestWorkflow) -> str:
     identity = secrets.token_hex(8)
     value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
     await connections.log.append(topics.REQUESTS.name, [Message(identity.encode(), value)])
@@ -91,7 +91,7 @@ async def test_one_process_of_all_roles_is_killed_at_every_turn(
             killed.append(workflow.phase)
             processes.replace(["all"])
 
-        workflow_id = await _request(connections, request)
+        workflow_id = await send_request(connections, request)
         seen = await _followed(connections, workflow_id, kill)
         message = await _completed_once(connections, workflow_id, seen)
     assert "1,980.84" in message
@@ -113,7 +113,7 @@ async def test_the_process_whose_turn_it_is_is_killed_at_every_turn(
             killed.add(role)
             processes.replace([role])
 
-        workflow_id = await _request(connections, RequestWorkflow(prompt="Write it."))
+        workflow_id = await send_request(connections, RequestWorkflow(prompt="Write it."))
         seen = await _followed(connections, workflow_id, kill)
         message = await _completed_once(connections, workflow_id, seen)
     assert message == "It is written."
@@ -133,7 +133,7 @@ async def test_the_processes_of_all_roles_are_killed_at_every_turn(
             killed.append(workflow.phase)
             processes.replace(ROLES)
 
-        workflow_id = await _request(connections, RequestWorkflow(prompt="Write it."))
+        workflow_id = await send_request(connections, RequestWorkflow(prompt="Write it."))
         seen = await _followed(connections, workflow_id, kill)
         message = await _completed_once(connections, workflow_id, seen)
     assert message == "It is written."
@@ -164,7 +164,7 @@ async def test_a_process_killed_at_a_question_repeats_that_call_only_and_each_an
     request = RequestWorkflow(prompt="When does the exhibition open?", documents=(document,))
     with serving(environment, tmp_path, ["all"]) as processes:
         started.append(processes)
-        workflow_id = await _request(connections, request)
+        workflow_id = await send_request(connections, request)
         seen = await _followed(connections, workflow_id, lambda _: None)
         assert await _completed_once(connections, workflow_id, seen) == SAID
     assert len(playing.asked) == 7 + len(killed_at)

@@ -6,7 +6,7 @@ import pytest
 from commands import NOBODY, Shell
 from orjson import loads
 from processes import ONE_STEP, script, serving
-from test_kill import ESTIMATE, _completed_once, _followed, _request
+from test_kill import ESTIMATE, _completed_once, _followed, send_request
 
 from poweron_events import RequestWorkflow, topics
 from poweron_events.codec import encode
@@ -42,7 +42,7 @@ async def test_a_fork_whose_process_is_killed_at_every_turn_is_the_same_and_runs
 ) -> None:
     environment["POWERON_MODEL"] = script(tmp_path, ONE_STEP)
     with serving(environment, tmp_path, ["all"]) as processes:
-        origin = await _request(connections, RequestWorkflow(prompt="Write it."))
+        origin = await send_request(connections, RequestWorkflow(prompt="Write it."))
         await _completed_once(connections, origin, await _followed(connections, origin, lambda _: None))
         records = {each.seq: each for each in await judged_records(connections.pool, origin)}
         killed: list[str] = []
@@ -52,7 +52,7 @@ async def test_a_fork_whose_process_is_killed_at_every_turn_is_the_same_and_runs
             processes.replace(["all"])
 
         of = ForkedFrom(workflow=origin, seq=7, head=records[7].sha256)
-        fork = await _request(connections, RequestWorkflow(prompt="Write it.", forked_from=of))
+        fork = await send_request(connections, RequestWorkflow(prompt="Write it.", forked_from=of))
         await _completed_once(connections, fork, await _followed(connections, fork, kill))
     events = await _events(connections, fork)
     assert compare(await _events(connections, origin), events).same

@@ -13,12 +13,12 @@ from pathlib import Path
 import orjson
 import pytest
 from commands import Shell
+from followed_workflows import send_request
 from museum_site import museum_web
 from processes import Processes, serving
 from researcher import QUESTION
 from researchers import researchers
 from surviving import DEADLINE, PERIOD, Survival, until, witnesses
-from test_kill import send_request
 from test_tool_kill import counted, prepared
 
 from poweron_events import RequestWorkflow

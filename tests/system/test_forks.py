@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 from commands import NOBODY, Shell
+from followed_workflows import completed_once, followed, send_request
 from orjson import loads
 from processes import ONE_STEP, script, serving
-from test_kill import ESTIMATE, _completed_once, _followed, send_request
+from test_kill import ESTIMATE
 
 from poweron_events import RequestWorkflow, topics
 from poweron_events.codec import encode
@@ -43,7 +44,7 @@ async def test_a_fork_whose_process_is_killed_at_every_turn_is_the_same_and_runs
     environment["POWERON_MODEL"] = script(tmp_path, ONE_STEP)
     with serving(environment, tmp_path, ["all"]) as processes:
         origin = await send_request(connections, RequestWorkflow(prompt="Write it."))
-        await _completed_once(connections, origin, await _followed(connections, origin, lambda _: None))
+        await completed_once(connections, origin, await followed(connections, origin, lambda _: None))
         records = {each.seq: each for each in await judged_records(connections.pool, origin)}
         killed: list[str] = []
 
@@ -53,7 +54,7 @@ async def test_a_fork_whose_process_is_killed_at_every_turn_is_the_same_and_runs
 
         of = ForkedFrom(workflow=origin, seq=7, head=records[7].sha256)
         fork = await send_request(connections, RequestWorkflow(prompt="Write it.", forked_from=of))
-        await _completed_once(connections, fork, await _followed(connections, fork, kill))
+        await completed_once(connections, fork, await followed(connections, fork, kill))
     events = await _events(connections, fork)
     assert compare(await _events(connections, origin), events).same
     assert {"plan", "select", "parameterize", "ready", "started", "refine", "review"} <= set(killed)

@@ -1,81 +1,28 @@
 """`kill -9` at every turn of the loop: the workflow completes once, and the rows are what the log says."""
 
-import asyncio
-import secrets
-from collections.abc import Callable
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from followed_workflows import completed_once, followed, send_request
 from processes import ONE_STEP, Processes, script, serving
 from providers import KEY, Playing
 from pytest_httpserver import HTTPServer
 from test_real_model import REPLY, SAID
 from werkzeug import Response
 
-from poweron_events import InlineDocument, RequestWorkflow, encode_request, topics, workflow_id
-from poweron_events.codec import read_record
+from poweron_events import InlineDocument, RequestWorkflow
 from poweron_events.fold.costs import model_calls
-from poweron_events.fold.evolve import evolve
-from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.fold.state import Workflow
 from poweron_events.fold.turn import turn
-from poweron_events.log import Message
-from poweron_events.outcome import RoundCompleted
-from poweron_events.stream import WorkflowEvent
 from poweron_projections import reader
-from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections
 from poweron_services.wiring import ROLES
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
-SOURCE = "/tests/kill"
 ESTIMATE = Path(__file__).parents[2] / "docs" / "examples" / "estimate.pdf"
 LETTER = ESTIMATE.with_name("letter.txt")
-DEADLINE = 180.0  # seconds
-
-Killing = Callable[[Workflow], None]
-"""What to do to the processes when the workflow has come to a new turn."""
-
-
-async def send_request(connections: Connections, request: RequestWorkflow) -> str:
-    identity = secrets.token_hex(8)
-    value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
-    await connections.log.append(topics.REQUESTS.name, [Message(identity.encode(), value)])
-    return workflow_id(SOURCE, identity)
-
-
-async def _followed(
-    connections: Connections, workflow_id: str, at_turn: Killing
-) -> list[tuple[Verdict, WorkflowEvent | None]]:
-    """All records of the workflow to the end of its round; `at_turn` is called once for every turn that they show."""
-    partition = connections.log.partition_of(topics.EVENTS.name, workflow_id.encode())
-    workflow, seen, turns = Workflow(workflow_id), [], set()
-    async with asyncio.timeout(DEADLINE), aclosing(connections.log.tail(topics.EVENTS.name, partition, 0)) as tail:
-        async for records in tail:
-            for recorded in map(read_record, records):
-                workflow, verdict = evolve(workflow, recorded)
-                seen.append((verdict, recorded.envelope.event))
-                if workflow.is_open and (workflow.place, workflow.phase) not in turns:
-                    turns.add((workflow.place, workflow.phase))
-                    at_turn(workflow)
-            if workflow.phase == "ended":
-                return seen
-    raise AssertionError("the log has an end")
-
-
-async def _completed_once(
-    connections: Connections, workflow_id: str, seen: list[tuple[Verdict, WorkflowEvent | None]]
-) -> str:
-    ended = [event for verdict, event in seen if verdict == "accepted" and isinstance(event, RoundCompleted)]
-    assert len(ended) == 1
-    verified = await verify(connections.log, connections.pool)
-    assert verified.differences == []
-    row = await reader.workflow(connections.pool, workflow_id)
-    assert row is not None
-    assert row.status == "completed"
-    return ended[0].message
 
 
 @pytest.mark.req("E-06")
@@ -92,8 +39,8 @@ async def test_one_process_of_all_roles_is_killed_at_every_turn(
             processes.replace(["all"])
 
         workflow_id = await send_request(connections, request)
-        seen = await _followed(connections, workflow_id, kill)
-        message = await _completed_once(connections, workflow_id, seen)
+        seen = await followed(connections, workflow_id, kill)
+        message = await completed_once(connections, workflow_id, seen)
     assert "1,980.84" in message
     assert {"plan", "select", "parameterize", "refine", "review"} <= set(killed)
 
@@ -114,8 +61,8 @@ async def test_the_process_whose_turn_it_is_is_killed_at_every_turn(
             processes.replace([role])
 
         workflow_id = await send_request(connections, RequestWorkflow(prompt="Write it."))
-        seen = await _followed(connections, workflow_id, kill)
-        message = await _completed_once(connections, workflow_id, seen)
+        seen = await followed(connections, workflow_id, kill)
+        message = await completed_once(connections, workflow_id, seen)
     assert message == "It is written."
     assert {"planner", "selector", "parameterizer", "executor", "refiner", "reviewer"} <= killed
 
@@ -134,8 +81,8 @@ async def test_the_processes_of_all_roles_are_killed_at_every_turn(
             processes.replace(ROLES)
 
         workflow_id = await send_request(connections, RequestWorkflow(prompt="Write it."))
-        seen = await _followed(connections, workflow_id, kill)
-        message = await _completed_once(connections, workflow_id, seen)
+        seen = await followed(connections, workflow_id, kill)
+        message = await completed_once(connections, workflow_id, seen)
     assert message == "It is written."
     assert len(killed) >= 6
 
@@ -165,8 +112,8 @@ async def test_a_process_killed_at_a_question_repeats_that_call_only_and_each_an
     with serving(environment, tmp_path, ["all"]) as processes:
         started.append(processes)
         workflow_id = await send_request(connections, request)
-        seen = await _followed(connections, workflow_id, lambda _: None)
-        assert await _completed_once(connections, workflow_id, seen) == SAID
+        seen = await followed(connections, workflow_id, lambda _: None)
+        assert await completed_once(connections, workflow_id, seen) == SAID
     assert len(playing.asked) == 7 + len(killed_at)
     calls = [call for _, event in seen if event is not None for call in model_calls(event)]
     assert [(call.input_tokens, call.output_tokens) for call in calls] == [(100, 20)] * 7

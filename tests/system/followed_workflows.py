@@ -1,0 +1,62 @@
+"""Workflows that a story asks for and follows in the log, whatever it does to the processes at each turn."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from contextlib import aclosing
+
+from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
+from poweron_events.codec import read_record
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.log import Message
+from poweron_events.outcome import RoundCompleted
+from poweron_events.stream import WorkflowEvent
+from poweron_projections import reader
+from poweron_projections.verify import verify
+from poweron_services.client.connect import Connections
+
+SOURCE = "/tests/kill"
+DEADLINE = 180.0  # seconds
+
+Killing = Callable[[Workflow], None]
+"""What to do to the processes when the workflow has come to a new turn."""
+
+
+async def send_request(connections: Connections, request: RequestWorkflow) -> str:
+    identity = secrets.token_hex(8)
+    value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
+    await connections.log.append(topics.REQUESTS.name, [Message(identity.encode(), value)])
+    return workflow_id(SOURCE, identity)
+
+
+async def followed(
+    connections: Connections, workflow_id: str, at_turn: Killing
+) -> list[tuple[Verdict, WorkflowEvent | None]]:
+    """All records of the workflow to the end of its round; `at_turn` is called once for every turn that they show."""
+    partition = connections.log.partition_of(topics.EVENTS.name, workflow_id.encode())
+    workflow, seen, turns = Workflow(workflow_id), [], set()
+    async with asyncio.timeout(DEADLINE), aclosing(connections.log.tail(topics.EVENTS.name, partition, 0)) as tail:
+        async for records in tail:
+            for recorded in map(read_record, records):
+                workflow, verdict = evolve(workflow, recorded)
+                seen.append((verdict, recorded.envelope.event))
+                if workflow.is_open and (workflow.place, workflow.phase) not in turns:
+                    turns.add((workflow.place, workflow.phase))
+                    at_turn(workflow)
+            if workflow.phase == "ended":
+                return seen
+    raise AssertionError("the log has an end")
+
+
+async def completed_once(
+    connections: Connections, workflow_id: str, seen: list[tuple[Verdict, WorkflowEvent | None]]
+) -> str:
+    ended = [event for verdict, event in seen if verdict == "accepted" and isinstance(event, RoundCompleted)]
+    assert len(ended) == 1
+    verified = await verify(connections.log, connections.pool)
+    assert verified.differences == []
+    row = await reader.workflow(connections.pool, workflow_id)
+    assert row is not None
+    assert row.status == "completed"
+    return ended[0].message

@@ -16,7 +16,7 @@ from poweron_projections import reader
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections
 
-SOURCE = "/tests/kill"
+SOURCE = "/tests/followed"
 DEADLINE = 180.0  # seconds
 
 Killing = Callable[[Workflow], None]
@@ -24,6 +24,7 @@ Killing = Callable[[Workflow], None]
 
 
 async def send_request(connections: Connections, request: RequestWorkflow) -> str:
+    """Ask for a workflow in the log, whoever serves; its id."""
     identity = secrets.token_hex(8)
     value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
     await connections.log.append(topics.REQUESTS.name, [Message(identity.encode(), value)])
@@ -52,6 +53,7 @@ async def followed(
 async def completed_once(
     connections: Connections, workflow_id: str, seen: list[tuple[Verdict, WorkflowEvent | None]]
 ) -> str:
+    """The message of its only round, which completed once; the rows are what the log says."""
     ended = [event for verdict, event in seen if verdict == "accepted" and isinstance(event, RoundCompleted)]
     assert len(ended) == 1
     verified = await verify(connections.log, connections.pool)

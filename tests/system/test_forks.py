@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from commands import NOBODY, Shell
 from followed_workflows import completed_once, followed, send_request
+from modes import EXAMPLES
 from orjson import loads
 from processes import ONE_STEP, script, serving
-from test_kill import ESTIMATE
 
 from poweron_events import RequestWorkflow, topics
 from poweron_events.codec import encode
@@ -25,6 +25,7 @@ from poweron_services.client.follow import Callbacks
 from poweron_services.fork.original import accepted
 from poweron_services.fork.run_comparison import compare
 
+ESTIMATE = EXAMPLES / "estimate.pdf"
 TOTAL = "1,980.84"
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

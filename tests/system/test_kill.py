@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from followed_workflows import completed_once, followed, send_request
+from modes import EXAMPLES
 from processes import ONE_STEP, Processes, script, serving
 from providers import KEY, Playing
 from pytest_httpserver import HTTPServer
@@ -21,8 +22,8 @@ from poweron_services.wiring import ROLES
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
-ESTIMATE = Path(__file__).parents[2] / "docs" / "examples" / "estimate.pdf"
-LETTER = ESTIMATE.with_name("letter.txt")
+ESTIMATE = EXAMPLES / "estimate.pdf"
+LETTER = EXAMPLES / "letter.txt"
 
 
 @pytest.mark.req("E-06")

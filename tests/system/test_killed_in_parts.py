@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import secrets
 import threading
 from collections import Counter
 from pathlib import Path
@@ -11,17 +10,14 @@ from typing import Any, Final
 
 import orjson
 import pytest
+from followed_workflows import Followed, send_request
 from processes import serving
 from providers import KEY, Playing, answer, as_json
 from pytest_httpserver import HTTPServer
 from surviving import until
 from werkzeug import Response
 
-from poweron_events import InlineDocument, RequestWorkflow, encode_request, topics, workflow_id
-from poweron_events.codec import read_record
-from poweron_events.fold.evolve import evolve
-from poweron_events.fold.state import Workflow
-from poweron_events.log import Message
+from poweron_events import InlineDocument, RequestWorkflow
 from poweron_projections import reader
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections
@@ -29,7 +25,6 @@ from poweron_services.wiring import ROLES
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
-SOURCE: Final = "/tests/parts"
 ANSWERED: Final = 12
 """How many parts are answered before the kill."""
 PARTS: Final = re.compile(r"This is part (\d+) of (\d+)\.")
@@ -63,26 +58,6 @@ class Parts:
         return as_json(answer("openai", f"What part {part} says.", asked))
 
 
-class Followed:
-    """A workflow as the log tells it."""
-
-    def __init__(self, connections: Connections, workflow_id: str) -> None:
-        self._log = connections.log
-        self.workflow = Workflow(workflow_id)
-        self.accepted: list[Any] = []
-
-    async def follow(self) -> None:
-        partition = self._log.partition_of(topics.EVENTS.name, self.workflow.id.encode())
-        async for records in self._log.tail(topics.EVENTS.name, partition, 0):
-            for recorded in map(read_record, records):
-                self.workflow, verdict = evolve(self.workflow, recorded)
-                if verdict == "accepted":
-                    self.accepted.append(recorded.envelope.event)
-
-    def of(self, name: str) -> list[Any]:
-        return [event for event in self.accepted if type(event).__name__ == name]
-
-
 def kept(home: Path) -> int:
     """How many answers are kept for steps; what is being written is not counted."""
     return len([path for path in home.glob("**/answers/*") if "." not in path.name])
@@ -104,20 +79,17 @@ async def test_an_executor_killed_among_the_parts_asks_for_no_answered_part_agai
     }
     text = "\n\n".join(f"Paragraph {number}. {SENTENCE * 5}" for number in range(600))
     document = InlineDocument.of("minutes.txt", text.encode())
-    identity = secrets.token_hex(8)
     request = RequestWorkflow(prompt="List all decisions.", documents=(document,))
-    value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
     with serving(environment, tmp_path, ["executor", OTHERS]) as processes:
         async with asyncio.TaskGroup() as group:
-            await connections.log.append(topics.REQUESTS.name, [Message(identity.encode(), value)])
-            found = Followed(connections, workflow_id(SOURCE, identity))
+            found = Followed(connections.log, await send_request(connections, request))
             following = group.create_task(found.follow())
             await until(lambda: parts.held.is_set() and kept(tmp_path) == ANSWERED, "answers are kept")
             before = {*parts.answered}
             processes.kill("executor")
             parts.let_go.set()
             processes.start("executor")
-            await until(lambda: found.workflow.phase == "ended", "the round ends")
+            await found.ended()
             following.cancel()
     assert type(found.accepted[-1]).__name__ == "RoundCompleted"
     assert {part: parts.asked[part] for part in before} == dict.fromkeys(before, 1)

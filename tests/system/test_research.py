@@ -1,7 +1,6 @@
 """Research in the open web on the real Kafka and Postgres: answered with sources, and nothing fetched twice."""
 
 import asyncio
-import secrets
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
@@ -9,17 +8,14 @@ from typing import Any
 
 import pytest
 from commands import Shell, ended
+from followed_workflows import Followed, send_request
 from modes import MODES
 from museum_site import BUILDER, FAMILY, FARE, LINK, MuseumWeb, museum_web
 from researcher import COURSE, QUESTION, Researcher
 from researchers import researchers
 from surviving import until
 
-from poweron_events import RequestWorkflow, encode_request, topics, workflow_id
-from poweron_events.codec import read_record
-from poweron_events.fold.evolve import evolve
-from poweron_events.fold.state import Workflow
-from poweron_events.log import Message
+from poweron_events import RequestWorkflow, topics
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_projections.verify import verify
 from poweron_services.client.connect import Connections, connect
@@ -28,7 +24,6 @@ from poweron_services.wiring import ROLES, serve
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
-SOURCE = "/tests/research"
 KEY = "tvly-canary-of-the-whole-service"
 
 
@@ -38,39 +33,10 @@ def museums() -> Generator[MuseumWeb, None, None]:
         yield web
 
 
-async def asked(connections: Connections, mode: str) -> str:
-    """A request that somebody else wrote; the id of its workflow."""
-    identity = secrets.token_hex(8)
-    request = RequestWorkflow(prompt=QUESTION, workflow_mode=mode)
-    value = encode_request(request, source=SOURCE, request_id=identity, time="2026-11-21T00:00:00.000Z")
-    await connections.log.append(topics.REQUESTS.name, [Message(identity.encode(), value)])
-    return workflow_id(SOURCE, identity)
-
-
-class Followed:
-    """A workflow as the log tells it."""
-
-    def __init__(self, connections: Connections, workflow_id: str) -> None:
-        self._log = connections.log
-        self.workflow = Workflow(workflow_id)
-        self.accepted: list[Any] = []
-
-    async def follow(self) -> None:
-        partition = self._log.partition_of(topics.EVENTS.name, self.workflow.id.encode())
-        async for records in self._log.tail(topics.EVENTS.name, partition, 0):
-            for recorded in map(read_record, records):
-                self.workflow, verdict = evolve(self.workflow, recorded)
-                if verdict == "accepted":
-                    self.accepted.append(recorded.envelope.event)
-
-    def of(self, name: str) -> list[Any]:
-        return [event for event in self.accepted if type(event).__name__ == name]
-
-    async def started(self, action: str) -> None:
-        await until(lambda: action in [event.action for event in self.of("ActionStarted")], f"{action} is started")
-
-    async def ended(self) -> None:
-        await until(lambda: self.workflow.phase == "ended", "the round ends")
+async def asked(connections: Connections, mode: str) -> Followed:
+    """A request that somebody else wrote, and its workflow."""
+    workflow_id = await send_request(connections, RequestWorkflow(prompt=QUESTION, workflow_mode=mode))
+    return Followed(connections.log, workflow_id)
 
 
 HELD = {"/search": 0, "/slow": 9, "/fares.pdf": 15}
@@ -119,7 +85,7 @@ def as_settings(museums: MuseumWeb) -> dict[str, Any]:
 
 async def research(connections: Connections, mode: str) -> Followed:
     """A workflow followed to its end."""
-    found = Followed(connections, await asked(connections, mode))
+    found = await asked(connections, mode)
     following = asyncio.create_task(found.follow())
     await found.ended()
     following.cancel()
@@ -208,7 +174,7 @@ async def test_an_executor_killed_within_each_step_leaves_nothing_to_be_fetched_
             await until(lambda: kept(tmp_path) == museums.answered() == HELD[place], f"{HELD[place]} others are kept")
 
         async with asyncio.TaskGroup() as group:
-            found = Followed(connections, await asked(connections, mode))
+            found = await asked(connections, mode)
             following = group.create_task(found.follow())
             for place in (*HELD, "ai.process"):
                 await within(place)

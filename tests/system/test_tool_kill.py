@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import test_kill
+from followed_workflows import followed, send_request
 from processes import MET, ONE_STEP, script, serving
 from tool_servers import KEY, lying, named, tools_of
 
@@ -50,8 +50,8 @@ async def test_killed_at_every_turn_it_ran_at_most_once(
             killed.append(workflow.phase)
             processes.replace(["all"])
 
-        workflow_id = await test_kill._request(connections, RequestWorkflow(prompt="Count."))
-        seen = await test_kill._followed(connections, workflow_id, kill)
+        workflow_id = await send_request(connections, RequestWorkflow(prompt="Count."))
+        seen = await followed(connections, workflow_id, kill)
     started = [event for verdict, event in seen if verdict == "accepted" and isinstance(event, ActionStarted)]
     assert counted(tmp_path, "count") <= len(started) == 1
     assert all(event.tool_sha256 for event in started)
@@ -65,8 +65,8 @@ async def test_killed_once_it_has_counted_it_is_not_called_again(
 ) -> None:
     prepared(environment, tmp_path, tool)
     with serving(environment, tmp_path, ["all"]) as processes:
-        workflow_id = await test_kill._request(connections, RequestWorkflow(prompt="Count."))
-        following = asyncio.create_task(test_kill._followed(connections, workflow_id, lambda _: None))
+        workflow_id = await send_request(connections, RequestWorkflow(prompt="Count."))
+        following = asyncio.create_task(followed(connections, workflow_id, lambda _: None))
         async with asyncio.timeout(60):
             while not counted(tmp_path, tool):  # noqa: ASYNC110 - a file of another process
                 await asyncio.sleep(0.001)
@@ -99,8 +99,8 @@ async def test_killed_by_the_server_itself_at_any_moment_of_a_call_it_is_not_cal
         pass  # known from here on, so that the server is started at the call
     (tmp_path / "strike").write_text(moment)
     with serving(environment, tmp_path, ["all"]) as processes:
-        workflow_id = await test_kill._request(connections, RequestWorkflow(prompt="Count."))
-        following = asyncio.create_task(test_kill._followed(connections, workflow_id, lambda _: None))
+        workflow_id = await send_request(connections, RequestWorkflow(prompt="Count."))
+        following = asyncio.create_task(followed(connections, workflow_id, lambda _: None))
         async with asyncio.timeout(60):
             while processes.running["all"].poll() is None:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.01)

@@ -15,6 +15,7 @@ from poweron_events.fold.partial import Stub
 from poweron_events.fold.state import Phase, Workflow
 from poweron_events.log import Record
 from poweron_projections import offsets
+from poweron_projections.compression import decompress
 from poweron_projections.connection import Connection, Found, Pool, acquire, cells, snapshot
 from poweron_projections.projection import Batch, View, project
 from poweron_projections.workflows import WorkflowRow
@@ -33,7 +34,8 @@ _STUBS_BY_ID: Final = f"{_STUBS} WHERE workflow_id = ANY($1::uuid[])"
 _STUBS_OF_OPEN: Final = f"{_STUBS} WHERE is_open AND partition = ANY($1::integer[])"
 
 _OPEN_ROUNDS: Final = """
-SELECT rounds.opening_seq, records.partition, records.log_offset, records.time_ms, records.workflow_id, records.value
+SELECT rounds.opening_seq,
+       records.partition, records.log_offset, records.time_ms, records.workflow_id, records.compressed
   FROM workflows
   JOIN rounds USING (workflow_id, round)
   JOIN records ON records.workflow_id = workflows.workflow_id AND records.seq >= rounds.opening_seq
@@ -129,7 +131,7 @@ def _before_open_round(view: View, opening_seq: int) -> View:
 
 def _recorded(row: Found) -> tuple[Record, Recorded]:
     key = str(row["workflow_id"]).encode()
-    record = Record(EVENTS, row["partition"], row["log_offset"], row["time_ms"], key, row["value"], {})
+    record = Record(EVENTS, row["partition"], row["log_offset"], row["time_ms"], key, decompress(row["compressed"]), {})
     return record, read_record(record)
 
 

@@ -153,7 +153,7 @@ class GuardedLog:
         async for records in self.unguarded.read(
             EVENTS, start, {number: offset + 1 for number, offset in start.items()}
         ):
-            found |= {record.partition: digest(record) for record in records}
+            found |= {record.partition: digest(record.value) for record in records}
         for record in kept:
             if found.get(record.partition) != record.sha256:
                 place = f"record {record.offset} of partition {record.partition}"

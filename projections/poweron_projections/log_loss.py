@@ -62,7 +62,7 @@ async def find_loss(log: EventLog, pool: Pool) -> LogLoss:
     async with snapshot(pool, readonly=False) as connection:
         await connection.execute(_HELD)
         async for records in _all_records(log):
-            rows = [(each.partition, each.offset, digest(each)) for each in records]
+            rows = [(each.partition, each.offset, digest(each.value)) for each in records]
             await connection.copy_records_to_table("held", records=rows)
         (counted,) = await connection.fetch(_COUNT)
         found = await connection.fetch(_WORKFLOWS)

@@ -19,6 +19,7 @@ from poweron_events.fold.state import ChatMessage, Opening, Verdict
 from poweron_events.log import Record
 from poweron_events.outcome import TaskReviewed
 from poweron_events.request import Spent
+from poweron_projections.compression import decompress
 from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import (
     ApprovalEntry,
@@ -67,7 +68,7 @@ _HISTORY: Final = """
 SELECT * FROM messages WHERE workflow_id = $1::uuid AND seq < $2 ORDER BY seq DESC LIMIT $3
 """
 _ENTRIES: Final = f"""
-SELECT page.*, COALESCE(rounds.prompt, '') AS prompt, reviews.value AS review, known.names
+SELECT page.*, COALESCE(rounds.prompt, '') AS prompt, reviews.compressed AS review, known.names
   FROM ({_HISTORY}) page
   LEFT JOIN rounds ON rounds.workflow_id = page.workflow_id AND rounds.round = page.round
   LEFT JOIN records reviews ON page.kind = 'task_end'
@@ -80,7 +81,7 @@ SELECT page.*, COALESCE(rounds.prompt, '') AS prompt, reviews.value AS review, k
  ORDER BY page.seq DESC
 """  # noqa: S608 - one query of ours within another
 _OPENING: Final = """
-SELECT records.value
+SELECT records.compressed
   FROM rounds
   JOIN records ON records.workflow_id = rounds.workflow_id AND records.seq = rounds.opening_seq
  WHERE rounds.workflow_id = $1::uuid ORDER BY rounds.round DESC LIMIT 1
@@ -98,7 +99,7 @@ _EVENTS: Final = """
 SELECT * FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
 _STORED: Final = """
-SELECT seq, verdict, partition, log_offset, time_ms, sha256, value
+SELECT seq, verdict, partition, log_offset, time_ms, sha256, compressed
   FROM records WHERE workflow_id = $1::uuid AND seq > $2 ORDER BY seq LIMIT $3
 """
 _IDS: Final = """
@@ -193,7 +194,7 @@ async def messages(
 async def opening(pool: Pool, workflow_id: str) -> Opening | None:
     """How the workflow's last round was opened; None if it never was."""
     found = await _fetch(pool, _OPENING, workflow_id)
-    event = decode(found[0]["value"]).event if found else None
+    event = decode(decompress(found[0]["compressed"])).event if found else None
     return event if isinstance(event, Opening) else None
 
 
@@ -213,7 +214,7 @@ async def stored_records(
     pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int | None = None
 ) -> list[StoredRecord]:
     """The records of a workflow, oldest first, as bytes: all of them, or a page."""
-    return [StoredRecord(*row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
+    return [_stored(row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
 
 
 async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
@@ -297,6 +298,11 @@ def _round(row: Found) -> RoundSummary:
     return _entry(RoundSummary, row, workflow_mode=row["mode"], duration_ms=duration_ms, opened=time(row["opened_ms"]))
 
 
+def _stored(row: Found) -> StoredRecord:
+    told = {name: row[name] for name in ("seq", "verdict", "partition", "time_ms", "sha256")}
+    return StoredRecord(**told, offset=row["log_offset"], value=decompress(row["compressed"]))
+
+
 def _told(row: Found) -> HistoryEntry:
     return _entry(
         HistoryEntry, row, review_reason=_reason(row["review"]), references=_references(row), time=time(row["time_ms"])
@@ -304,7 +310,7 @@ def _told(row: Found) -> HistoryEntry:
 
 
 def _reason(review: bytes | None) -> str | None:
-    event = None if review is None else decode(review).event
+    event = None if review is None else decode(decompress(review)).event
     return event.reason if isinstance(event, TaskReviewed) else None
 
 
@@ -328,5 +334,5 @@ def _event(row: Found) -> EventEntry:
         id=str(row["event_id"]),
         causationid=None if causation is None else str(causation),
         sha256=row["sha256"].hex(),
-        data=orjson.loads(row["value"])["data"],
+        data=orjson.loads(decompress(row["compressed"]))["data"],
     )

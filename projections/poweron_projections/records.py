@@ -1,4 +1,4 @@
-"""Every record of the log, its bytes as they stand, and the verdict on it.
+"""Every record of the log, its bytes, and the verdict on it.
 
 What is not an event is here too, without workflow and `seq`: nothing that was written is hidden.
 """
@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from poweron_events.envelope import Recorded
 from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
+from poweron_projections.compression import compress
 from poweron_projections.table_spec import Table, Uuid, text
 
 RecordVerdict = Verdict | Literal["undecodable"]
@@ -28,15 +29,19 @@ class RecordRow(NamedTuple):
     time_ms: int
     sha256: bytes
     key: bytes | None
-    value: bytes | None
+    compressed: bytes | None
 
 
-RECORDS = Table("records", RecordRow, key=("partition", "log_offset"))
+RECORDS = Table("records", RecordRow, key=("partition", "log_offset"), uncompared=("compressed",))
 
 
-def digest(record: Record) -> bytes:
+def digest(value: bytes | None) -> bytes:
     """The SHA-256 of a record's bytes, as `records` keeps it."""
-    return hashlib.sha256(record.value or b"").digest()
+    return hashlib.sha256(value or b"").digest()
+
+
+def _compressed(record: Record) -> bytes | None:
+    return None if record.value is None else compress(record.value)
 
 
 def judged(record: Record, recorded: Recorded, seq: int, verdict: Verdict) -> RecordRow:
@@ -54,7 +59,7 @@ def judged(record: Record, recorded: Recorded, seq: int, verdict: Verdict) -> Re
         time_ms=record.time_ms,
         sha256=bytes.fromhex(recorded.sha256),
         key=None,
-        value=record.value,
+        compressed=_compressed(record),
     )
 
 
@@ -70,7 +75,7 @@ def undecodable(record: Record) -> RecordRow:
         event_id=None,
         causation_id=None,
         time_ms=record.time_ms,
-        sha256=digest(record),
+        sha256=digest(record.value),
         key=record.key,
-        value=record.value,
+        compressed=_compressed(record),
     )

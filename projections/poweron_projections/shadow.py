@@ -13,10 +13,12 @@ from poweron_events.log import EventLog, Record
 from poweron_projections import offsets
 from poweron_projections.batches import Pieces
 from poweron_projections.bootstrap import views
+from poweron_projections.compression import decompress
 from poweron_projections.connection import Connection
 from poweron_projections.fold_process import folders
 from poweron_projections.folder import Folder, LocalFolder
 from poweron_projections.projection import View
+from poweron_projections.records import RECORDS, digest
 from poweron_projections.rows import BATCH_BYTES, Rows
 from poweron_projections.tables import ALL
 
@@ -24,6 +26,7 @@ EVENTS: Final = topics.EVENTS.name
 DEAD_LETTERS: Final = topics.DEAD_LETTERS.name
 
 BATCH: Final = 5_000  # records written at a time
+PREFETCHED: Final = 500  # records fetched at a time while their digests are taken
 MAX_DIFFERENCES: Final = 1_000  # rows named of each table
 
 Ends = Mapping[str, Mapping[int, int]]
@@ -153,7 +156,18 @@ async def differences(connection: Connection, *, expected: str, found: str) -> l
     for table in ALL:
         for row in await connection.fetch(table.differences(expected, found), MAX_DIFFERENCES):
             named += _named(table.name, row["key"], row["expected"], row["found"])
-    return named
+    return named + [each async for each in _damaged(connection, found)]
+
+
+async def _damaged(connection: Connection, schema: str) -> AsyncIterator[Difference]:
+    """Records whose bytes are not those of which their digest was taken."""
+    query = f"SELECT partition, log_offset, sha256, compressed FROM {schema}.{RECORDS.name}"  # noqa: S608 - our own names
+    async for row in connection.cursor(query, prefetch=PREFETCHED):
+        compressed = row["compressed"]
+        found = digest(None if compressed is None else decompress(compressed))
+        if found != row["sha256"]:
+            key = {"partition": row["partition"], "log_offset": row["log_offset"]}
+            yield Difference(RECORDS.name, key, "compressed", row["sha256"].hex(), found.hex())
 
 
 def _named(

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 from tables import contents
+from zstandard import ZstdCompressor
 
 from builders import Told, completed, follow_up, planned, requested, reviewed, step, typical
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
 from poweron_projections.catch_up import catch_up
+from poweron_projections.compression import compress, decompress
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.rebuild import Rebuilt, rebuild
+from poweron_projections.records import RECORDS
 from poweron_projections.shadow import Difference, differences
 from poweron_projections.tables import ALL, PROJECTED
 from poweron_projections.verify import verify
@@ -127,6 +130,40 @@ async def one_row(pool: Pool, table) -> str:
         )
     assert row is not None, f"{table.name} needs two rows"
     return " AND ".join(f"{table.name}.{column}::text = '{value}'" for column, value in row.items())
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.parametrize("damaged", ["other bytes", "no bytes of Zstandard", "nothing"])
+@pytest.mark.usefixtures("filled")
+async def test_damaged_bytes_of_a_record_are_named(log: MemoryLog, pool: Pool, damaged: str) -> None:
+    planted = {"other bytes": f"'\\x{compress(b'{}').hex()}'", "no bytes of Zstandard": "'{}'", "nothing": "NULL"}
+    place = await one_row(pool, RECORDS)
+    await run(pool, f"UPDATE records SET compressed = {planted[damaged]} WHERE {place}")
+    found = await only_difference(log, pool)
+    assert (found.table, found.column) == ("records", "compressed")
+    assert found.expected != found.found
+
+
+@pytest.mark.req("E-01")
+@pytest.mark.usefixtures("filled")
+async def test_a_record_whose_bytes_and_digest_were_exchanged_is_named(log: MemoryLog, pool: Pool) -> None:
+    exchanged = f"compressed = '\\x{compress(b'{}').hex()}', sha256 = sha256('{{}}')"
+    await run(pool, f"UPDATE records SET {exchanged} WHERE {await one_row(pool, RECORDS)}")
+    found = await only_difference(log, pool)
+    assert (found.table, found.column) == ("records", "sha256")
+
+
+@pytest.mark.usefixtures("filled")
+async def test_the_same_bytes_compressed_in_another_way_are_no_difference(log: MemoryLog, pool: Pool) -> None:
+    """As another version of Zstandard may do it."""
+    async with acquire(pool) as connection:
+        for row in await connection.fetch("SELECT partition, log_offset, compressed FROM records"):
+            otherwise = ZstdCompressor(level=19).compress(decompress(row["compressed"]))
+            assert otherwise != row["compressed"]
+            await connection.execute(
+                "UPDATE records SET compressed = $3 WHERE partition = $1 AND log_offset = $2", *row[:2], otherwise
+            )
+    assert (await verify(log, pool)).differences == []
 
 
 @pytest.mark.req("E-01")

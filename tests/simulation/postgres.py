@@ -320,7 +320,9 @@ def _opening(tables: Kept, workflow_id: str) -> list[Found]:
     of_workflow = [row for row in tables[ROUNDS.name].values() if row.workflow_id == workflow_id]
     of_workflow.sort(key=lambda row: -row.round)
     opening = [(row.workflow_id, row.opening_seq) for row in of_workflow[:1]]
-    return [{"value": row.value} for row in tables[RECORDS.name].values() if (row.workflow_id, row.seq) in opening]
+    return [
+        {"compressed": row.compressed} for row in tables[RECORDS.name].values() if (row.workflow_id, row.seq) in opening
+    ]
 
 
 def _spent(tables: Kept, workflow_id: str) -> list[Found]:

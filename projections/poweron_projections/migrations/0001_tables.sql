@@ -25,7 +25,7 @@ CREATE TABLE records (
     time_ms      bigint  NOT NULL,
     sha256       bytea   NOT NULL,
     key          bytea,
-    value        bytea,
+    compressed   bytea,
     PRIMARY KEY (partition, log_offset),
     UNIQUE (workflow_id, seq)
 );

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
-from poweron_events.log import Message, kafka_shutdown
+from poweron_events.log import Message, Record, kafka_clients, kafka_shutdown
 from poweron_events.log import kafka as kafka_log
 from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
 from poweron_events.log.kafka_clients import FIRST_RECORDS, MAX_BYTES
@@ -52,6 +52,30 @@ async def test_a_poll_brings_no_more_than_some_megabytes_however_well_they_were_
                     await follower.seek(number, 0)
                 sizes.append(sum(len(record.value or b"") for record in polled.records))
     assert max(sizes) <= 2 * MAX_BYTES
+
+
+@pytest.mark.system
+async def test_a_read_takes_no_more_records_than_it_was_asked_for(
+    kafka: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Record] = []
+
+    def take(*fetched: Any) -> Record:
+        taken.append(record(*fetched))
+        return taken[-1]
+
+    record = kafka_clients._record
+    monkeypatch.setattr(kafka_clients, "_record", take)
+    async with connect(kafka) as log:
+        number = log.partition_of(TOPIC, b"w")
+        for _ in range(4):
+            await log.append(TOPIC, [Message(b"w", b"value")] * 500)
+        for start, end in ((0, 1), (700, 701), (1_999, 2_000), (490, 510)):
+            taken.clear()
+            found = [
+                record.offset async for records in log.read(TOPIC, {number: start}, {number: end}) for record in records
+            ]
+            assert found == [record.offset for record in taken] == list(range(start, end))
 
 
 @pytest.mark.req("E-09")

@@ -24,6 +24,8 @@ from poweron_events.log.kafka_topics import prepare
 
 MAX_BATCH = 131_072  # bytes before compression, far below what a topic takes: appends of many workflows travel together
 READ_TIMEOUT = 1.0  # seconds that a read waits for something
+PARTITION_BYTES = 1_048_576  # of each partition in one fetch
+BATCH_BYTES = 16_384  # the same where a single record is wanted, which is the first of what comes
 
 
 @asynccontextmanager
@@ -168,7 +170,9 @@ class KafkaLog:
         left = {TopicPartition(physical, number): stop for number, stop in end.items() if stop > start.get(number, 0)}
         if not left:
             return
-        async with _consumer(self._settings) as consumer:
+        longest = max(stop - start.get(partition.partition, 0) for partition, stop in left.items())
+        partition_bytes = BATCH_BYTES if longest == 1 else PARTITION_BYTES
+        async with _consumer(self._settings, partition_bytes=partition_bytes) as consumer:
             consumer.assign(list(left))
             for partition in left:
                 consumer.seek(partition, start.get(partition.partition, 0))
@@ -206,16 +210,17 @@ async def _upto(
     taken: list[Record] = []
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
-            await take_records(consumer, topic, taken, timeout=READ_TIMEOUT, partitions=list(left))
+            wanted = sum([stop - await consumer.position(partition) for partition, stop in left.items()])
+            await take_records(consumer, topic, taken, timeout=READ_TIMEOUT, partitions=list(left), limit=wanted)
             at = {partition: await consumer.position(partition) for partition in left}
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka cannot be read: {error!r}") from error
     if not taken:
         await _expect_as_long(consumer, left)
     ends = {partition.partition: stop for partition, stop in left.items()}
-    wanted = [record for record in taken if record.offset < ends[record.partition]]
-    if wanted:
-        yield wanted
+    within = [record for record in taken if record.offset < ends[record.partition]]
+    if within:
+        yield within
     for partition, position in at.items():
         if position >= left[partition]:
             consumer.pause(partition)
@@ -231,18 +236,26 @@ async def _expect_as_long(consumer: AIOKafkaConsumer, left: Mapping[TopicPartiti
 
 
 @asynccontextmanager
-async def _consumer(settings: KafkaSettings, *, reset: str = "earliest") -> AsyncGenerator[AIOKafkaConsumer, None]:
+async def _consumer(
+    settings: KafkaSettings, *, reset: str = "earliest", partition_bytes: int = PARTITION_BYTES
+) -> AsyncGenerator[AIOKafkaConsumer, None]:
     """A consumer of no group, for reading what is there."""
-    consumer = await _start_consumer(settings, reset=reset)
+    consumer = await _start_consumer(settings, reset=reset, partition_bytes=partition_bytes)
     try:
         yield consumer
     finally:
         await closed(consumer)
 
 
-async def _start_consumer(settings: KafkaSettings, *, reset: str = "earliest") -> AIOKafkaConsumer:
+async def _start_consumer(
+    settings: KafkaSettings, *, reset: str = "earliest", partition_bytes: int = PARTITION_BYTES
+) -> AIOKafkaConsumer:
     consumer = AIOKafkaConsumer(
-        **settings.client_options(), enable_auto_commit=False, auto_offset_reset=reset, fetch_max_bytes=MAX_BYTES
+        **settings.client_options(),
+        enable_auto_commit=False,
+        auto_offset_reset=reset,
+        fetch_max_bytes=MAX_BYTES,
+        max_partition_fetch_bytes=partition_bytes,
     )
     await started(consumer, settings, REQUEST_TIMEOUT)
     return consumer

@@ -41,14 +41,21 @@ async def reach(settings: KafkaSettings, timeout: float) -> None:
 
 
 async def take_records(
-    consumer: Any, topic: str, taken: list[Record], *, timeout: float, partitions: Sequence[TopicPartition] = ()
+    consumer: Any,
+    topic: str,
+    taken: list[Record],
+    *,
+    timeout: float,
+    partitions: Sequence[TopicPartition] = (),
+    limit: int = MAX_RECORDS,
 ) -> None:
     """Take what was fetched, waiting at most `timeout` seconds for something; what compresses well may be huge.
 
     `taken` gets the records as they come, so that none is lost where the wait is given up.
     """
     count = size = 0
-    most, timeout_ms = FIRST_RECORDS, int(timeout * 1000)
+    limit = min(limit, MAX_RECORDS)
+    most, timeout_ms = min(FIRST_RECORDS, limit), int(timeout * 1000)
     while most > 0:
         fetched = await consumer.getmany(*partitions, timeout_ms=timeout_ms, max_records=most)
         came = [_record(topic, record) for records in fetched.values() for record in records]
@@ -56,7 +63,7 @@ async def take_records(
         if len(came) < most:
             return
         count, size, timeout_ms = count + len(came), size + sum(record.size for record in came), 0
-        most = min(MAX_RECORDS - count, 8 * len(came), (MAX_BYTES - size) * count // (size + 1))
+        most = min(limit - count, 8 * len(came), (MAX_BYTES - size) * count // (size + 1))
 
 
 def _record(topic: str, record: Any) -> Record:

@@ -3,6 +3,7 @@
 Pages go by key, never by number: the next page begins where the last one ended, also while rows come in.
 """
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -19,7 +20,7 @@ from poweron_events.fold.state import ChatMessage, Opening, Verdict
 from poweron_events.log import Record
 from poweron_events.outcome import TaskReviewed
 from poweron_events.request import Spent
-from poweron_projections.compression import decompress
+from poweron_projections.compression import DamagedRecord, decompress
 from poweron_projections.connection import Found, Pool, acquire, cells
 from poweron_projections.entries import (
     ApprovalEntry,
@@ -128,6 +129,12 @@ class StoredRecord(NamedTuple):
     time_ms: int
     sha256: bytes
     value: bytes
+    """Nothing where the row is damaged."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are the bytes that came."""
+        return hashlib.sha256(self.value).digest() == self.sha256
 
     def log_record(self, workflow_id: str) -> Record:
         """The same as it stands in the log, byte for byte but for its headers, which no row keeps."""
@@ -299,8 +306,12 @@ def _round(row: Found) -> RoundSummary:
 
 
 def _stored(row: Found) -> StoredRecord:
-    told = {name: row[name] for name in ("seq", "verdict", "partition", "time_ms", "sha256")}
-    return StoredRecord(**told, offset=row["log_offset"], value=decompress(row["compressed"]))
+    given = {name: row[name] for name in ("seq", "verdict", "partition", "time_ms", "sha256")}
+    try:
+        value = decompress(row["compressed"])
+    except DamagedRecord:
+        value = b""
+    return StoredRecord(**given, offset=row["log_offset"], value=value)
 
 
 def _told(row: Found) -> HistoryEntry:

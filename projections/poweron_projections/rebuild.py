@@ -12,6 +12,7 @@ from typing import Final
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
 from poweron_projections import bi, migrations
+from poweron_projections.compression import DamagedRecord
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.row_writer import RowWriter
 from poweron_projections.shadow import (
@@ -22,6 +23,7 @@ from poweron_projections.shadow import (
     OnRead,
     ReadCount,
     Shadow,
+    damaged_records,
     differences,
     ends_of,
     live_ends,
@@ -58,12 +60,13 @@ async def rebuild(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Rebui
         live = await schema_of(connection)
         comparable = await migrations.migrate(pool) and bool(await connection.fetchval(_HAS_ROWS))
         if comparable:
-            with suppress(Conflict):  # the live rows are such that nobody can go on from them
+            with suppress(Conflict, DamagedRecord):  # the live rows are such that nobody can go on from them
                 await _catch_up(log, pool, seen)
         shadow = Shadow(log, connection, tells=True, count=ReadCount(on_read))
         await _begin(connection, f"{live}_shadow", f"{live}_replaced")
         await shadow.fill(seen)
-        return await _exchange(shadow, live, seen, comparable=comparable)
+        damaged = await damaged_records(connection, live) if comparable else None
+        return await _exchange(shadow, live, seen, damaged)
 
 
 async def _catch_up(log: EventLog, pool: Pool, seen: Ends) -> None:
@@ -95,7 +98,8 @@ async def _begin(connection: Connection, shadow: str, replaced: str) -> None:
         await migrations.create_tables(connection)
 
 
-async def _exchange(shadow: Shadow, live: str, seen: Ends, *, comparable: bool) -> Rebuilt:
+async def _exchange(shadow: Shadow, live: str, seen: Ends, damaged: Sequence[Difference] | None) -> Rebuilt:
+    """Put the shadow in the place of the live rows, which can be compared where `damaged` is known of them."""
     connection = shadow.connection
     named: list[Difference] | None = None
     async with connection.transaction():
@@ -103,8 +107,8 @@ async def _exchange(shadow: Shadow, live: str, seen: Ends, *, comparable: bool) 
         if await connection.fetchval(_HAS_OFFSETS, f"{live}.offsets"):
             await connection.execute(f"LOCK TABLE {live}.offsets IN EXCLUSIVE MODE")
             await shadow.fill(await live_ends(shadow.log, connection, live, seen))
-        if comparable:
-            named = await differences(connection, expected=f"{live}_shadow", found=live)
+        if damaged is not None:
+            named = [*await differences(connection, expected=f"{live}_shadow", found=live), *damaged]
         await shadow.fill({DEAD_LETTERS: await shadow.log.ends(DEAD_LETTERS)})  # with those that this rebuild told
         events, dead_letters = await connection.fetchrow(_COUNT) or (0, 0)
         if await connection.fetchval(_HAS_SCHEMA, live):

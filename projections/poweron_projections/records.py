@@ -32,7 +32,7 @@ class RecordRow(NamedTuple):
     compressed: bytes | None
 
 
-RECORDS = Table("records", RecordRow, key=("partition", "log_offset"), uncompared=("compressed",))
+RECORDS = Table("records", RecordRow, key=("partition", "log_offset"), not_compared=("compressed",))
 
 
 def digest(value: bytes | None) -> bytes:

@@ -13,7 +13,7 @@ from poweron_events.log import EventLog, Record
 from poweron_projections import offsets
 from poweron_projections.batches import Pieces
 from poweron_projections.bootstrap import views
-from poweron_projections.compression import decompress
+from poweron_projections.compression import DamagedRecord, decompress
 from poweron_projections.connection import Connection
 from poweron_projections.fold_process import folders
 from poweron_projections.folder import Folder, LocalFolder
@@ -26,7 +26,7 @@ EVENTS: Final = topics.EVENTS.name
 DEAD_LETTERS: Final = topics.DEAD_LETTERS.name
 
 BATCH: Final = 5_000  # records written at a time
-PREFETCHED: Final = 500  # records fetched at a time while their digests are taken
+DIGESTED: Final = 500  # records fetched at a time while their digests are taken
 MAX_DIFFERENCES: Final = 1_000  # rows named of each table
 
 Ends = Mapping[str, Mapping[int, int]]
@@ -156,18 +156,35 @@ async def differences(connection: Connection, *, expected: str, found: str) -> l
     for table in ALL:
         for row in await connection.fetch(table.differences(expected, found), MAX_DIFFERENCES):
             named += _named(table.name, row["key"], row["expected"], row["found"])
-    return named + [each async for each in _damaged(connection, found)]
+    return named
 
 
-async def _damaged(connection: Connection, schema: str) -> AsyncIterator[Difference]:
-    """Records whose bytes are not those of which their digest was taken."""
-    query = f"SELECT partition, log_offset, sha256, compressed FROM {schema}.{RECORDS.name}"  # noqa: S608 - our own names
-    async for row in connection.cursor(query, prefetch=PREFETCHED):
-        compressed = row["compressed"]
-        found = digest(None if compressed is None else decompress(compressed))
-        if found != row["sha256"]:
-            key = {"partition": row["partition"], "log_offset": row["log_offset"]}
-            yield Difference(RECORDS.name, key, "compressed", row["sha256"].hex(), found.hex())
+async def damaged_records(connection: Connection, schema: str) -> list[Difference]:
+    """Records whose bytes are not those that their digest was taken of, by both digests in hexadecimal.
+
+    The digests themselves are cells like others, which `differences` compares.
+    """
+    named: list[Difference] = []
+    query = (
+        f"SELECT partition, log_offset, sha256, compressed FROM {schema}.{RECORDS.name} WHERE compressed IS NOT NULL"  # noqa: S608 - our own names
+    )
+    async with connection.transaction():
+        async for row in connection.cursor(query, prefetch=DIGESTED):
+            found = _digest(row["compressed"])
+            if found != row["sha256"]:
+                key = {"partition": row["partition"], "log_offset": row["log_offset"]}
+                hexadecimal = None if found is None else found.hex()
+                named.append(Difference(RECORDS.name, key, "compressed", row["sha256"].hex(), hexadecimal))
+            if len(named) == MAX_DIFFERENCES:
+                break
+    return named
+
+
+def _digest(compressed: bytes) -> bytes | None:
+    try:
+        return digest(decompress(compressed))
+    except DamagedRecord:
+        return None
 
 
 def _named(

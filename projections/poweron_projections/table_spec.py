@@ -41,8 +41,8 @@ class Table:
     row: type[Row]
     key: tuple[str, ...]
     keeps: Keeps = "all"
-    uncompared: tuple[str, ...] = ()
-    """Columns that may say the same in other bytes."""
+    not_compared: tuple[str, ...] = ()
+    """Columns that may say the same in other bytes; `shadow` compares what they say."""
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -78,16 +78,16 @@ class Table:
 
     def differences(self, expected: str, found: str) -> str:
         """A query of the rows that two schemas do not have in common: key, and both rows as JSON."""
-        compared = [column for column in self.columns if column not in self.uncompared]
-        left, right = (", ".join(f"{side}.{column}" for column in compared) for side in ("e", "f"))
+        left, right = (", ".join(f"{side}.{column}" for column in self.columns) for side in ("e", "f"))
+        told = [f"{name} IS NOT NULL AS {name}" if name in self.not_compared else name for name in self.columns]
+        cells = ", ".join([*told, "TRUE AS there"])
         key = ", ".join(f"'{column}', {column}" for column in self.key)
-        untold = f"ARRAY[{', '.join(repr(column) for column in ('there', *self.uncompared))}]"
         return (
             f"SELECT jsonb_build_object({key}) AS key, "  # noqa: S608 - names from this package
-            f"CASE WHEN e.there THEN to_jsonb(e) - {untold} END AS expected, "
-            f"CASE WHEN f.there THEN to_jsonb(f) - {untold} END AS found "
-            f"FROM (SELECT *, TRUE AS there FROM {expected}.{self.name}) e "
-            f"FULL JOIN (SELECT *, TRUE AS there FROM {found}.{self.name}) f USING ({', '.join(self.key)}) "
+            f"CASE WHEN e.there THEN to_jsonb(e) - 'there' END AS expected, "
+            f"CASE WHEN f.there THEN to_jsonb(f) - 'there' END AS found "
+            f"FROM (SELECT {cells} FROM {expected}.{self.name}) e "
+            f"FULL JOIN (SELECT {cells} FROM {found}.{self.name}) f USING ({', '.join(self.key)}) "
             f"WHERE ROW(e.there, {left}) IS DISTINCT FROM ROW(f.there, {right}) LIMIT $1"
         )
 

@@ -13,6 +13,7 @@ from typing import Final
 from poweron_events.errors import Conflict
 from poweron_events.log import EventLog
 from poweron_projections.catch_up import catch_up
+from poweron_projections.compression import DamagedRecord
 from poweron_projections.connection import Connection, Pool, acquire, schema_of
 from poweron_projections.migrations import create_tables
 from poweron_projections.shadow import (
@@ -22,6 +23,7 @@ from poweron_projections.shadow import (
     OnRead,
     ReadCount,
     Shadow,
+    damaged_records,
     differences,
     ends_of,
     live_ends,
@@ -46,7 +48,9 @@ async def verify(log: EventLog, pool: Pool, on_read: OnRead = unheard) -> Verifi
         Unavailable: the log or Postgres cannot be reached.
     """
     seen = await ends_of(log)
-    with suppress(Conflict):  # the rows are such that nobody can go on from them: the differences say which
+    with suppress(
+        Conflict, DamagedRecord
+    ):  # the rows are such that nobody can go on from them: the differences say which
         await catch_up(log, pool, seen[EVENTS])
     async with acquire(pool) as connection:
         schema = await schema_of(connection)
@@ -65,7 +69,10 @@ async def _compare(log: EventLog, connection: Connection, schema: str, seen: End
         await connection.execute("SET LOCAL search_path TO pg_temp")
         await create_tables(connection)
         await Shadow(log, connection, tells=False, count=ReadCount(on_read)).fill(ends)
-        found = await differences(connection, expected="pg_temp", found=schema)
+        found = [
+            *await differences(connection, expected="pg_temp", found=schema),
+            *await damaged_records(connection, schema),
+        ]
     finally:
         await transaction.rollback()
     return Verified(sum(ends[EVENTS].values()), found)

@@ -55,7 +55,7 @@ async def test_a_poll_brings_no_more_than_some_megabytes_however_well_they_were_
 
 
 @pytest.mark.system
-async def test_a_read_takes_no_more_records_than_it_was_asked_for(
+async def test_a_read_of_one_partition_takes_no_more_records_than_it_was_asked_for(
     kafka: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[Record] = []

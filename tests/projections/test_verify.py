@@ -1,7 +1,9 @@
 """Verify names every difference between the rows and the log."""
 
 import asyncio
+import hashlib
 from functools import partial
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ from zstandard import ZstdCompressor
 from builders import Told, completed, follow_up, planned, requested, reviewed, step, typical
 from poweron_events import topics
 from poweron_events.log.memory import MemoryLog
+from poweron_projections import migrations, shadow
 from poweron_projections.catch_up import catch_up
-from poweron_projections.compression import compress, decompress
+from poweron_projections.compression import DICTIONARY_FILE, compress, decompress
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.rebuild import Rebuilt, rebuild
 from poweron_projections.records import RECORDS
@@ -37,6 +40,9 @@ CELLS = {
     "dead_letters": ("reason", "'no reason'"),
 }
 """A column of each table and what is planted in it."""
+
+HUGE = bytes.fromhex("28b52ffde0") + (2**40).to_bytes(8, "little")
+"""The header of a Zstandard frame that says that it holds a terabyte (RFC 8878, 3.1.1)."""
 
 
 @pytest.fixture
@@ -133,12 +139,21 @@ async def one_row(pool: Pool, table) -> str:
 
 
 @pytest.mark.req("E-01")
-@pytest.mark.parametrize("damaged", ["other bytes", "no bytes of Zstandard", "nothing"])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        f"'\\x{compress(b'{}').hex()}'",
+        "'no bytes of Zstandard'",
+        f"'\\x{HUGE.hex()}'",
+        "compressed || '\\x00'",
+        "substr(compressed, 1, length(compressed) - 1)",
+        "NULL",
+    ],
+    ids=["other bytes", "no frame", "a frame of a terabyte", "one byte more", "one byte less", "nothing"],
+)
 @pytest.mark.usefixtures("filled")
 async def test_damaged_bytes_of_a_record_are_named(log: MemoryLog, pool: Pool, damaged: str) -> None:
-    planted = {"other bytes": f"'\\x{compress(b'{}').hex()}'", "no bytes of Zstandard": "'{}'", "nothing": "NULL"}
-    place = await one_row(pool, RECORDS)
-    await run(pool, f"UPDATE records SET compressed = {planted[damaged]} WHERE {place}")
+    await run(pool, f"UPDATE records SET compressed = {damaged} WHERE {await one_row(pool, RECORDS)}")
     found = await only_difference(log, pool)
     assert (found.table, found.column) == ("records", "compressed")
     assert found.expected != found.found
@@ -151,6 +166,49 @@ async def test_a_record_whose_bytes_and_digest_were_exchanged_is_named(log: Memo
     await run(pool, f"UPDATE records SET {exchanged} WHERE {await one_row(pool, RECORDS)}")
     found = await only_difference(log, pool)
     assert (found.table, found.column) == ("records", "sha256")
+
+
+@pytest.mark.usefixtures("filled")
+async def test_more_damaged_records_than_anybody_reads_are_not_all_named(
+    log: MemoryLog, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "MAX_DIFFERENCES", 3)
+    await run(pool, "UPDATE records SET compressed = 'no frame'")
+    assert len((await verify(log, pool)).differences) == 3
+
+
+@pytest.mark.usefixtures("filled")
+async def test_damaged_records_are_named_and_mended_by_a_rebuild(log: MemoryLog, pool: Pool) -> None:
+    await run(pool, f"UPDATE records SET compressed = 'no frame' WHERE {await one_row(pool, RECORDS)}")
+    rebuilt = await rebuild(log, pool)
+    assert [(each.table, each.column, each.found) for each in rebuilt.differences or ()] == [
+        ("records", "compressed", None)
+    ]
+    assert (await verify(log, pool)).differences == []
+
+
+@pytest.mark.usefixtures("filled")
+async def test_rows_that_cannot_go_on_from_a_damaged_record_are_named_and_mended(log: MemoryLog, pool: Pool) -> None:
+    """The projector folds an open round from its records when it begins anew."""
+    open_ = Told("3").tell(requested("3"), planned())
+    await log.append(EVENTS, open_.messages)
+    await catch_up(log, pool)
+    await run(pool, f"UPDATE records SET compressed = 'no frame' WHERE workflow_id = '{open_.id}' AND seq = 1")
+    told = len(open_.messages)
+    open_.tell(*step(1))
+    await log.append(EVENTS, open_.messages[told:])
+    assert ("records", "compressed") in [(each.table, each.column) for each in (await verify(log, pool)).differences]
+    assert (await rebuild(log, pool)).differences
+    assert (await verify(log, pool)).differences == []
+
+
+def test_with_another_dictionary_the_tables_have_another_version() -> None:
+    """A row is read by the dictionary that it was written by, so tables of another one have to be rebuilt."""
+    dictionary = resources.files("poweron_projections").joinpath(DICTIONARY_FILE).read_bytes()
+    assert (migrations.VERSION, hashlib.sha256(dictionary).hexdigest()) == (
+        10,
+        "c298371f00e5ad8eaab9e66527366393110c7b5e38f2f2b9ab7d40e567173c26",
+    )
 
 
 @pytest.mark.usefixtures("filled")

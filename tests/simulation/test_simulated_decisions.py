@@ -47,15 +47,18 @@ class ShelfContent(ContentStore):
 
 
 class Lived(NamedTuple):
-    """A workflow of a world that has ended, and all prompts that models of the world were shown, by their text."""
+    """A workflow of a world that has ended, all prompts that models of the world were shown, by their text, and how
+    many partitions its log has."""
 
     id: str
     rows: list[StoredRecord]
     content: ContentStore
     asked: dict[str, Prompt]
+    partitions: int
 
 
-def lived(seeds: range, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lived]:
+@pytest.fixture(scope="module")
+def lived() -> list[Lived]:
     asked: dict[str, Prompt] = {}
     complete = Mind.complete
 
@@ -63,15 +66,18 @@ def lived(seeds: range, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lived]:
         asked[str(prompt.render())] = prompt
         return await complete(mind, prompt)
 
-    monkeypatch.setattr(Mind, "complete", noted)
-    monkeypatch.setattr(topics, "PARTITIONS", topics.PARTITIONS)  # a world sets it; the tests after this one do not
-    for seed in seeds:
-        asked.clear()
-        world = World(seed)
-        with capture_logs():
-            world.run()
-        for id_, rows in _workflows(world):
-            yield Lived(id_, rows, ShelfContent(world.shelf), asked)
+    found: list[Lived] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Mind, "complete", noted)
+        patched.setattr(topics, "PARTITIONS", topics.PARTITIONS)  # a world sets it; the tests after these do not
+        for seed in range(WORLDS):
+            world, prompts = World(seed), dict[str, Prompt]()
+            asked = prompts
+            with capture_logs():
+                world.run()
+            content = ShelfContent(world.shelf)
+            found += [Lived(id_, rows, content, prompts, topics.PARTITIONS) for id_, rows in _workflows(world)]
+    return found
 
 
 def _workflows(world: World) -> Iterator[tuple[str, list[StoredRecord]]]:
@@ -84,7 +90,9 @@ def _workflows(world: World) -> Iterator[tuple[str, list[StoredRecord]]]:
         yield id_, replays.rows(records, [world.full.verdicts[place] for place in sorted(places)])
 
 
-def test_every_decision_of_simulated_worlds_is_taken_again_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_decision_of_simulated_worlds_is_taken_again_as_it_was(
+    lived: list[Lived], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Under crashes, late and doubled appends, cancellations, approvals, nonsense and outages."""
     types: Counter[str] = Counter()
 
@@ -93,13 +101,16 @@ def test_every_decision_of_simulated_worlds_is_taken_again_as_it_was(monkeypatch
             assert found.verdict == "same", found
             types[found.type] += 1
 
-    for each in lived(range(WORLDS), monkeypatch):
+    for each in lived:
+        monkeypatch.setattr(topics, "PARTITIONS", each.partitions)
         asyncio.run(again(each))
     assert types.total() > 1_000
     assert len(types) == 16
 
 
-def test_what_is_shown_of_a_decision_is_what_the_model_saw_at_every_seq(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_shown_of_a_decision_is_what_the_model_saw_at_every_seq(
+    lived: list[Lived], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: Counter[str] = Counter()
 
     async def look(each: Lived) -> None:
@@ -111,11 +122,10 @@ def test_what_is_shown_of_a_decision_is_what_the_model_saw_at_every_seq(monkeypa
                 _expect_seen(shown, each.asked[shown["prompt"]])
                 seen["prompts"] += 1
 
-    workflows = 0
-    for each in lived(range(WORLDS), monkeypatch):
+    for each in lived:
+        monkeypatch.setattr(topics, "PARTITIONS", each.partitions)
         asyncio.run(look(each))
-        workflows += 1
-    assert workflows >= 50
+    assert len(lived) >= 50
     assert seen["prompts"] > 400
 
 

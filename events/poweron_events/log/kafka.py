@@ -24,8 +24,7 @@ from poweron_events.log.kafka_topics import prepare
 
 MAX_BATCH = 131_072  # bytes before compression, far below what a topic takes: appends of many workflows travel together
 READ_TIMEOUT = 1.0  # seconds that a read waits for something
-PARTITION_BYTES = 1_048_576  # of each partition in one fetch
-BATCH_BYTES = 16_384  # the same where a single record is wanted, which is the first of what comes
+FETCHED = 1_048_576  # bytes of each partition in one fetch
 
 
 @asynccontextmanager
@@ -170,9 +169,9 @@ class KafkaLog:
         left = {TopicPartition(physical, number): stop for number, stop in end.items() if stop > start.get(number, 0)}
         if not left:
             return
-        longest = max(stop - start.get(partition.partition, 0) for partition, stop in left.items())
-        partition_bytes = BATCH_BYTES if longest == 1 else PARTITION_BYTES
-        async with _consumer(self._settings, partition_bytes=partition_bytes) as consumer:
+        most_wanted = max(stop - start.get(partition.partition, 0) for partition, stop in left.items())
+        fetched = MAX_BATCH if most_wanted == 1 else FETCHED
+        async with _consumer(self._settings, fetched=fetched) as consumer:
             consumer.assign(list(left))
             for partition in left:
                 consumer.seek(partition, start.get(partition.partition, 0))
@@ -237,10 +236,10 @@ async def _expect_as_long(consumer: AIOKafkaConsumer, left: Mapping[TopicPartiti
 
 @asynccontextmanager
 async def _consumer(
-    settings: KafkaSettings, *, reset: str = "earliest", partition_bytes: int = PARTITION_BYTES
+    settings: KafkaSettings, *, reset: str = "earliest", fetched: int = FETCHED
 ) -> AsyncGenerator[AIOKafkaConsumer, None]:
     """A consumer of no group, for reading what is there."""
-    consumer = await _start_consumer(settings, reset=reset, partition_bytes=partition_bytes)
+    consumer = await _start_consumer(settings, reset=reset, fetched=fetched)
     try:
         yield consumer
     finally:
@@ -248,14 +247,14 @@ async def _consumer(
 
 
 async def _start_consumer(
-    settings: KafkaSettings, *, reset: str = "earliest", partition_bytes: int = PARTITION_BYTES
+    settings: KafkaSettings, *, reset: str = "earliest", fetched: int = FETCHED
 ) -> AIOKafkaConsumer:
     consumer = AIOKafkaConsumer(
         **settings.client_options(),
         enable_auto_commit=False,
         auto_offset_reset=reset,
         fetch_max_bytes=MAX_BYTES,
-        max_partition_fetch_bytes=partition_bytes,
+        max_partition_fetch_bytes=fetched,
     )
     await started(consumer, settings, REQUEST_TIMEOUT)
     return consumer

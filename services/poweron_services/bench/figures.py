@@ -104,7 +104,7 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
         "s",
         bound=Bound("at most", 2.5),
     ),
-    FigureLine("disk, one iteration", "bytes_per_iteration", "B", bound=Bound("at most", 16_000)),
+    FigureLine("disk, one iteration", "bytes_per_iteration", "B", bound=Bound("at most", 14_000)),
     FigureLine("bytes, step 40 / step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
     FigureLine("page of history, p50", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
     FigureLine(

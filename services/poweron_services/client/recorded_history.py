@@ -10,6 +10,7 @@ from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
 from poweron_events.log import Record
 from poweron_projections import reader
+from poweron_projections.compression import DamagedRecord
 from poweron_projections.connection import Pool
 from poweron_services.client.client_errors import UnknownWorkflow
 
@@ -21,11 +22,14 @@ async def all_records(pool: Pool, workflow_id: str) -> AsyncGenerator[Record, No
 
     Raises:
         UnknownWorkflow: the rows hold none.
+        DamagedRecord: a row does not hold the bytes that came.
         Unavailable: Postgres cannot be reached.
     """
     seq = 0
     while page := await reader.stored_records(pool, workflow_id, after_seq=seq - 1, limit=PAGE):
         for stored in page:
+            if not stored.is_whole:
+                raise DamagedRecord
             yield stored.log_record(workflow_id)
         seq += len(page)
     if seq == 0:

@@ -1,6 +1,5 @@
 """The records of one workflow as they are kept, and each folded on those before it."""
 
-import hashlib
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -87,7 +86,7 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
     """
     workflow = Workflow(workflow_id)
     for stored in records:
-        if hashlib.sha256(stored.value).digest() != stored.sha256:
+        if not stored.is_whole:
             yield Damaged(stored, "The row does not hold the bytes that came: their SHA-256 is another one.")
             return
         try:

@@ -261,6 +261,12 @@ def test_a_run_is_kept_beside_its_table_and_found_by_its_id_and_by_its_file(tmp_
         read_run(path, str(path))
 
 
+def test_a_run_that_was_stopped_before_its_first_answer_is_not_judged(tmp_path: Path) -> None:
+    keep(tmp_path / "q.jsonl", RUN.model_copy(update={"answers": ()}))
+    with pytest.raises(Refused, match="stopped before its first answer"):
+        read_run(tmp_path / "q.jsonl", "r")
+
+
 async def test_a_source_without_slashes_does_no_harm() -> None:
     told = Told()
     value = encode(envelop(requested(), workflow_id=told.id, source="somebody", time="2026-11-21T00:00:00.000Z"))

@@ -53,7 +53,7 @@ def read_run(table: Path, named: str) -> KeptRun:
     """The run of this id, or in this file.
 
     Raises:
-        Refused: there is none, or it is something else.
+        Refused: there is none, it is something else, or it ended before its first answer.
     """
     place = Path(named) if os.sep in named or Path(named).is_file() else place_of(table, named)
     if not place.is_file():
@@ -62,6 +62,12 @@ def read_run(table: Path, named: str) -> KeptRun:
             f"{place_of(table, 'ID').name!r} beside the table."
         )
     try:
-        return KeptRun.model_validate_json(place.read_bytes())
+        run = KeptRun.model_validate_json(place.read_bytes())
     except (ValidationError, OSError) as error:
         raise Refused(f"{str(place)!r} is not the file of a run that `poweron evaluate` has written.") from error
+    if not run.answers:
+        raise Refused(
+            f"Run {run.run_id} was stopped before its first answer, so there is nothing to judge: leave out --recorded "
+            "to ask again."
+        )
+    return run

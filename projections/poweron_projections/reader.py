@@ -3,7 +3,6 @@
 Pages go by key, never by number: the next page begins where the last one ended, also while rows come in.
 """
 
-import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
@@ -34,6 +33,7 @@ from poweron_projections.entries import (
     UsageEntry,
     WorkflowSummary,
 )
+from poweron_projections.records import digest
 
 PAGE: Final = 50  # rows, where the caller names no limit
 
@@ -134,7 +134,7 @@ class StoredRecord(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether these are the bytes that came."""
-        return hashlib.sha256(self.value).digest() == self.sha256
+        return digest(self.value) == self.sha256
 
     def log_record(self, workflow_id: str) -> Record:
         """The same as it stands in the log, byte for byte but for its headers, which no row keeps."""

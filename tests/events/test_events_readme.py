@@ -5,10 +5,10 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from beside import beside
 
 from poweron_events import RequestRefused, RoundCompleted, WorkflowRequested, topics, workflow_id
 from poweron_events.codec import read_record
@@ -39,14 +39,11 @@ pytestmark = pytest.mark.system
 @pytest.fixture
 async def serving(kafka: KafkaSettings, dsn: str, tmp_path: Path) -> AsyncGenerator[Connections, None]:
     """All roles at work on topics and a database of their own."""
-    async with connect(Settings(home=tmp_path), kafka=kafka, postgres=dsn) as connections:
-        served = asyncio.create_task(serve(connections, ROLES, BuiltinModel()))
-        try:
-            yield connections
-        finally:
-            served.cancel()
-            with suppress(asyncio.CancelledError):
-                await served
+    async with (
+        connect(Settings(home=tmp_path), kafka=kafka, postgres=dsn) as connections,
+        beside(serve(connections, ROLES, BuiltinModel())),
+    ):
+        yield connections
 
 
 async def run(block: str, **environment: str) -> str:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from beside import beside
 from commands import Shell
 from processes import ONE_STEP, SESSION_TIMEOUT_MS, script
 from surviving import Survival
@@ -47,14 +48,11 @@ async def service(
     kafka: KafkaSettings, dsn: str, tmp_path: Path, model: GatedModel
 ) -> AsyncGenerator[Connections, None]:
     """Connections on which all roles are played while the test runs."""
-    async with connect(Settings(home=tmp_path / "home"), kafka=kafka, postgres=dsn) as connections:
-        served = asyncio.create_task(serve(connections, ROLES, model))
-        try:
-            yield connections
-        finally:
-            served.cancel()
-            with suppress(asyncio.CancelledError):
-                await served
+    async with (
+        connect(Settings(home=tmp_path / "home"), kafka=kafka, postgres=dsn) as connections,
+        beside(serve(connections, ROLES, model)),
+    ):
+        yield connections
 
 
 @pytest.fixture

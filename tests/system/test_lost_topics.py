@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from beside import beside
 from commands import Shell
 from processes import ONE_STEP, script, serving
 from structlog.testing import capture_logs
@@ -58,13 +59,8 @@ def lines(look_period: float, monkeypatch: pytest.MonkeyPatch) -> Generator[Line
 @pytest.fixture
 async def service(connections: Connections, model: Any, lines: Lines) -> AsyncGenerator[Connections, None]:
     """All roles, as `poweron serve` keeps playing them."""
-    served = asyncio.create_task(wiring.keep_serving(connections, wiring.ROLES, model))
-    try:
+    async with beside(wiring.keep_serving(connections, wiring.ROLES, model)):
         yield connections
-    finally:
-        served.cancel()
-        with suppress(asyncio.CancelledError):
-            await served
 
 
 async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
@@ -109,17 +105,15 @@ async def completed(service: Connections, *workflows: str) -> None:
 
 async def answered(service: Connections, request_ids: list[str]) -> None:
     """Requests that are sent again until they are answered, as decision 19 has it for those into a new topic."""
-    sending = asyncio.create_task(_send_again_and_again(service, request_ids))
-    try:
+    async with beside(_send_again_and_again(service, request_ids)):
         await completed(service, *[workflow_id(SOURCE, each) for each in request_ids])
-    finally:
-        sending.cancel()
 
 
 async def _send_again_and_again(service: Connections, request_ids: list[str]) -> None:
     while True:
-        for each in request_ids:
-            await request(service, each)
+        with suppress(Unavailable):
+            for each in request_ids:
+                await request(service, each)
         await asyncio.sleep(1)
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import pytest
+from beside import beside
 from commands import Shell
 from terminal import WAITED, Terminal
 from topic_admin import administering
@@ -51,13 +52,8 @@ class SlowAnswer:
 
 @asynccontextmanager
 async def served(connections: Connections, model: ChatModel, action: SlowAnswer) -> AsyncGenerator[None, None]:
-    serving = asyncio.create_task(serve(connections, ROLES, model, only(action)))
-    try:
+    async with beside(serve(connections, ROLES, model, only(action))):
         yield
-    finally:
-        serving.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
 
 
 async def asked(connections: Connections, workflow: "asyncio.Future[str]") -> Outcome:

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Generator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from beside import beside
 from commands import Shell, ended
 from followed_workflows import Followed, send_request
 from modes import MODES
@@ -66,13 +66,8 @@ async def test_research_is_answered_in_both_modes_and_each_quote_is_found_in_the
     settings = Settings(home=tmp_path / "home", **as_settings(museums))
     shell = Shell(environment | museums.settings, tmp_path)
     async with connect(settings, kafka=kafka, postgres=dsn) as connections:
-        served = asyncio.create_task(serve(connections, ROLES, Researcher()))
-        try:
+        async with beside(serve(connections, ROLES, Researcher())):
             ran = [await research(connections, mode) for mode in MODES]
-        finally:
-            served.cancel()
-            with suppress(asyncio.CancelledError):
-                await served
         for found in ran:
             expect_done(found, museums, most=len(ran))
             await expect_sources(shell, found.workflow.id, museums)
@@ -86,9 +81,8 @@ def as_settings(museums: MuseumWeb) -> dict[str, Any]:
 async def research(connections: Connections, mode: str) -> Followed:
     """A workflow followed to its end."""
     found = await asked(connections, mode)
-    following = asyncio.create_task(found.follow())
-    await found.ended()
-    following.cancel()
+    async with beside(found.follow()):
+        await found.ended()
     return found
 
 

@@ -212,6 +212,13 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
             )
         return prefix
 
+    @field_validator("postgres")
+    @classmethod
+    def _is_a_database(cls, dsn: SecretStr | None) -> SecretStr | None:
+        if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):  # untold
+            raise ValueError("that is no address of Postgres; write it like `postgresql://user@host:5432/database`")
+        return dsn
+
     @field_validator("approval_expires")
     @classmethod
     def _is_a_duration(cls, expires: str) -> str:

@@ -229,7 +229,7 @@ def test_what_is_no_file_is_said_at_once(kind: str, tmp_path: Path) -> None:
     assert f"{str(path)!r} is no file but a {kind}. Write what it gives to a file" in " ".join(ended.stderr.split())
 
 
-@pytest.mark.parametrize("address", ["nonsense", "postgresql://u@127.0.0.1:99999/db", "postgresql://u@127.0.0.1:x/db"])
+@pytest.mark.parametrize("address", ["postgresql://u@127.0.0.1:99999/db", "postgresql://u@127.0.0.1:x/db"])
 def test_a_server_that_does_not_answer_is_told_by_status_with_what_to_do(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,8 +254,8 @@ def test_a_prompt_with_invalid_bytes_is_refused_in_plain_words() -> None:
 def test_a_setting_that_cannot_be_used_is_not_told_with_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POWERON_POSTGRES", "canary://user:canary@host/db")
     ended = CliRunner().invoke(app, ["workflows"])
-    assert ended.exit_code == 1
-    assert "canary@" not in ended.output
+    assert ended.exit_code == 2
+    assert "canary" not in ended.output
 
 
 @pytest.mark.req("S27")

@@ -39,6 +39,12 @@ UNUSABLE = {
     "OTEL_EXPORTER_OTLP_ENDPOINT=garbage": (
         "that is no address of a collector; write it like `http://localhost:4318`."
     ),
+    **{
+        f"POWERON_POSTGRES={dsn}": (
+            "that is no address of Postgres; write it like `postgresql://user@host:5432/database`."
+        )
+        for dsn in ("nonsense", "localhost:5432", "mysql://root:secret@localhost/db")
+    },
     "POWERON_LANGUAGE=klingon": "'klingon' is not the tag of a language. Examples are en, de and pt-BR.",
     **{
         f"POWERON_KAFKA={brokers}": f"'{brokers}' is no list of brokers; write it like `kafka-1:9092,kafka-2:9092`, "

@@ -256,11 +256,9 @@ async def test_a_cancelled_workflow_ends_ask_and_watch_with_what_happened(
 async def test_servers_that_refuse_are_named_in_a_sentence_that_says_what_to_do(shell: Shell) -> None:
     kafka = await shell("ask", "?", POWERON_KAFKA="127.0.0.1:1")
     postgres = await shell("ask", "?", POWERON_POSTGRES="postgresql://x@127.0.0.1:1/y")
-    unreadable = await shell("ask", "?", POWERON_POSTGRES="nonsense")
-    assert (kafka.code, postgres.code, unreadable.code) == (1, 1, 1)
+    assert (kafka.code, postgres.code) == (1, 1)
     assert kafka.err.startswith("Kafka at 127.0.0.1:1 does not answer")
     assert postgres.err.startswith("Postgres does not answer")
-    assert unreadable.err.startswith("The address of Postgres cannot be read")
     for said in (kafka, postgres):
         assert "`poweron status` tells which server answers." in said.err
 

@@ -78,7 +78,7 @@ async def test_a_workflow_is_exported_for_other_tools_byte_for_byte_and_as_a_tra
     async with connect(Settings(home=shell.folder), kafka=kafka, postgres=dsn) as connections:
         written = [record.value async for record in all_records(connections.pool, workflow)]
 
-    file = shell.folder / "run.jsonl"
+    file = shell.folder / "made on the way" / "run.jsonl"
     assert (await shell("export", workflow, "--output", file)).code == 0
     lines = file.read_bytes().splitlines()
     assert lines == written
@@ -100,5 +100,7 @@ async def test_what_cannot_be_exported_is_said_in_a_sentence(shell: Shell) -> No
     unknown = await shell("export", NOBODY)
     assert (unknown.code, "There is no workflow" in unknown.err) == (1, True)
     assert (await shell("export", "x")).code == 2
-    assert (await shell("export", NOBODY, "--output", shell.folder)).code == 2
+    folder, nowhere = [await shell("export", NOBODY, "--output", path) for path in (shell.folder, "/proc/run.jsonl")]
+    assert (folder.code, "is a folder. Name a file in it with --output." in folder.err) == (2, True)
+    assert (nowhere.code, "'/proc/run.jsonl' cannot be written: " in nowhere.err) == (2, True)
     assert (await shell("export", NOBODY, "--format", "zipkin")).code == 2

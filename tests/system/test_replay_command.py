@@ -142,14 +142,19 @@ async def test_a_decision_is_asked_of_models_again_and_nothing_is_kept(
     ends = await service.log.ends(topics.EVENTS.name)
     kept = {each.path async for page in service_content(service).stored(asked) for each in page}
     (tmp_path / "other").mkdir()
-    other = script(tmp_path / "other", ONE_STEP)
+    report = {"action": "document.generateReport", "actionObjective": "Write it.", "parametersContext": "Write it."}
+    other = script(tmp_path / "other", ONE_STEP | {"SelectionPrompt": [report]})
     asking = ("replay", asked, "--at", str(SELECTED), "--model", "builtin", "--model", other, "-n", "2")
     found = await shell(*asking, "--json")
     plain = await shell(*asking)
     assert [line["model"] for line in found.lines] == ["builtin", "builtin", other, other]
     assert {"decision", "answer", "inputTokens", "outputTokens", "costNanoUsd", "durationMs"} <= found.lines[0].keys()
-    assert found.lines[2]["type"] == "poweron.action.selected.v1"
-    assert "4 answers, $0.000000 together. Nothing of it was kept." in plain.out
+    selected, rejected = "poweron.action.selected.v1", "poweron.selection.rejected.v1"  # for want of documents
+    assert [line["type"] for line in found.lines] == [selected, selected, rejected, rejected]
+    assert [line["same"] for line in found.lines] == [True, True, False, False]
+    summary = "4 answers, 2 of them to the same decision as event 2's; $0.000000 together. Nothing of it was kept."
+    assert summary in " ".join(plain.out.split())
+    assert [plain.out.count(f" {told} ") for told in ("same", "otherwise")] == [3, 2]  # the summary says so, too
     assert await service.log.ends(topics.EVENTS.name) == ends
     assert {each.path async for page in service_content(service).stored(asked) for each in page} == kept
 

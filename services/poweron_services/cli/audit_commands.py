@@ -40,8 +40,8 @@ def replay(
     """Take every decision of a workflow again, and compare.
 
     Runs the roles' own code on what they saw, with the answers that were recorded in place of a model: nothing is
-    called, nothing is written. With --at and --model it asks models for one decision instead, and shows their
-    answers side by side.
+    called, nothing is written. With --at only the decision that is event --at; with --model, too, it asks models
+    for that one instead, and shows their answers side by side.
 
     Exit 0 nothing differs, 1 a decision or a prompt would be another one now, 2 wrong usage.
     """

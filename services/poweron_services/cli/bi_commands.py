@@ -82,7 +82,8 @@ def report(output: Path, days: int, *, as_json: bool) -> None:
     async def read(connections: Connections) -> Figures:
         return await read_figures(connections.pool, first, now.date())
 
-    files.write_text(output, html_report(with_rows(read), now.strftime("%Y-%m-%d %H:%M UTC")))
+    page = html_report(with_rows(read), now.strftime("%Y-%m-%d %H:%M UTC"))
+    files.write_file(output, page.encode())
     if as_json:
         print_json({"path": str(output), "first": first.isoformat(), "last": now.date().isoformat()})
     else:

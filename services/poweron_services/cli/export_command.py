@@ -5,8 +5,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
-from poweron_services.cli.context import USAGE
-from poweron_services.cli.error_messages import check_id, sentences, stop
+from poweron_services.cli import files
+from poweron_services.cli.error_messages import check_id, sentences
 from poweron_services.cli.output import counted, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
@@ -20,11 +20,12 @@ Format = Literal["events", "otel", "openinference"]
 def run(workflow: str, form: Format, output: Path | None) -> None:
     """Write the workflow to stdout or to the file, and say on stderr what there is to know of it."""
     check_id(workflow)
-    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
-        stop(f"{str(output)!r} cannot be written: name a file in a folder that is there.", USAGE)
+    if output is not None:
+        files.check_file_writable(output)
     lines = with_rows(lambda connections: _lines(connections, workflow, form))
     if output is not None:
-        _write(output, lines)
+        files.write_file(output, b"".join(line + b"\n" for line in lines))
+        tell(f"Written: {output} ({counted(len(lines), 'line')}).")
         return
     for line in lines:
         _print(line)
@@ -38,14 +39,6 @@ async def _lines(connections: Connections, workflow: str, form: Format) -> list[
     if history[-1].workflow.is_open:
         tell("A round of this workflow is still open: what is not over yet has no span.", style="yellow")
     return [await exported_trace(history, connections.content, form)]
-
-
-def _write(output: Path, lines: list[bytes]) -> None:
-    try:
-        output.write_bytes(b"".join(line + b"\n" for line in lines))
-    except OSError as error:
-        stop(f"{str(output)!r} cannot be written: {error.strerror}.")
-    tell(f"Written: {output} ({counted(len(lines), 'line')}).")
 
 
 def _print(line: bytes) -> None:

@@ -97,10 +97,10 @@ def check_file_writable(path: Path) -> None:
                 pass
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file of text; what cannot be written ends the command."""
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file; what cannot be written ends the command."""
     with _writing(path, FAILED):
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(data)
 
 
 @contextmanager

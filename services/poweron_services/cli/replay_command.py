@@ -19,6 +19,7 @@ from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
+from poweron_services.fork.run_comparison import decides_the_same
 from poweron_services.replay.asked_again import Answered, AskAgain
 from poweron_services.replay.decision_replay import Replayed, unless_replaying
 from poweron_services.replay.decision_view import accepted, index_of
@@ -156,14 +157,16 @@ async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str],
         ask = await _question(connections, workflow, at, known)
         with bar("Asking", "answers"):
             answers = await ask.ask(models, times)
-    for each in answers:
+    same = [each.event is not None and decides_the_same(each.event, ask.event) for each in answers]
+    for each, is_same in zip(answers, same, strict=True):
         if as_json:
-            print_json(_answer(each))
+            print_json(_answer(each, is_same=is_same))
         else:
-            _print_answer(each)
+            _print_answer(each, is_same=is_same)
     if not as_json:
         cost = sum(each.completion.cost_nano_usd for each in answers if each.completion)
-        stdout.print(f"{counted(len(answers), 'answer')}, ${cost / NANO:.6f} together. Nothing of it was kept.")
+        said = f"{counted(len(answers), 'answer')}, {sum(same)} of them to the same decision as event {at}'s"
+        stdout.print(f"{said}; ${cost / NANO:.6f} together. Nothing of it was kept.")
     if all(each.event is None for each in answers):
         raise typer.Exit(FAILED)
 
@@ -182,11 +185,12 @@ def _calls(decision: Folded) -> Iterable[ModelCall]:
     return model_calls(event) if event is not None else ()
 
 
-def _answer(found: Answered) -> dict[str, Any]:
+def _answer(found: Answered, *, is_same: bool) -> dict[str, Any]:
     """An answer as `--json` prints it."""
     used = found.completion
     return {
         "model": found.model,
+        "same": is_same,
         "type": found.event.TYPE if found.event else None,
         "decision": found.event.model_dump(mode="json", by_alias=True, exclude={"model_call"}) if found.event else None,
         "answer": found.answer or None,
@@ -198,12 +202,13 @@ def _answer(found: Answered) -> dict[str, Any]:
     }
 
 
-def _print_answer(found: Answered) -> None:
+def _print_answer(found: Answered, *, is_same: bool) -> None:
     used = found.completion
     tokens = used.input_tokens + used.output_tokens if used else 0
     cost = f"${used.cost_nano_usd / NANO:.6f}" if used and used.cost_nano_usd else "-"
     what = found.event.TYPE.removeprefix(PREFIX) if found.event else "no decision"
     margin = Text(f"{one_line(found.model, 40)}  ")
     margin.append(f"{what:<24}", style="bold" if found.event else "bold red")
+    margin.append(f"{'same' if is_same else 'otherwise':<10}", style="green" if is_same else "yellow")
     margin.append(f"{found.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  ", style="dim")
     print_beside(stdout, margin, found.problem or found.answer)

@@ -70,6 +70,11 @@ def compare(a: Sequence[WorkflowEvent], b: Sequence[WorkflowEvent]) -> Compariso
     return Comparison(_divergence(list(_turns(a)), list(_turns(b))), _cost(a), _cost(b))
 
 
+def decides_the_same(a: WorkflowEvent, b: WorkflowEvent) -> bool:
+    """Whether two events come to the same at the same place."""
+    return type(a) is type(b) and [*_turns([a])] == [*_turns([b])]
+
+
 def _divergence(a: Sequence[Turn], b: Sequence[Turn]) -> Divergence | None:
     for ours, theirs in zip_longest(a, b):
         if ours != theirs:

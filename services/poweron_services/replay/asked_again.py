@@ -69,6 +69,13 @@ class AskAgain:
                 "no model was asked for it"
             )
 
+    @property
+    def event(self) -> WorkflowEvent:
+        """What was decided then."""
+        event = self.decision.recorded.envelope.event
+        assert event is not None
+        return event
+
     async def ask(self, models: Sequence[tuple[str, ChatModel]], times: int) -> list[Answered]:
         """What each model answers, so many times."""
         places = asyncio.Semaphore(AT_ONCE)

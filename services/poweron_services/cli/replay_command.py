@@ -76,7 +76,8 @@ async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bo
                 found.append(each)
                 _print(each, as_json=as_json)
     if at is not None and not found:
-        stop(f"Event {at} of workflow {workflow} is no decision: it tells what somebody did, or what happened.")
+        said = f"Event {at} of workflow {workflow} is no decision: it tells what somebody did, or what happened."
+        stop(f"{said} `poweron replay {workflow}` lists the decisions.")
     _sum(Counted.of(found), {}, as_json=as_json)
 
 
@@ -165,7 +166,7 @@ async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str],
             _print_answer(each, is_same=is_same)
     if not as_json:
         cost = sum(each.completion.cost_nano_usd for each in answers if each.completion)
-        said = f"{counted(len(answers), 'answer')}, {sum(same)} of them to the same decision as event {at}'s"
+        said = f"{counted(len(answers), 'answer')}, {sum(same)} of them as event {at} decided"
         stdout.print(f"{said}; ${cost / NANO:.6f} together. Nothing of it was kept.")
     if all(each.event is None for each in answers):
         raise typer.Exit(FAILED)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from beside import beside
 from structlog.testing import capture_logs
 
 from builders import requested
@@ -128,13 +129,9 @@ async def running(
         lists=lists,
         connections=connections,
     )
-    task = asyncio.create_task(intake.run())
     with capture_logs() as lines:
-        try:
+        async with beside(intake.run()):
             yield lines
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
 
 
 async def request(

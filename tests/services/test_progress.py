@@ -3,9 +3,10 @@
 import asyncio
 import io
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
+from beside import beside
 from rich.console import Console
 
 from builders import TIME, At, Told, planned, requested
@@ -55,14 +56,9 @@ def said(workflow: Workflow, **changes: object) -> StepProgress:
 @asynccontextmanager
 async def sending(topic: object) -> AsyncGenerator[ProgressSender, None]:
     sender = ProgressSender(topic)  # type: ignore[arg-type] # as far as it is asked
-    running = asyncio.create_task(sender.run())
-    try:
+    async with beside(sender.run()) as running:
         yield sender
         assert not running.done()
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
 
 
 class Kept(MemoryProgress):

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from beside import beside
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
@@ -38,12 +39,8 @@ class Requests:
     @asynccontextmanager
     async def run(self, handle: Callable[[Record, bool], Awaitable[None]]) -> AsyncGenerator[None, None]:
         await self.log.append(topics.REQUESTS.name, [Message(b"k", b"a request")])
-        task = asyncio.create_task(RequestQueue(self.log, "queue", lambda _: True, handle, self.give_up).run())
-        try:
+        async with beside(RequestQueue(self.log, "queue", lambda _: True, handle, self.give_up).run()):
             yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
 
 
 @pytest.mark.req("E-14")

@@ -10,6 +10,7 @@ import yaml
 
 from poweron_services.cli.main import app
 from poweron_services.config import Settings
+from poweron_services.secret_settings import setting_variables
 from poweron_services.wiring import ROLES
 
 HOUSE = Path(__file__).parent.parent
@@ -20,7 +21,7 @@ OURS = {name: service for name, service in SERVICES.items() if "build" in servic
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 EXAMPLE = (DEPLOY / "poweron.env.example").read_text()
 RUNBOOK = (DEPLOY / "README.md").read_text()
-KNOWN = {f"POWERON_{name.upper()}" for name in Settings.model_fields}
+KNOWN = set(setting_variables(Settings))
 
 
 def played(command: list[str]) -> list[str]:

@@ -18,6 +18,7 @@ from typer import Typer
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.cli.main import app
 from poweron_services.config import Settings
+from poweron_services.secret_settings import setting_variables
 
 HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text()
@@ -169,7 +170,7 @@ def test_what_a_page_names_exists(name: str) -> None:
     for command, rest in re.findall(r"\bpoweron ([a-z]+)\b([^`\n]*)", text):
         options = {name for each in _parameters(commands.get(command)) for name in each.opts}
         unknown += [f"{command} {name}" for name in re.findall(r"--[a-z-]+", rest) if name not in options]
-    settings = {f"POWERON_{name.upper()}" for name in Settings.model_fields} | {"POWERON_TEST_SERVERS"}
+    settings = {*setting_variables(Settings), "POWERON_TEST_SERVERS"}
     unknown += set(re.findall(r"\bPOWERON_[A-Z_]+", text)) - settings
     assert (links, unknown) == ([], [])
 

@@ -9,12 +9,14 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store, from_url
 
+from poweron_events.errors import Refused
 from poweron_events.redaction import redacted
+from poweron_events.secret_files import SUFFIX, configured_secret
 
 if TYPE_CHECKING:  # of the stubs only
     from obstore.store import ClientConfig, RetryConfig
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # of the stubs only
 PART: Final = 8_000_000  # bytes; what is larger is uploaded in parts of this size
 PARTS_AT_ONCE: Final = 4
 ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 METADATA: Final = "169.254.169.254"  # where a machine at Amazon is asked for credentials, if nothing else has any
 ROLE_TIMEOUT: Final = 5.0  # seconds for that, at a first look: there it takes milliseconds
 _NAMED: Final = (
@@ -57,10 +60,28 @@ def open_store(place: str, environment: Mapping[str, str] = os.environ) -> tuple
     if place == "memory:///":
         return MemoryStore(), None
     if "://" in place:
-        return from_url(place, retry_config=RETRIES, client_options=_client_options(environment)), None
+        secrets: Any = {name.lower(): value for name, value in bucket_secrets(environment).items()}
+        options = _client_options(environment)
+        return from_url(place, config=secrets or None, retry_config=RETRIES, client_options=options), None
     folder = Path(place)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return LocalStore(folder), folder
+
+
+def bucket_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets that a bucket is opened with, by their variables; each may be in a file.
+
+    Raises:
+        Refused: a file cannot be used.
+    """
+    return {name: secret for name in SECRETS if (secret := _secret(name, environment))}
+
+
+def _secret(variable: str, environment: Mapping[str, str]) -> str | None:
+    try:
+        return configured_secret(variable, environment)
+    except ValueError as error:
+        raise Refused(f"A setting cannot be used: {variable}{SUFFIX}: {error}.") from error
 
 
 def _client_options(environment: Mapping[str, str]) -> "ClientConfig":

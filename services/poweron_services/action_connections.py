@@ -22,9 +22,9 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from poweron_events.errors import Refused
+from poweron_events.secret_files import read_secret
 from poweron_services.secret_redaction import MIN_SECRET
 
-MAX_SECRET: Final = 100_000  # bytes of a file that holds a secret
 MAX_CONNECTIONS: Final = 1_000
 SETTING: Final = "POWERON_CONNECTIONS"
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}")
@@ -70,7 +70,7 @@ class SecretPlace:
         if self.env is not None:
             value, place = environment.get(self.env, ""), f"the variable {self.env}"
         else:
-            value, place = _file(str(self.file)), f"the file {self.file}"
+            value, place = read_secret(str(self.file)), f"the file {self.file}"
         if len(value) < MIN_SECRET:
             short = f"holds fewer than {MIN_SECRET} characters: nothing so short can be kept out of texts"
             raise ValueError(f"{place} {short if value else 'has no value; give it one'}")
@@ -153,14 +153,6 @@ def secrets_in(found: Iterable[Connection | UnusableConnection]) -> Iterator[str
     for each in found:
         if isinstance(each, Connection):
             yield from (secret.get_secret_value() for secret in each.secrets.values())
-
-
-def _file(path: str) -> str:
-    with Path(path).open("rb") as file:
-        data = file.read(MAX_SECRET + 1)
-    if len(data) > MAX_SECRET:
-        raise ValueError(f"the file {path} has more than {MAX_SECRET} bytes")
-    return data.decode().rstrip("\r\n")
 
 
 def _all_configured(text: str) -> Iterator[tuple[str, ConfiguredConnection]]:

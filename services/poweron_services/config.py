@@ -11,11 +11,12 @@ from typing import Any, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
+from poweron_services.secret_settings import SecretSettings, setting_variables
 from poweron_services.setting_commands import command_of
 from poweron_services.setting_lists import action_patterns, listed
 from poweron_services.web_variables import WebVariables
@@ -65,7 +66,7 @@ PLACE_VARIABLES: Final[dict[str, str]] = {
 """Where each provider's key is set, and where its address."""
 
 
-class ProviderSettings(BaseSettings):
+class ProviderSettings(SecretSettings):
     """Where the providers of language models are and how we show who we are, in the variables that are usual for it."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True, extra="ignore", str_strip_whitespace=True)
@@ -84,7 +85,7 @@ class ProviderSettings(BaseSettings):
     ollama_base_url: SecretStr | None = None
 
 
-class Settings(ActionVariables, SearchVariables, WebVariables):
+class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     """Everything that can be set, as `POWERON_…` in the environment."""
 
     model_config = SettingsConfigDict(
@@ -330,7 +331,7 @@ class Settings(ActionVariables, SearchVariables, WebVariables):
 
 def misspelled(environment: Iterable[str]) -> list[str]:
     """What looks like a setting and is none, each as a sentence that names the one it is closest to."""
-    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields}
+    known = set(setting_variables(Settings))
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
     closest = {name: get_close_matches(name, known, n=1, cutoff=CLOSE) for name in unknown}
     return [f"{name} is no setting, and is ignored; there is {found[0]}." for name, found in closest.items() if found]

@@ -3,17 +3,15 @@
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
 
 from pydantic import SecretStr
 
 from poweron_events.errors import Refused
+from poweron_events.object_store import bucket_secrets
 from poweron_services import telemetry
 from poweron_services.action_connections import ActionConnections, secrets_in
 from poweron_services.config import ProviderSettings, Settings
 from poweron_services.secret_redaction import SecretRedaction
-
-AWS_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 def hide_configured_secrets(settings: Settings) -> None:
@@ -34,7 +32,8 @@ def own_secrets(settings: Settings) -> Iterator[str]:
         named = {name: getattr(held, name) for name in type(held).model_fields if name.endswith("api_key")}
         yield from (key.get_secret_value() for key in named.values() if isinstance(key, SecretStr))
     yield from (each.get_secret_value() for each in login if each is not None)
-    yield from (value for name in AWS_SECRETS if (value := os.environ.get(name)))
+    with suppress(Refused):
+        yield from bucket_secrets(os.environ).values()
 
 
 def _of_connections(settings: Settings) -> Iterator[str]:

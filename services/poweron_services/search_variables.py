@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from poweron_services.secret_settings import SecretSettings
+
 
 class SearchVariables(BaseSettings):
     """Which search engine is asked."""
@@ -23,7 +25,7 @@ class SearchVariables(BaseSettings):
         return search
 
 
-class SearchKeys(BaseSettings):
+class SearchKeys(SecretSettings):
     """How engines are told who we are, and where they are, in the variables that are usual for it."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, frozen=True, extra="ignore", str_strip_whitespace=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from poweron_events.errors import Refused
+from poweron_events.secret_files import configured_secret
 
 CLIENT_ID: Final = "poweron"
 LEADER_TIMEOUT = 30.0  # seconds for a new topic to get its leaders
@@ -32,8 +33,13 @@ class KafkaSettings:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> "KafkaSettings":
-        """Those of the variables `POWERON_KAFKA…`, as PowerOn itself takes them; an empty one counts as not set."""
+        """Those of the variables `POWERON_KAFKA…`, as PowerOn itself takes them; an empty one counts as not set.
+
+        Raises:
+            ValueError: the file with the password cannot be used, or a number is none.
+        """
         given = {each.name: environment.get(_variable(each.name)) for each in fields(cls)}
+        given["sasl_password"] = configured_secret(_variable("sasl_password"), environment)
         known: dict[str, Any] = {name: _READ.get(name, str)(value) for name, value in given.items() if value}
         return cls(**{"bootstrap": "localhost:9092", **known})
 

@@ -35,7 +35,7 @@ def number_range(least: float | None, most: float | None, *, above: float | None
 def _explain(problem: ErrorDetails) -> str:
     """No secret is told, since no text is wrong for one."""
     place = "_".join(map(str, problem["loc"]))
-    variable = place if place.startswith("OTEL_") else f"{PREFIX}{place.upper()}"
+    variable = place if place.isupper() else f"{PREFIX}{place.upper()}"
     if problem["type"] == "value_error":
         return f"{variable}: {str(problem['ctx']['error']).removesuffix('.')}"  # one of ours, which says all three
     field = Settings.model_fields.get(place)

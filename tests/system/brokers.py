@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+import yaml
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import CreateAclsRequest
 from cryptography import x509
@@ -22,9 +23,11 @@ from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_clients import reach
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.embedded.kafka_server import Kafka
-from poweron_services.embedded.server_process import run
+from poweron_services.embedded.server_process import Program, Running, run, written_pid
 from poweron_services.embedded.tcp_ports import free_port
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 SECRET = "a-long-random-word"
 USERS = (
     *("admin", "upstream", "client", "intake", "deciders", "executor"),
@@ -134,27 +137,71 @@ class OlderKafka(OpenKafka):
 
 
 @dataclass(frozen=True)
-class ComposedKafka(OpenKafka):
-    """The broker of deploy/compose.yaml, but for its addresses and its folder."""
+class ComposedKafka(Kafka):
+    """The broker of deploy/compose.yaml, started by its own script, but for its addresses and its folders."""
 
-    environment: dict[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+
+    @property
+    def client_settings(self) -> KafkaSettings:
+        login = ("SASL_PLAINTEXT", "SCRAM-SHA-512", "poweron", SECRET)
+        return KafkaSettings(f"127.0.0.1:{self.port}", *login)
+
+    def answers(self) -> bool:
+        try:
+            asyncio.run(reach(self.client_settings, 5.0))
+        except Unavailable:
+            return False
+        return True
+
+    _answers_or_learns = answers
+
+    async def _format_once(self) -> None:
+        """Leave that to the script, and put where it looks what it calls in the image of Kafka."""
+        (self.folders.kafka / "kafka_password").write_text(f"{SECRET}\n")
+        programs = self.folders.kafka / "bin"
+        programs.mkdir(exist_ok=True)
+        (self.folders.kafka / "run").mkdir(exist_ok=True)
+        for script, tool in {"kafka-storage": "kafka.tools.StorageTool", "kafka-server-start": "kafka.Kafka"}.items():
+            path = programs / f"{script}.sh"
+            path.write_text(f'#!/bin/sh\nexec {shlex.join([*self._java(), tool])} "$@"\n')
+            path.chmod(0o700)
+
+    def _broker_command(self) -> list[str]:
+        folder = self.folders.kafka
+        environment = {
+            "CLUSTER_ID": COMPOSE["kafka"]["environment"]["CLUSTER_ID"],
+            "KAFKA_HOME": str(folder),
+            "KAFKA_PASSWORD_FILE": str(folder / "kafka_password"),
+            "KAFKA_PROPERTIES": str(self._properties),
+            "KAFKA_RUN_FOLDER": str(folder / "run"),
+        }
+        return [
+            "env",
+            *(f"{name}={value}" for name, value in environment.items()),
+            "bash",
+            str(DEPLOY / "kafka/start.sh"),
+        ]
+
+    def find(self) -> Running | None:
+        return Program("java", str(self.folders.kafka / "run/server.properties")).find(written_pid(self._pid))
 
     def _remembered_port(self) -> int:
         return self.port
 
     def _configuration(self, data: str, *, broker: int, controller: int, password: str = "") -> str:
-        moved = {"9092": str(broker), "9093": str(controller), "kafka:": "127.0.0.1:", "//:": "//127.0.0.1:"}
-        settings = {
-            name.removeprefix("KAFKA_").lower().replace("_", "."): str(value)
-            for name, value in self.environment.items()
-            if name.startswith("KAFKA_")
+        theirs = (DEPLOY / "kafka/server.properties").read_text()
+        moved = {
+            ":9092": f":{broker}",
+            ":9093": f":{controller}",
+            "//kafka:": "//127.0.0.1:",
+            "BROKER://:": "BROKER://127.0.0.1:",
+            "/var/lib/kafka/data": data,
         }
-        for name in ("listeners", "advertised.listeners", "controller.quorum.voters"):
-            for theirs, ours in moved.items():
-                settings[name] = settings[name].replace(theirs, ours)
-        settings["log.dirs"] = data
-        return "".join(f"{name}={value}\n" for name, value in settings.items())
+        for name, value in moved.items():
+            assert name in theirs
+            theirs = theirs.replace(name, value)
+        return theirs
 
 
 # --- certificates -----------------------------------------------------------------------------------------

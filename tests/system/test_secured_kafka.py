@@ -14,12 +14,11 @@ from typing import Any, TypeVar
 
 import orjson
 import pytest
-import yaml
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
-from brokers import SECRET, Authority, ComposedKafka, SecuredKafka, acls, grant, words
+from brokers import COMPOSE, SECRET, Authority, ComposedKafka, SecuredKafka, acls, grant, words
 from servers import furnished, run_outside
 
 from poweron_events import topics, workflow_id
@@ -38,7 +37,6 @@ from poweron_services.embedded.kafka_server import Kafka
 pytestmark = pytest.mark.system
 
 HOUSE = Path(__file__).parents[2]
-COMPOSE = yaml.safe_load((HOUSE / "deploy/compose.yaml").read_text())["services"]
 RUNBOOK = (HOUSE / "deploy/README.md").read_text()
 COMMANDS = re.findall(r"^kafka-acls\.sh .*", RUNBOOK, re.MULTILINE)
 EVERY_TOPIC = frozenset(topic.name for topic in (*topics.ALL, topics.PROGRESS))
@@ -401,6 +399,13 @@ async def test_the_broker_of_compose_is_as_the_log_needs_it(
     software: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     home = prepare(furnished(tmp_path_factory.mktemp("composed"), software))
-    kafka = ComposedKafka(home, environment=COMPOSE["kafka"]["environment"])
+    kafka = ComposedKafka(home)
     with running(kafka):
-        await use_every_client(kafka.let_in)
+        await use_every_client(kafka.client_settings)
+        with pytest.raises(Unavailable):
+            await reach(replace(kafka.client_settings, sasl_password="wrong"), 5.0)
+        with pytest.raises(Unavailable):
+            await reach(KafkaSettings(kafka.client_settings.bootstrap), 5.0)
+    with running(kafka):  # the second start keeps the data and the user
+        async with connect(kafka.client_settings) as log:
+            assert sum((await log.ends(topics.EVENTS.name)).values()) == 1

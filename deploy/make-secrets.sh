@@ -1,0 +1,20 @@
+#!/bin/sh
+# Makes the passwords of compose.yaml in deploy/secrets, each only if it is not there yet.
+# The folder is closed to other users of this machine; the files are open, since each container has a user of its own.
+set -eu
+cd "$(dirname "$0")"
+mkdir -p secrets
+chmod 700 secrets
+
+keep() { # NAME VALUE
+    [ -s "secrets/$1" ] || printf '%s\n' "$2" >"secrets/$1"
+    chmod 644 "secrets/$1"
+}
+
+random() {
+    od -An -N24 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+keep kafka_password "$(random)"
+keep postgres_password "$(random)"
+keep poweron_postgres "postgresql://poweron:$(cat secrets/postgres_password)@postgres/poweron"

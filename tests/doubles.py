@@ -184,6 +184,7 @@ class FoldedPostgres:
         self.projected: dict[int, int] = {}
         self.workflows: dict[str, Workflow] = {}
         self.partitions: dict[str, int] = {}
+        self.requests: set[tuple[str, str]] = set()  # those that have an answer
 
     async def project(self, most: int | None = None) -> None:
         """Go on to the end of the log, or by at most so many records of each partition."""
@@ -198,7 +199,10 @@ class FoldedPostgres:
         with suppress(codec.Undecodable):
             recorded = read_record(record)
             held = recorded.envelope.workflow_id
-            self.workflows[held], _ = evolve(self.workflows.get(held, Workflow(held)), recorded)
+            self.workflows[held], verdict = evolve(self.workflows.get(held, Workflow(held)), recorded)
+            request = getattr(recorded.envelope.event, "request", None)
+            if verdict == "accepted" and request is not None:
+                self.requests.add((request.source, request.id))
             self.partitions[held] = record.partition
 
     async def _reach(self) -> None:
@@ -224,6 +228,10 @@ class FoldedPostgres:
     async def positions(self) -> Mapping[int, int]:
         await self._reach()
         return dict(self.projected)
+
+    async def answered(self, source: str, request_id: str) -> bool:
+        await self._reach()
+        return (source, request_id) in self.requests
 
 
 WHOLE_LOOP = [

@@ -31,6 +31,11 @@ _KEPT_FOR_EVER = {
 EVENTS: Final = Topic("poweron.events", PARTITIONS, _KEPT_FOR_EVER)
 REQUESTS: Final = Topic("poweron.requests", PARTITIONS, {"cleanup.policy": "delete", "retention.ms": "-1"})
 DEAD_LETTERS: Final = Topic("poweron.deadletter", 1, {**_KEPT_FOR_EVER, "max.message.bytes": str(4 * MAX_RECORD)})
+INTAKE_GROUP: Final = "poweron.intake"
+"""The consumer group that answers requests in their turn."""
+URGENT_INTAKE_GROUP: Final = "poweron.intake.cancellations"
+"""The consumer group that answers cancellations and approvals out of their turn (docs/decisions/0008)."""
+
 ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
 """Those that the truth rests on; nothing works without them."""
 

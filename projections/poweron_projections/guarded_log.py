@@ -102,6 +102,9 @@ class GuardedLog:
     async def partitions(self, topic: str) -> int:
         return await self.unguarded.partitions(topic)
 
+    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
+        return await self.unguarded.committed(topic, group)
+
     def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
     ) -> AsyncGenerator[Sequence[Record], None]:

@@ -26,7 +26,7 @@ from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Spent, WorkflowRequested
 from poweron_projections.request_answers import StepApproval
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
-from poweron_services.intake.request_intake import GROUP, URGENT_GROUP, Intake
+from poweron_services.intake.request_intake import Intake
 
 SOURCE = "/tests"
 TIME = "2026-11-22T00:00:00.000Z"
@@ -207,7 +207,7 @@ async def committed(log: MemoryLog, number: int, key: bytes = b"k") -> None:
     """Wait until intake has committed this many requests of the key's partition."""
     partition = log.partition_of(topics.REQUESTS.name, key)
     async with asyncio.timeout(10):
-        while log._committed.get((topics.REQUESTS.name, GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
+        while log._committed.get((topics.REQUESTS.name, topics.INTAKE_GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
 
 
@@ -239,7 +239,7 @@ async def dead_letters(log: MemoryLog) -> list[DeadLetter]:
 async def passed_by_the_cancellations(log: MemoryLog, number: int) -> None:
     partition = log.partition_of(topics.REQUESTS.name, b"k")
     async with asyncio.timeout(10):
-        while log._committed.get((topics.REQUESTS.name, URGENT_GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
+        while log._committed.get((topics.REQUESTS.name, topics.URGENT_INTAKE_GROUP, partition), 0) < number:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
 
 

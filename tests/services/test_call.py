@@ -170,5 +170,5 @@ async def test_an_action_that_the_model_would_not_answer_fails_with_that_reason_
     assert events[0].model_calls[0].input_tokens == 10
 
 
-async def _at_once(*_: int) -> bool:
+async def _at_once(*_: object) -> bool:
     return True

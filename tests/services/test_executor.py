@@ -65,9 +65,9 @@ class Stand:
         self._end, self._ours, self._in_time = end, ours, in_time
 
     def __call__(self) -> Assignment:
-        return Assignment(self._end, lambda: self._ours, self._caught_up, self._wait_until)
+        return Assignment(self._end, lambda: self._ours, self._may_begin, self._wait_until)
 
-    async def _caught_up(self) -> bool:
+    async def _may_begin(self, _: Any) -> bool:
         return self._ours
 
     async def _wait_until(self, due_ms: int) -> bool:

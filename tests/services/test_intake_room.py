@@ -28,7 +28,6 @@ from poweron_events.request import CancellationRequested, Requester, RequestRefu
 from poweron_projections.request_answers import StepApproval
 from poweron_services.intake import held_requests
 from poweron_services.intake.held_requests import PendingOffsets
-from poweron_services.intake.request_intake import GROUP, URGENT_GROUP
 from poweron_services.intake.request_queue import MAX_PENDING
 
 
@@ -138,7 +137,7 @@ async def test_an_approval_that_two_processes_have_in_hand_gets_one_answer(log: 
     await approve(log, "yes", waiting)
     async with running(log, rows):
         await began.wait()
-        (slow,) = log._groups[topics.REQUESTS.name, URGENT_GROUP]
+        (slow,) = log._groups[topics.REQUESTS.name, topics.URGENT_INTAKE_GROUP]
         log.expel(slow)
         async with running(log, rows):
             await passed_by_the_cancellations(log, 1)
@@ -162,7 +161,7 @@ async def test_no_more_requests_are_in_memory_than_the_limits_say_and_one_poll_b
 
 def in_hand(log: MemoryLog) -> int:
     """How many requests have been taken from the log and are not answered."""
-    (follower,) = log._groups[topics.REQUESTS.name, GROUP]
+    (follower,) = log._groups[topics.REQUESTS.name, topics.INTAKE_GROUP]
     return follower._positions[log.partition_of(topics.REQUESTS.name, b"k")]
 
 

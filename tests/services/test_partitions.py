@@ -18,6 +18,7 @@ from poweron_events.log import Polled
 from poweron_events.log.memory import MemoryFollower, MemoryLog
 from poweron_services.runtime import partitions
 from poweron_services.runtime.partitions import HeldPartitions
+from poweron_services.runtime.stop_requests import StopRequests
 
 ALL = frozenset(range(12))
 
@@ -67,7 +68,9 @@ class Held:
         self.log, self.follower, self.listener = log, follower, Listening()
         self.postgres = SlowPostgres(log)
         self.written: dict[bytes | None, Envelope] = {}
-        self.partitions_held = HeldPartitions(log, self.postgres, follower, self.listener, self.written)
+        self.partitions_held = HeldPartitions(
+            log, self.postgres, follower, self.listener, written=self.written, stops=StopRequests(log)
+        )
 
     async def poll(self) -> Polled:
         polled = await self.follower.poll(0.01)

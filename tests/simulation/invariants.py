@@ -12,6 +12,7 @@ CONTRADICTED          a request was answered although it had its other answer be
 ENDED_BY_ITS_ANSWER   a request was accepted, then refused because of what its acceptance had changed
 SPURIOUS_REFUSAL      a request was refused although it was possible all the time
 STEP_LIMIT            a step beyond the limit of its round
+CANCELLATION_IGNORED  an effect in a round whose cancellation had been sent before the process could look for it
 UNAPPROVED            an effect that a person had to approve, and had not
 OVER_BUDGET           a model was called though the events before had used up a budget of tokens
 REJECTED_TOO_OFTEN    a third answer to one stage at one place was rejected

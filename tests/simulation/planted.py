@@ -15,7 +15,7 @@ from poweron_services.decider import approval
 from poweron_services.intake import settlement
 from poweron_services.models import call
 from poweron_services.roles import rejections
-from poweron_services.runtime import append, partitions, worker
+from poweron_services.runtime import append, partitions, stop_requests, worker
 
 REMEMBERED = 1_000  # states before the last accepted event
 
@@ -100,6 +100,15 @@ def not_caught_up() -> None:
     partitions.Partition.caught_up = property(lambda _: True)
 
 
+def cancellation_unseen() -> None:
+    """A process does not look for cancellations that intake has not answered yet."""
+
+    async def planted(stops: stop_requests.StopRequests) -> None:
+        pass
+
+    stop_requests.StopRequests.read = planted
+
+
 def nobody_asked() -> None:
     """An action that a person must approve runs at once."""
     approval.Approval.must_be_asked = lambda *_: False
@@ -133,6 +142,7 @@ BUGS: Mapping[str, Callable[[], None]] = {
     "ending ahead": ending_ahead,
     "uncharged": uncharged,
     "not caught up": not_caught_up,
+    "cancellation unseen": cancellation_unseen,
     "nobody asked": nobody_asked,
     "no budget": no_budget,
     "asked for ever": asked_for_ever,

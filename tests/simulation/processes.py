@@ -78,6 +78,7 @@ class Process:
         self.pool: Any = SimulatedPool(postgres)
         self.worker: Worker | None = None
         self.dead = self.stopped = False
+        self.began = loop.time()
         self._loop, self._chance = loop, chance
         self._content = ContentStore(shelf)  # type: ignore[arg-type] # it keeps the promises that are asked of it
         self._skew_ms = chance.random.randint(-MOST_SKEW_MS, MOST_SKEW_MS) if chance.strikes("clock skewed", 0.5) else 0

@@ -112,6 +112,7 @@ def test_a_seed_replays_exactly() -> None:
         ("ending ahead", {"NOT_READ_BACK"}),
         ("uncharged", {"UNCHARGED"}),
         ("not caught up", {"ACTED_ON_THE_PAST"}),
+        ("cancellation unseen", {"CANCELLATION_IGNORED"}),
         ("nobody asked", {"UNAPPROVED"}),
         ("no budget", {"OVER_BUDGET"}),
         ("asked for ever", {"REJECTED_TOO_OFTEN"}),

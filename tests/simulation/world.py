@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from simulation import invariants
+from simulation.cancellations import Cancellations
 from simulation.clock import VirtualLoop
 from simulation.faults import Chance
 from simulation.full_fold import FullFold
@@ -68,6 +69,7 @@ class World:
         self.flags: list[invariants.Flag] = []
         self.effects: list[tuple[str, str, int, int]] = []
         self.once: Counter[str] = Counter()
+        self.cancellations = Cancellations()
         self.partitions = self.chance.one_of([1, 2])
         self.full = FullFold(self.flag)
         self.log = SimulatedLog(self.partitions, self._landed)
@@ -137,6 +139,7 @@ class World:
     def _landed(self, record: Record) -> None:
         if record.topic != EVENTS:
             self.note("landed", record.topic, record.partition, record.offset)
+            self.cancellations.landed(record, self.loop.time())
             return
         self.full.take(record)
         place = (record.partition, record.offset)
@@ -145,6 +148,7 @@ class World:
             self.note("landed", place, "nonsense")
             return
         envelope = recorded.envelope
+        self.cancellations.answered(recorded, self.loop.time())
         cause = envelope.cause.offset if envelope.cause else None
         told = (type(envelope.event).__name__, envelope.source, "cause", cause, self.full.verdicts[place])
         self.note("landed", place, envelope.workflow_id[:8], *told, recorded.sha256[:8])
@@ -159,6 +163,9 @@ class World:
         self.effects.append((process.name, key, partition, self.log.end(partition)))
         self.once[key] += CLASSES[action] == "at_most_once"
         self.note("effect", process.name, key[:8], action)
+        round_ = self.full.now(workflow).current.number
+        if self.cancellations.ignored(process, workflow, key, round_, once=CLASSES[action] == "at_most_once"):
+            self.flag("CANCELLATION_IGNORED", process.name, workflow, action)
         if marks(self.approval.patterns, action) and key not in self.full.ledger.approved:
             self.flag("UNAPPROVED", process.name, workflow, action)
 

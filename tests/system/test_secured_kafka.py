@@ -151,11 +151,12 @@ async def test_who_cannot_prove_who_he_is_is_told_so(broker: SecuredKafka, tmp_p
 
 @dataclass(frozen=True)
 class Rights:
-    """What a row of the runbook's table allows: topics to read, topics to append to, groups to be a member of."""
+    """What a row of the runbook's table allows: topics to read and to append to, groups to join and to look at."""
 
     reads: frozenset[str]
     appends: frozenset[str]
     groups: frozenset[str]
+    seen_groups: frozenset[str]
 
 
 def rights() -> dict[str, Rights]:
@@ -178,13 +179,14 @@ def test_the_commands_grant_what_the_table_says_and_nothing_else() -> None:
             ("Read", "--topic", allowed.reads),
             ("Write", "--topic", allowed.appends),
             ("Read", "--group", allowed.groups),
+            ("Describe", "--group", allowed.seen_groups),
             ("Describe", "--topic", set() if name == "upstream" else EVERY_TOPIC),
             ("DescribeConfigs", "--topic", set() if name == "upstream" else EVERY_TOPIC),
         )
         for of in those
     }
     assert {words(acl) for command in COMMANDS for acl in acls(command)} == expected
-    assert RIGHTS["upstream"] == Rights(frozenset(), frozenset({topics.REQUESTS.name}), frozenset())
+    assert RIGHTS["upstream"] == Rights(frozenset(), frozenset({topics.REQUESTS.name}), frozenset(), frozenset())
 
 
 @pytest.fixture(scope="module")

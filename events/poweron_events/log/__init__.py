@@ -139,6 +139,13 @@ class EventLog(Protocol):
             Unavailable: the log cannot be reached.
         """
 
+    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
+        """What a group last remembered of every partition; 0 as in `Follower.committed`. Joins no group.
+
+        Raises:
+            Unavailable: the log cannot be reached.
+        """
+
     def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
     ) -> AsyncGenerator[Sequence[Record], None]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, OffsetOutOfRangeError
 
@@ -17,7 +18,7 @@ from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import Message, Record
 from poweron_events.log.kafka_clients import MAX_BYTES, started, take_records
 from poweron_events.log.kafka_follower import KafkaFollower
-from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
+from poweron_events.log.kafka_offsets import committed_offsets, end_offsets, expect_there, gone
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
@@ -56,6 +57,8 @@ class KafkaLog:
         self._producer_lock = asyncio.Lock()
         self._asking: AIOKafkaConsumer | None = None
         self._asking_lock = asyncio.Lock()
+        self._admin: AIOKafkaAdminClient | None = None
+        self._admin_lock = asyncio.Lock()
         self._giving_up: asyncio.Task[None] | None = None
         self._partitions: Mapping[str, int] = {}
 
@@ -66,10 +69,10 @@ class KafkaLog:
     async def close(self) -> None:
         if self._giving_up is not None:
             await self._giving_up
-        for client in (self._producer, self._asking):
+        for client in (self._producer, self._asking, self._admin):
             if client is not None:
                 await closed(client)
-        self._producer = self._asking = None
+        self._producer = self._asking = self._admin = None
 
     # --- appending ------------------------------------------------------------------------------------
 
@@ -161,6 +164,18 @@ class KafkaLog:
             if self._asking is None:
                 self._asking = await _start_consumer(self._settings)
             return await end_offsets(self._asking, self._topic_partitions(topic))
+
+    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
+        async with self._admin_lock:
+            if self._admin is None:
+                admin = AIOKafkaAdminClient(**self._settings.client_options())
+                await started(admin, self._settings, REQUEST_TIMEOUT)
+                self._admin = admin
+            offsets = await committed_offsets(
+                self._admin, self._settings.physical(group), self._topic_partitions(topic)
+            )
+        ends = await self.ends(topic)
+        return {number: offset if offset <= ends[number] else 0 for number, offset in offsets.items()}
 
     async def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from poweron_events import topics
@@ -33,6 +34,23 @@ async def end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPart
     finally:
         asking.cancel()
     return {partition.partition: offset for partition, offset in found.items()}
+
+
+async def committed_offsets(
+    admin: AIOKafkaAdminClient, group: str, partitions: Iterable[TopicPartition]
+) -> dict[int, int]:
+    """What a group has committed of each of these partitions, which are of one topic; 0 where it has nothing.
+
+    Raises:
+        Unavailable: Kafka does not answer.
+    """
+    wanted = list(partitions)
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT):
+            found = await admin.list_consumer_group_offsets(group, partitions=wanted)
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise Unavailable(f"Kafka did not tell the committed offsets of {group!r}: {error!r}") from error
+    return {partition.partition: max(0, found[partition].offset) if partition in found else 0 for partition in wanted}
 
 
 async def expect_there(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:

@@ -57,6 +57,10 @@ class MemoryLog:
     async def ends(self, topic: str) -> Mapping[int, int]:
         return {number: len(partition) for number, partition in enumerate(self._topics[topic])}
 
+    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
+        found = {number: self._committed.get((topic, group, number), 0) for number in range(len(self._topics[topic]))}
+        return {number: offset if offset <= len(self._topics[topic][number]) else 0 for number, offset in found.items()}
+
     async def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
     ) -> AsyncGenerator[Sequence[Record], None]:

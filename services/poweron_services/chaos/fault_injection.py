@@ -24,7 +24,6 @@ from poweron_services.chaos.recovery import RecoveryMonitor
 from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
-from poweron_services.intake.request_intake import GROUP as INTAKE_GROUP
 from poweron_services.sandbox.polling import stopped
 from poweron_services.sandbox.servers import Sandbox
 from poweron_services.wiring import ROLES, now_ms
@@ -191,7 +190,7 @@ class FaultInjector:
 
     async def _offsets_lost(self, _: Fault) -> None:
         """A member of the group takes its share of partitions, and says that none of it is done."""
-        async with self.sandbox.connections.log.follow(topics.REQUESTS.name, INTAKE_GROUP) as follower:
+        async with self.sandbox.connections.log.follow(topics.REQUESTS.name, topics.INTAKE_GROUP) as follower:
             with suppress(TimeoutError):
                 async with asyncio.timeout(JOIN_DEADLINE):
                     await _commit_the_beginning(follower)

@@ -32,8 +32,6 @@ from poweron_services.intake.settlement import Judge, Settlement
 
 log = structlog.get_logger()
 
-GROUP = "poweron.intake"
-URGENT_GROUP = "poweron.intake.cancellations"  # read by their own, and approvals with them
 MAX_OPEN = 1_000  # workflows with an open round; more requests wait in Kafka
 
 
@@ -76,8 +74,8 @@ class Intake:
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
-        in_turn = RequestQueue(self._log, GROUP, waits_its_turn, self._answer, self._dead_letter)
-        urgent = RequestQueue(self._log, URGENT_GROUP, is_urgent, self._answer_at_once, self._give_up)
+        in_turn = RequestQueue(self._log, topics.INTAKE_GROUP, waits_its_turn, self._answer, self._dead_letter)
+        urgent = RequestQueue(self._log, topics.URGENT_INTAKE_GROUP, is_urgent, self._answer_at_once, self._give_up)
         async with asyncio.TaskGroup() as group:
             group.create_task(in_turn.run())
             group.create_task(urgent.run())

@@ -20,8 +20,9 @@ class Assignment:
     end: int
     """The end of the partition when it was assigned."""
     is_ours: Callable[[], bool]
-    caught_up: Callable[[], Awaitable[bool]]
-    """Waits until everything there is now has been folded; False if the assignment was lost meanwhile."""
+    may_begin: Callable[[Workflow], Awaitable[bool]]
+    """Waits until everything there is now has been folded and, before an action that must not run twice, until no
+    request to stop the workflow is left unanswered; False if the assignment was lost meanwhile."""
     wait_until: Callable[[int], Awaitable[bool]]
     """Waits until a moment (ms since 1970); False, at once, if the assignment was lost meanwhile."""
 

@@ -110,7 +110,7 @@ class Executor:
 
     async def _begin(self, workflow: Workflow, claim: Claim, assignment: Assignment) -> Sequence[WorkflowEvent]:
         """Run the action under a claim that was read back as accepted; its token is used up from here on."""
-        ours = await assignment.caught_up() and self._claims.get(workflow.id) is claim
+        ours = await assignment.may_begin(workflow) and self._claims.get(workflow.id) is claim
         if not ours or self._now_ms() >= workflow.step.starts[-1].due_ms:
             self.forget(workflow.id)
             lost = "The worker lost its claim before the action began."

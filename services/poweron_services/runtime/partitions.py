@@ -21,10 +21,12 @@ from poweron_events.fold.partial import PartialFold, Stub
 from poweron_events.log import EventLog, Follower, Polled, Record
 from poweron_events.retry import Failure, retry
 from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.runtime.stop_requests import StopRequests
 from poweron_services.runtime.worker_ports import Listener, Snapshot, Snapshots
 
 log = structlog.get_logger()
 
+COMMITTED_PERIOD = 1.0  # seconds between looks whether intake has committed a stop request
 TIDY_PERIOD = 5.0  # seconds between forgetting ended workflows
 
 
@@ -56,6 +58,11 @@ class Partition:
         self.moved.set()
         self.moved = asyncio.Event()
 
+    async def reach(self, offset: int) -> None:
+        """Wait until everything before the offset is folded, or the partition is lost."""
+        while self.ours and self.position < offset:
+            await self.moved.wait()
+
     def lose(self) -> None:
         self.lost.set()
         self.wake()
@@ -70,12 +77,15 @@ class HeldPartitions:
         snapshots: Snapshots,
         follower: Follower,
         listener: Listener,
+        *,
         written: MutableMapping[bytes | None, Envelope],
+        stops: StopRequests,
     ) -> None:
         self._log = event_log
         self._snapshots = snapshots
         self._follower = follower
         self._listener = listener
+        self._stops = stops
         self._written = written  # what this process has written and not read back, by its bytes
         self._tasks = BackgroundTasks()
         self._assignments: dict[int, object] = {}  # by partition, the one that holds; also while it is being loaded
@@ -133,8 +143,10 @@ class HeldPartitions:
         self._listener.changed()
 
     async def _load(self, numbers: frozenset[int]) -> Mapping[int, Partition]:
+        await self._stops.read()  # first: the answers to what it skips are before the ends that are asked for next
         ends = await self._log.ends(topics.EVENTS.name)
         snapshots = await self._snapshots.load(numbers)
+        await self._stops.forget_answered(self._snapshots.answered)
         return {number: _partition(number, snapshots[number], ends.get(number, 0)) for number in numbers}
 
     async def _begin(self, partition: Partition) -> None:
@@ -166,6 +178,8 @@ class HeldPartitions:
     def _fold(self, partition: Partition, recorded: Recorded, stub: Stub | None) -> None:
         before = partition.fold.workflows.get(recorded.envelope.workflow_id)
         verdict = partition.fold.apply(recorded, stub)
+        if verdict == "accepted":
+            self._stops.answered(recorded)
         workflow = partition.fold.workflows.get(recorded.envelope.workflow_id)
         if workflow is None:
             return
@@ -218,6 +232,24 @@ class HeldPartitions:
                 log.info("tidying_postponed", error=str(error))
             except Exception:
                 log.exception("tidying_error")
+
+    async def go_on_with_committed(self) -> None:
+        """Go on with workflows whose stop requests intake has committed without an answer that is folded from here."""
+        while True:
+            await asyncio.sleep(COMMITTED_PERIOD)
+            try:
+                forgotten = await self._stops.forget_committed(self._is_folded)
+            except PowerOnError as error:
+                log.info("tidying_postponed", error=str(error))
+                continue
+            for partition in self.partitions.values():
+                partition.pending |= forgotten & partition.fold.workflows.keys()
+            self._listener.changed()
+
+    def _is_folded(self, number: int, end: int) -> bool:
+        """Return whether a partition is folded up to there; one that this process does not hold counts as folded."""
+        partition = self.partitions.get(number)
+        return partition is None or partition.position >= end
 
     def _forget(self, projected: Mapping[int, int]) -> None:
         for partition in self.partitions.values():

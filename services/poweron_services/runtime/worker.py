@@ -31,6 +31,7 @@ from poweron_services.runtime.append_queue import Appended, AppendQueue
 from poweron_services.runtime.deadlines import RoundDeadlines
 from poweron_services.runtime.partitions import HeldPartitions, Partition
 from poweron_services.runtime.stages import StageFunction, stage_events
+from poweron_services.runtime.stop_requests import StopRequests
 from poweron_services.runtime.work import Work, in_flight_already, retire
 from poweron_services.runtime.worker_ports import Snapshots
 
@@ -74,6 +75,7 @@ class Worker:
         self._works: dict[str, Work] = {}
         self._follower: Follower | None = None
         self._held: HeldPartitions | None = None
+        self._stops = StopRequests(event_log)
         self._writer = EventWriter(instance=instance, now_ms=now_ms, traced=spans is not None)
         self._queue = AppendQueue(event_log)
         self._deadlines = RoundDeadlines(now_ms, self._deadline_passed)
@@ -83,8 +85,11 @@ class Worker:
         """Follow and act until cancelled; then give work in hand a moment to be appended."""
         async with self._log.follow(topics.EVENTS.name, self._group) as follower:
             self._follower = follower
-            self._held = HeldPartitions(self._log, self._snapshots, follower, self, self._writer.unread)
+            self._held = HeldPartitions(
+                self._log, self._snapshots, follower, self, written=self._writer.unread, stops=self._stops
+            )
             self._tasks.spawn(self._held.tidy())
+            self._tasks.spawn(self._held.go_on_with_committed())
             try:
                 await self._follow(follower, self._held)
             finally:
@@ -157,6 +162,8 @@ class Worker:
             return
         if "reviewer" in self._stage_functions:
             self._deadlines.watch(partition, workflow)
+        if self._stops.hold(workflow):
+            return  # until its answer is folded
         work = self._works.pop(workflow.id, None)
         if work is not None and work.covers(workflow):
             if work.partition is partition:
@@ -237,11 +244,11 @@ class Worker:
         return events
 
     def _assignment(self, partition: Partition) -> Assignment:
-        async def caught_up() -> bool:
+        async def may_begin(workflow: Workflow) -> bool:
             assert self._follower is not None
-            end = self._follower.end(partition.number)  # seen now: under load there is always more to come
-            while partition.ours and partition.position < end:
-                await partition.moved.wait()
+            await partition.reach(self._follower.end(partition.number))  # seen now: under load there is more to come
+            if workflow.step.starts[-1].effect_class == "at_most_once":
+                await self._until_nothing_stops(partition, workflow)
             return partition.ours
 
         async def wait_until(due_ms: int) -> bool:
@@ -250,7 +257,24 @@ class Worker:
                     await partition.lost.wait()
             return partition.ours
 
-        return Assignment(partition.end_at_assignment, lambda: partition.ours, caught_up, wait_until)
+        return Assignment(partition.end_at_assignment, lambda: partition.ours, may_begin, wait_until)
+
+    async def _until_nothing_stops(self, partition: Partition, workflow: Workflow) -> None:
+        """Wait until no request that is there now would stop the workflow, or the partition is lost."""
+
+        def failed(failure: Failure) -> None:
+            log.warning("kafka_unavailable", error=str(failure.error))
+
+        async def read() -> int:
+            await self._stops.read()
+            return (await self._log.ends(topics.EVENTS.name))[partition.number]  # behind the answers to what it skips
+
+        while partition.ours:
+            await partition.reach(await retry(read, failed=failed, needed=lambda: partition.ours) or 0)
+            if not self._stops.hold(workflow):
+                return
+            while self._stops.hold(workflow) and not partition.lost.is_set():
+                await partition.moved.wait()
 
     async def _in_a_slot(
         self, partition: Partition, workflow: Workflow, function: StageFunction

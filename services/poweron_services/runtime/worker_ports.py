@@ -29,6 +29,9 @@ class Snapshots(Protocol):
     async def positions(self) -> Mapping[int, int]:
         """The projector's next offset of every partition."""
 
+    async def answered(self, source: str, request_id: str) -> bool:
+        """Whether the rows hold an answer to the request."""
+
 
 class Listener(Protocol):
     """Who acts on what is held. All calls come between two awaits of the loop, none waits."""

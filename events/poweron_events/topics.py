@@ -34,6 +34,9 @@ DEAD_LETTERS: Final = Topic("poweron.deadletter", 1, {**_KEPT_FOR_EVER, "max.mes
 ALL: Final = (EVENTS, REQUESTS, DEAD_LETTERS)
 """Those that the truth rests on; nothing works without them."""
 
+INTAKE_GROUP: Final = "poweron.intake"
+"""The consumer group that answers requests: from its committed offsets on, requests are pending."""
+
 HOUR_MS: Final = 3_600_000
 PROGRESS: Final = Topic(
     "poweron.progress",

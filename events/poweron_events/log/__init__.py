@@ -50,6 +50,14 @@ class Polled(NamedTuple):
     records: Sequence[Record]
 
 
+class GroupState(NamedTuple):
+    """A consumer group as it is seen from outside."""
+
+    committed: Mapping[int, int]
+    """By partition, where the group would begin: the offset after the last record that it has done."""
+    has_members: bool
+
+
 class Follower(Protocol):
     """A member of a consumer group on one topic.
 
@@ -128,6 +136,14 @@ class EventLog(Protocol):
 
     def follow(self, topic: str, group: str) -> AbstractAsyncContextManager[Follower]:
         """Join the group; leaves it on exit."""
+
+    async def group_state(self, topic: str, group: str) -> GroupState:
+        """Look at a group without joining it.
+
+        Raises:
+            Unavailable: the log cannot be reached.
+            Refused: it does not let us look.
+        """
 
     async def partitions(self, topic: str) -> int:
         """How many partitions the topic has."""

@@ -14,10 +14,10 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeEr
 
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.log import Message, Record
+from poweron_events.log import GroupState, Message, Record
 from poweron_events.log.kafka_clients import MAX_BYTES, started, take_records
 from poweron_events.log.kafka_follower import KafkaFollower
-from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone
+from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone, group_state
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
@@ -149,6 +149,9 @@ class KafkaLog:
             yield follower
         finally:
             await follower.close()
+
+    async def group_state(self, topic: str, group: str) -> GroupState:
+        return await group_state(self._settings, self._settings.physical(group), self._topic_partitions(topic))
 
     def partition_of(self, topic: str, key: bytes) -> int:
         return topics.partition_of(key, self._partitions[topic])

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -11,7 +12,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
-from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 
 CONNECT_TIMEOUT = 1.0  # seconds that a client which is no longer wanted gets to connect, and to end
@@ -38,6 +39,19 @@ async def reach(settings: KafkaSettings, timeout: float) -> None:
     admin = AIOKafkaAdminClient(**settings.client_options())
     await started(admin, settings, timeout)
     await closed(admin)
+
+
+@asynccontextmanager
+async def administering(settings: KafkaSettings) -> AsyncGenerator[AIOKafkaAdminClient, None]:
+    """An admin client, closed in the end; errors of Kafka are raised as Unavailable."""
+    admin = AIOKafkaAdminClient(**settings.client_options())
+    await started(admin, settings, REQUEST_TIMEOUT)
+    try:
+        yield admin
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise unreachable(settings, error) from error
+    finally:
+        await closed(admin)
 
 
 async def take_records(

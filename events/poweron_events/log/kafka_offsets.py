@@ -1,17 +1,22 @@
-"""The ends of a topic's partitions on Kafka, and what it means when they are not there any more."""
+"""Where a topic's partitions end on Kafka, how far a group has read them, and what it means when they are gone."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaError
 
 from poweron_events import topics
-from poweron_events.errors import LogLost, Unavailable
-from poweron_events.log.kafka_settings import REQUEST_TIMEOUT
+from poweron_events.errors import LogLost, Refused, Unavailable
+from poweron_events.log import GroupState
+from poweron_events.log.kafka_clients import administering
+from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 
 MISSING_AFTER: Final = 1.0  # seconds in which a topic must turn up
+COORDINATOR_PERIOD: Final = 0.1  # seconds between looks for the coordinator of a group
 
 
 async def end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> dict[int, int]:
@@ -49,3 +54,31 @@ def gone(partition: TopicPartition) -> Unavailable:
     """That a partition, or records of it, were there and are not any more."""
     error = LogLost if partition.topic.endswith(topics.EVENTS.name) else Unavailable
     return error(f"Topic {partition.topic!r} was deleted or cut: partition {partition.partition} is not what it was")
+
+
+async def group_state(settings: KafkaSettings, group: str, partitions: Sequence[TopicPartition]) -> GroupState:
+    """How far a group is in these partitions, and whether anybody is in it; a group that nobody joined is empty.
+
+    Raises:
+        Unavailable: Kafka does not answer.
+        Refused: it does not let us look.
+    """
+    async with administering(settings) as admin, asyncio.timeout(REQUEST_TIMEOUT):
+        try:
+            coordinator = await _coordinator(admin, group)
+        except GroupAuthorizationFailedError as error:
+            raise Refused(f"Kafka does not let us look at the group {group!r}") from error
+        offsets = await admin.list_consumer_group_offsets(group, coordinator, list(partitions))
+        (response,) = await admin.describe_consumer_groups([group], coordinator)
+    members = response.groups[0][5]
+    return GroupState(
+        {partition.partition: max(0, offsets[partition].offset) for partition in partitions}, has_members=bool(members)
+    )
+
+
+async def _coordinator(admin: AIOKafkaAdminClient, group: str) -> int:
+    """The broker that keeps the group; on a new cluster it is appointed by the first look for it."""
+    while True:
+        with suppress(GroupCoordinatorNotAvailableError):
+            return int(await admin.find_coordinator(group))
+        await asyncio.sleep(COORDINATOR_PERIOD)

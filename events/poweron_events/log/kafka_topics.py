@@ -15,9 +15,8 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from poweron_events import topics
 from poweron_events.errors import Unavailable
-from poweron_events.log.kafka_clients import started, unreachable
-from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
-from poweron_events.log.kafka_shutdown import closed
+from poweron_events.log.kafka_clients import administering
+from poweron_events.log.kafka_settings import LEADER_TIMEOUT, KafkaSettings
 from poweron_events.topics import Topic
 
 log = logging.getLogger(__name__)
@@ -66,14 +65,8 @@ async def make_again(settings: KafkaSettings, name: str) -> None:
 
 @asynccontextmanager
 async def _administered(settings: KafkaSettings) -> AsyncGenerator["_OurTopics", None]:
-    admin = AIOKafkaAdminClient(**settings.client_options())
-    await started(admin, settings, REQUEST_TIMEOUT)
-    try:
+    async with administering(settings) as admin:
         yield _OurTopics(settings, admin)
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise unreachable(settings, error) from error
-    finally:
-        await closed(admin)
 
 
 class _OurTopics:

@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused
-from poweron_events.log import Message, Polled, Record
+from poweron_events.log import GroupState, Message, Polled, Record
 
 Partitions = list[list[Record]]
 
@@ -85,6 +85,11 @@ class MemoryLog:
             yield follower
         finally:
             self.expel(follower)
+
+    async def group_state(self, topic: str, group: str) -> GroupState:
+        numbers = range(len(self._topics[topic]))
+        committed = {number: self._committed.get((topic, group, number), 0) for number in numbers}
+        return GroupState(committed, has_members=bool(self._groups.get((topic, group))))
 
     def expel(self, follower: "MemoryFollower") -> None:
         """Put a member out of its group, as a broker does with one that it no longer hears of."""

@@ -76,15 +76,26 @@ async def ask(
             yield heard
 
 
-async def send(log: EventLog, request: Request, *, source: str, request_id: str, start: int | None = None) -> Sent:
-    """Send a request without waiting for anything; arguments and errors as in `ask`."""
+async def send(
+    log: EventLog,
+    request: Request,
+    *,
+    source: str,
+    request_id: str,
+    start: int | None = None,
+    key: bytes | None = None,
+) -> Sent:
+    """Send a request without waiting for anything; arguments and errors as in `ask`.
+
+    `key` replaces the workflow id as the record's key: requests under one key are answered in their order.
+    """
     identity = RequestIdentity(source=source, id=request_id)
     workflow = _target(request, identity)
     partition = log.partition_of(topics.EVENTS.name, workflow.encode())
     if start is None:
         start = (await log.ends(topics.EVENTS.name))[partition] if isinstance(request, RequestWorkflow) else 0
     value = encode_request(request, source=source, request_id=request_id, time=rfc3339(datetime.now(UTC)))
-    await log.append(topics.REQUESTS.name, [Message(workflow.encode(), value)])
+    await log.append(topics.REQUESTS.name, [Message(key or workflow.encode(), value)])
     about = request.round if isinstance(request, RequestCancellation) else None
     return Sent(workflow, identity, partition, start, about)
 

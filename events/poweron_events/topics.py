@@ -32,7 +32,7 @@ EVENTS: Final = Topic("poweron.events", PARTITIONS, _KEPT_FOR_EVER)
 REQUESTS: Final = Topic("poweron.requests", PARTITIONS, {"cleanup.policy": "delete", "retention.ms": "-1"})
 DEAD_LETTERS: Final = Topic("poweron.deadletter", 1, {**_KEPT_FOR_EVER, "max.message.bytes": str(4 * MAX_RECORD)})
 INTAKE_GROUP: Final = "poweron.intake"
-"""The consumer group that answers requests in their turn."""
+"""The consumer group that answers requests in their turn: from its committed offsets on, requests are pending."""
 URGENT_INTAKE_GROUP: Final = "poweron.intake.cancellations"
 """The consumer group that answers cancellations and approvals out of their turn (docs/decisions/0008)."""
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, LogLost, Refused, Unavailable
-from poweron_events.log import EventLog, Follower, Message, Record
+from poweron_events.log import EventLog, Follower, GroupState, Message, Record
 from poweron_projections.connection import Pool, acquire
 from poweron_projections.records import digest
 
@@ -99,11 +99,11 @@ class GuardedLog:
     def follow(self, topic: str, group: str) -> AbstractAsyncContextManager[Follower]:
         return self.unguarded.follow(topic, group)
 
+    async def group_state(self, topic: str, group: str) -> GroupState:
+        return await self.unguarded.group_state(topic, group)
+
     async def partitions(self, topic: str) -> int:
         return await self.unguarded.partitions(topic)
-
-    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
-        return await self.unguarded.committed(topic, group)
 
     def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]

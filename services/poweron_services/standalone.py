@@ -28,6 +28,7 @@ from poweron_services.client.ask import File, OpeningRequest, ask
 from poweron_services.client.connect import Connections, connect
 from poweron_services.client.follow import Callbacks, Outcome, not_taken_yet
 from poweron_services.client.fork_request import Forked, ForkWish, fork, plan_fork
+from poweron_services.client.pending_request import pending_requests_reported
 from poweron_services.config import Settings
 from poweron_services.configured_secrets import hide_configured_secrets
 
@@ -212,6 +213,7 @@ async def open_connections(
     Raises:
         Unavailable: a server cannot be reached or started.
         Refused: something must be mended first; the message says what.
+        WorkflowPending: what is done with them meets a workflow that is only requested yet.
     """
     async with _servers(settings, progress) as (kafka, postgres), AsyncExitStack() as stack:
 
@@ -221,10 +223,12 @@ async def open_connections(
             )
 
         if wait:
-            yield await _waited_for(connected)
+            connections = await _waited_for(connected)
         else:
             await _reached(kafka, postgres)
-            yield await connected()
+            connections = await connected()
+        async with pending_requests_reported(connections):
+            yield connections
 
 
 async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:

@@ -132,6 +132,21 @@ async def test_a_group_remembers_its_commits(log: EventLog) -> None:
         assert await follower.committed(partition) == 2
 
 
+async def test_a_group_is_looked_at_without_joining_it(log: EventLog) -> None:
+    partition = log.partition_of(TOPIC, b"w")
+    nobody = await log.group_state(TOPIC, "members")
+    assert (set(nobody.committed.values()), nobody.has_members) == ({0}, False)
+    await log.append(TOPIC, [Message(b"w", b"%d" % number) for number in range(3)])
+    async with log.follow(TOPIC, "members") as follower:
+        await _own_partitions(follower, 12)
+        await follower.commit({partition: 2})
+        state = await log.group_state(TOPIC, "members")
+        assert (state.committed[partition], state.has_members) == (2, True)
+        assert (await follower.poll(0.2)).revoked == frozenset()
+    left = await log.group_state(TOPIC, "members")
+    assert (left.committed[partition], left.has_members) == (2, False)
+
+
 async def test_a_group_begins_again_where_a_partition_is_shorter_than_it_remembers(log: EventLog) -> None:
     """Its topic was deleted and made again."""
     async with log.follow(TOPIC, "committers") as follower:

@@ -243,9 +243,9 @@ async def passed_by_the_cancellations(log: MemoryLog, number: int) -> None:
             await asyncio.sleep(0.01)
 
 
-async def cancel(log: MemoryLog, request_id: str, workflow: str) -> None:
+async def cancel(log: MemoryLog, request_id: str, workflow: str, round: int = 1) -> None:  # noqa: A002 - of the event
     value = encode_request(
-        RequestCancellation(workflow_id=workflow, round=1), source=SOURCE, request_id=request_id, time=TIME
+        RequestCancellation(workflow_id=workflow, round=round), source=SOURCE, request_id=request_id, time=TIME
     )
     await log.append(topics.REQUESTS.name, [Message(b"k", value)])
 

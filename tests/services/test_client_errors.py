@@ -24,12 +24,14 @@ from poweron_services.client.client_errors import (
     NobodyServes,
     NotAWorkflowId,
     NothingToApprove,
+    PendingRequest,
     RoundEnded,
     RoundOpen,
     RoundOverdue,
     RowsBehind,
     UnknownSeq,
     UnknownWorkflow,
+    WorkflowPending,
 )
 
 PACKAGE = Path(poweron_services.__file__).parent
@@ -42,6 +44,22 @@ ADA = Requester(name="Ada")
 SAID: dict[str, tuple[ClientError, str, str]] = {
     "no id": (NotAWorkflowId("nope"), "'nope' is not a workflow's id", "`poweron workflows` lists them."),
     "unknown": (UnknownWorkflow(ID), f"There is no workflow {ID}", "`poweron workflows` lists those there are."),
+    "pending": (
+        WorkflowPending(ID, PendingRequest(12.3, 0, is_served=False, key=None)),
+        f"Workflow {ID} was requested 12 s ago and is not open yet: no process is serving",
+        f"Start `poweron serve` on these servers: it does the work. `poweron watch {ID}` waits for it, `poweron cancel {ID}` cancels it.",
+    ),
+    "in its turn": (
+        WorkflowPending(ID, PendingRequest(0.4, 7, is_served=True, key=None)),
+        f"Workflow {ID} was requested 0 s ago and is not open yet: it waits for its turn, behind at most 7 others",
+        f"`poweron watch {ID}` waits for it, `poweron cancel {ID}` cancels it.",
+    ),
+    "next": (
+        WorkflowPending(ID, PendingRequest(0.4, 0, is_served=True, key=None)),
+        f"Workflow {ID} was requested 0 s ago and is not open yet: it is the next one",
+        f"`poweron watch {ID}` waits for it, `poweron cancel {ID}` cancels it.",
+    ),
+    "opened just now": (WorkflowPending(ID, None), f"Workflow {ID} was opened just now", "Repeat the command."),
     "open": (
         RoundOpen(ID, 2, waits_for_approval=False),
         f"Round 2 of workflow {ID} is still running",

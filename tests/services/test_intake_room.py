@@ -1,11 +1,13 @@
 """What intake does while no more may be opened: what passes, what waits, and what it takes in hand."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from intake_world import (
     SOURCE,
     Rows,
+    appended,
     approve,
     cancel,
     committed,
@@ -23,6 +25,7 @@ from intake_world import (
 from poweron_events import topics, workflow_id
 from poweron_events.execution import ApprovalGranted
 from poweron_events.fold.partial import Stub
+from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_events.request import CancellationRequested, Requester, RequestRefused, WorkflowRequested
 from poweron_projections.request_answers import StepApproval
@@ -99,20 +102,50 @@ async def test_nothing_is_judged_by_rows_that_were_made_anew_and_are_behind(log:
 
 
 @pytest.mark.req("E-15")
-async def test_a_cancellation_that_cannot_be_accepted_at_once_is_answered_in_its_turn(
+async def test_a_request_and_its_cancellation_are_appended_together_and_wait_for_no_room(
     log: MemoryLog, rows: Rows
 ) -> None:
-    rows.ended = -1
+    """Between the two nobody can begin to work."""
+    appends, append = list[int](), log.append
+
+    async def counting(topic: str, messages: Sequence[Message]) -> Sequence[int]:
+        appends.append(len(messages))
+        return await append(topic, messages)
+
     await request(log, "waiting")
     await cancel(log, "stop", workflow_id(SOURCE, "waiting"))
-    async with running(log, rows, max_open=1):
-        await passed_by_the_cancellations(log, 2)
-        assert await events(log) == []
-        rows.ended = 1
+    log.append = counting  # type: ignore[method-assign]
+    async with running(log, rows, max_open=0):
         await committed(log, 2)
-    first, second = await events(log)
-    assert isinstance(first, WorkflowRequested)
-    assert second.reason == "unknown_workflow"  # for these rows never come to hold it
+    opened, cancelled = await events(log)
+    assert (type(opened), type(cancelled)) == (WorkflowRequested, CancellationRequested)
+    assert (opened.request.id, cancelled.request.id, cancelled.round) == ("waiting", "stop", 1)
+    assert appends == [2]
+
+
+@pytest.mark.req("E-15")
+async def test_a_request_that_waits_for_room_is_opened_once_it_is_cancelled(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "waiting")
+    await request(log, "another")
+    async with running(log, rows, max_open=0):
+        await looked(rows, 1)
+        await cancel(log, "stop", workflow_id(SOURCE, "waiting"))
+        await appended(log, 2)
+        opened, cancelled = await events(log)
+        assert (opened.request.id, cancelled.request.id) == ("waiting", "stop")
+        rows.ended = 2
+        await committed(log, 3)
+    assert [event.request.id for event in await events(log)] == ["waiting", "stop", "another"]
+
+
+@pytest.mark.req("E-15")
+async def test_a_cancellation_of_another_round_is_answered_in_its_turn(log: MemoryLog, rows: Rows) -> None:
+    await request(log, "waiting")
+    await cancel(log, "stop", workflow_id(SOURCE, "waiting"), round=2)
+    async with running(log, rows):
+        await committed(log, 2)
+    opened, refused = await events(log)
+    assert (type(opened), type(refused)) == (WorkflowRequested, RequestRefused)
 
 
 @pytest.mark.req("E-15")

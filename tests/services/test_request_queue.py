@@ -11,6 +11,7 @@ from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
 from poweron_events.log import Message, Record
 from poweron_events.log.memory import MemoryLog
+from poweron_services.intake.held_requests import HeldRequest
 from poweron_services.intake.request_queue import TRIES, RequestQueue
 
 
@@ -23,8 +24,8 @@ class Requests:
         self.reasons: list[str] = []
         self.settled = asyncio.Event()
 
-    def raising(self, error: Exception, times: int) -> Callable[[Record, bool], Awaitable[None]]:
-        async def handle(_: Record, __: bool) -> None:
+    def raising(self, error: Exception, times: int) -> Callable[[HeldRequest, bool], Awaitable[None]]:
+        async def handle(_: HeldRequest, __: bool) -> None:
             self.handled += 1
             if self.handled <= times:
                 raise error
@@ -37,7 +38,7 @@ class Requests:
         self.settled.set()
 
     @asynccontextmanager
-    async def run(self, handle: Callable[[Record, bool], Awaitable[None]]) -> AsyncGenerator[None, None]:
+    async def run(self, handle: Callable[[HeldRequest, bool], Awaitable[None]]) -> AsyncGenerator[None, None]:
         await self.log.append(topics.REQUESTS.name, [Message(b"k", b"a request")])
         async with beside(RequestQueue(self.log, "queue", lambda _: True, handle, self.give_up).run()):
             yield
@@ -76,8 +77,8 @@ async def test_what_may_pass_is_tried_until_it_has_passed(error: Exception) -> N
 async def test_only_what_came_after_the_assignment_and_was_not_tried_before_is_new() -> None:
     requests, told = Requests(), list[tuple[bytes | None, bool]]()
 
-    async def handle(record: Record, is_new: bool) -> None:
-        told.append((record.value, is_new))
+    async def handle(held: HeldRequest, is_new: bool) -> None:
+        told.append((held.record.value, is_new))
         if told[-1] == (b"later", True):
             raise Unavailable("away")
         if told[-1] == (b"a request", False):

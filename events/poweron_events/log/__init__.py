@@ -50,6 +50,14 @@ class Polled(NamedTuple):
     records: Sequence[Record]
 
 
+class GroupState(NamedTuple):
+    """A consumer group as it is seen from outside."""
+
+    committed: Mapping[int, int]
+    """By partition, the offset after the last record that the group has done; 0 as in `Follower.committed`."""
+    has_members: bool
+
+
 class Follower(Protocol):
     """A member of a consumer group on one topic.
 
@@ -129,18 +137,19 @@ class EventLog(Protocol):
     def follow(self, topic: str, group: str) -> AbstractAsyncContextManager[Follower]:
         """Join the group; leaves it on exit."""
 
+    async def group_state(self, topic: str, group: str) -> GroupState:
+        """Look at a group without joining it.
+
+        Raises:
+            Unavailable: the log cannot be reached.
+            Refused: it does not let us look.
+        """
+
     async def partitions(self, topic: str) -> int:
         """How many partitions the topic has."""
 
     async def ends(self, topic: str) -> Mapping[int, int]:
         """The end offset of every partition.
-
-        Raises:
-            Unavailable: the log cannot be reached.
-        """
-
-    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
-        """What a group last remembered of every partition; 0 as in `Follower.committed`. Joins no group.
 
         Raises:
             Unavailable: the log cannot be reached.

@@ -15,10 +15,10 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeEr
 
 from poweron_events import topics
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.log import Message, Record
+from poweron_events.log import GroupState, Message, Record
 from poweron_events.log.kafka_clients import MAX_BYTES, started, take_records
 from poweron_events.log.kafka_follower import KafkaFollower
-from poweron_events.log.kafka_offsets import committed_offsets, end_offsets, expect_there, gone
+from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone, group_state
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
@@ -153,6 +153,15 @@ class KafkaLog:
         finally:
             await follower.close()
 
+    async def group_state(self, topic: str, group: str) -> GroupState:
+        ends = await self.ends(topic)
+        async with self._admin_lock:
+            if self._admin is None:
+                admin = AIOKafkaAdminClient(**self._settings.client_options())
+                await started(admin, self._settings, REQUEST_TIMEOUT)
+                self._admin = admin
+            return await group_state(self._admin, self._settings.physical(group), self._settings.physical(topic), ends)
+
     def partition_of(self, topic: str, key: bytes) -> int:
         return topics.partition_of(key, self._partitions[topic])
 
@@ -164,18 +173,6 @@ class KafkaLog:
             if self._asking is None:
                 self._asking = await _start_consumer(self._settings)
             return await end_offsets(self._asking, self._topic_partitions(topic))
-
-    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
-        async with self._admin_lock:
-            if self._admin is None:
-                admin = AIOKafkaAdminClient(**self._settings.client_options())
-                await started(admin, self._settings, REQUEST_TIMEOUT)
-                self._admin = admin
-            offsets = await committed_offsets(
-                self._admin, self._settings.physical(group), self._topic_partitions(topic)
-            )
-        ends = await self.ends(topic)
-        return {number: offset if offset <= ends[number] else 0 for number, offset in offsets.items()}
 
     async def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]

@@ -1,18 +1,21 @@
-"""The ends of a topic's partitions on Kafka, and what it means when they are not there any more."""
+"""Where a topic's partitions end on Kafka, how far a group has read them, and what it means when they are gone."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaError
 
 from poweron_events import topics
-from poweron_events.errors import LogLost, Unavailable
+from poweron_events.errors import LogLost, Refused, Unavailable
+from poweron_events.log import GroupState
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT
 
 MISSING_AFTER: Final = 1.0  # seconds in which a topic must turn up
+COORDINATOR_PERIOD: Final = 0.1  # seconds between looks for the coordinator of a group
 
 
 async def end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> dict[int, int]:
@@ -36,23 +39,6 @@ async def end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPart
     return {partition.partition: offset for partition, offset in found.items()}
 
 
-async def committed_offsets(
-    admin: AIOKafkaAdminClient, group: str, partitions: Iterable[TopicPartition]
-) -> dict[int, int]:
-    """What a group has committed of each of these partitions, which are of one topic; 0 where it has nothing.
-
-    Raises:
-        Unavailable: Kafka does not answer.
-    """
-    wanted = list(partitions)
-    try:
-        async with asyncio.timeout(REQUEST_TIMEOUT):
-            found = await admin.list_consumer_group_offsets(group, partitions=wanted)
-    except (KafkaError, OSError, TimeoutError) as error:
-        raise Unavailable(f"Kafka did not tell the committed offsets of {group!r}: {error!r}") from error
-    return {partition.partition: max(0, found[partition].offset) if partition in found else 0 for partition in wanted}
-
-
 async def expect_there(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
     """Raise where Kafka says that one of these partitions is not there; nothing where it says nothing."""
     for partition in partitions:
@@ -67,3 +53,36 @@ def gone(partition: TopicPartition) -> Unavailable:
     """That a partition, or records of it, were there and are not any more."""
     error = LogLost if partition.topic.endswith(topics.EVENTS.name) else Unavailable
     return error(f"Topic {partition.topic!r} was deleted or cut: partition {partition.partition} is not what it was")
+
+
+async def group_state(admin: AIOKafkaAdminClient, group: str, topic: str, ends: Mapping[int, int]) -> GroupState:
+    """How far a group is in a topic with these ends, and whether anybody is in it; a group that nobody joined is empty.
+
+    Raises:
+        Unavailable: Kafka does not answer.
+        Refused: it does not let us look.
+    """
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT):
+            coordinator = await _coordinator(admin, group)
+            offsets = await admin.list_consumer_group_offsets(
+                group, coordinator, [TopicPartition(topic, number) for number in ends]
+            )
+            (response,) = await admin.describe_consumer_groups([group], coordinator)
+    except GroupAuthorizationFailedError as error:
+        raise Refused(f"Kafka does not let us look at the group {group!r}") from error
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise Unavailable(f"Kafka did not say how far the group {group!r} is: {error!r}") from error
+    committed = {number: offsets[TopicPartition(topic, number)].offset for number in ends}
+    return GroupState(
+        {number: offset if 0 <= offset <= ends[number] else 0 for number, offset in committed.items()},
+        has_members=bool(response.groups[0][5]),
+    )
+
+
+async def _coordinator(admin: AIOKafkaAdminClient, group: str) -> int:
+    """The broker that keeps the group; on a new cluster it is appointed by the first look for it."""
+    while True:
+        with suppress(GroupCoordinatorNotAvailableError):
+            return int(await admin.find_coordinator(group))
+        await asyncio.sleep(COORDINATOR_PERIOD)

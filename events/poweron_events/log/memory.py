@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused
-from poweron_events.log import Message, Polled, Record
+from poweron_events.log import GroupState, Message, Polled, Record
 
 Partitions = list[list[Record]]
 
@@ -57,10 +57,6 @@ class MemoryLog:
     async def ends(self, topic: str) -> Mapping[int, int]:
         return {number: len(partition) for number, partition in enumerate(self._topics[topic])}
 
-    async def committed(self, topic: str, group: str) -> Mapping[int, int]:
-        found = {number: self._committed.get((topic, group, number), 0) for number in range(len(self._topics[topic]))}
-        return {number: offset if offset <= len(self._topics[topic][number]) else 0 for number, offset in found.items()}
-
     async def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
     ) -> AsyncGenerator[Sequence[Record], None]:
@@ -89,6 +85,12 @@ class MemoryLog:
             yield follower
         finally:
             self.expel(follower)
+
+    async def group_state(self, topic: str, group: str) -> GroupState:
+        ends = await self.ends(topic)
+        found = {number: self._committed.get((topic, group, number), 0) for number in ends}
+        committed = {number: offset if offset <= ends[number] else 0 for number, offset in found.items()}
+        return GroupState(committed, has_members=bool(self._groups.get((topic, group))))
 
     def expel(self, follower: "MemoryFollower") -> None:
         """Put a member out of its group, as a broker does with one that it no longer hears of."""

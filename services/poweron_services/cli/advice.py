@@ -20,6 +20,7 @@ from poweron_services.client.client_errors import (
     RowsBehind,
     UnknownSeq,
     UnknownWorkflow,
+    WorkflowPending,
 )
 from poweron_services.decider.approval import by_whom
 
@@ -43,6 +44,8 @@ def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
             return "`poweron workflows` lists them."
         case UnknownWorkflow():
             return "`poweron workflows` lists those there are."
+        case WorkflowPending():
+            return _pending(error)
         case RoundOpen():
             return _open_round(error)
         case RoundEnded():
@@ -66,6 +69,14 @@ def advice(error: ClientError) -> str:  # noqa: PLR0911 - one case per code
 def untaken(asked: AskedFor) -> str:
     """What can be done where nobody has taken it yet."""
     return f"Start `poweron serve` on these servers, if none runs there. Ctrl-C stops waiting, and the {asked} stands."
+
+
+def _pending(error: WorkflowPending) -> str:
+    id_, request = error.workflow_id, error.request
+    if request is None:
+        return "Repeat the command."
+    start = "" if request.is_served else "Start `poweron serve` on these servers: it does the work. "
+    return f"{start}`poweron watch {id_}` waits for it, `poweron cancel {id_}` cancels it."
 
 
 def _open_round(error: RoundOpen) -> str:

@@ -10,6 +10,7 @@ from poweron_services.cli.error_messages import check_id, check_reason, load_set
 from poweron_services.cli.event_lines import Narrator, tell_untaken
 from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
 from poweron_services.client.cancel import cancel
+from poweron_services.client.client_errors import PendingRequest
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings
 from poweron_services.standalone import local_identity, local_user, open_connections
@@ -41,8 +42,15 @@ async def _cancel(settings: Settings, workflow: str, reason: str, sent: list[str
             reason=reason,
             requester=Requester(name=local_user()),
             identity=local_identity(),
-            callbacks=Callbacks(Narrator(), sent.append, tell_untaken),
+            callbacks=Callbacks(Narrator(), sent.append, tell_untaken, pending=_tell_pending),
         )
+
+
+def _tell_pending(request: PendingRequest) -> None:
+    tell(
+        f"It was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}. "
+        "The cancellation is sent, and ends it as soon as it is opened."
+    )
 
 
 def _interrupted(workflow: str, *, asked_for: bool) -> str:

@@ -22,7 +22,7 @@ from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEntry, HistoryEntry, WorkflowSummary
 from poweron_services.cli import files
-from poweron_services.cli.advice import LOG_LOST
+from poweron_services.cli.advice import LOG_LOST, advice
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
@@ -32,6 +32,7 @@ from poweron_services.cli.standard_streams import abandoned
 from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import HINT_AFTER
+from poweron_services.client.pending_request import why_unknown
 from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time
@@ -166,15 +167,15 @@ def events(workflow: str, *, as_json: bool) -> None:
     """Show every record of a workflow, oldest first."""
     check_id(workflow)
 
-    async def show(connections: Connections) -> int:
+    async def show(connections: Connections) -> None:
         shown, last = 0, -1
         while page := await reader.events(connections.pool, workflow, after_seq=last, limit=PAGE):
             for event in page:
                 _print_event(event, as_json=as_json)
             shown, last = shown + len(page), page[-1].seq
-        return shown
+        _expect(shown > 0, workflow)
 
-    _expect(with_rows(show) > 0, workflow)
+    with_rows(show)
 
 
 def _print_event(event: EventEntry, *, as_json: bool) -> None:
@@ -250,7 +251,8 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
         log, name = connections.log, topics.EVENTS.name
         partition = log.partition_of(name, workflow_id.encode())
         end = (await log.ends(name))[partition]
-        _expect(end > 0, workflow_id)
+        if not end:
+            await _tell_pending(connections, workflow_id)
         async with watching_progress(connections.progress) as watch, aclosing(log.tail(name, partition, 0)) as tail:
             watching = _Watching(workflow_id, _print_now if as_json else _told_with_bar(watch))
             watch.begin(workflow_id, watching.goes_on)
@@ -260,11 +262,22 @@ async def _watch(workflow_id: str, *, as_json: bool) -> None:
                     watching.take(record)
                 if abandoned():
                     return
-                if records[-1].offset + 1 >= end and not watching.workflow.is_open:
+                if end and records[-1].offset + 1 >= end and not watching.workflow.seq:
+                    await _tell_pending(connections, workflow_id)
+                    end = 0  # told once; what comes from now on is news
+                if records[-1].offset + 1 >= end and watching.has_ended:
                     break
                 if watching.workflow.phase != "approve":
                     watching.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
-        _expect(watching.workflow.seq > 0, workflow_id)
+
+
+async def _tell_pending(connections: Connections, workflow_id: str) -> None:
+    """Say why a workflow that was requested is not open yet; raise UnknownWorkflow where nobody requested it."""
+    error = await why_unknown(connections, workflow_id)
+    if isinstance(error, UnknownWorkflow):
+        raise error
+    if error.request is not None:
+        tell(f"{sentence(error)} {advice(error)}")
 
 
 class _Watching:
@@ -274,6 +287,11 @@ class _Watching:
         self.hint = asyncio.get_running_loop().call_later(QUIET, tell, NOTHING_HAPPENS)
         self.workflow = Workflow(workflow_id)
         self._heard = heard
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is such a workflow, and no round of it is open."""
+        return self.workflow.seq > 0 and not self.workflow.is_open
 
     def goes_on(self) -> None:
         """Something happens: nobody needs to be told that nothing does."""

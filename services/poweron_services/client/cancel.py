@@ -3,10 +3,11 @@
 import time
 
 from poweron_events.request import RequestCancellation, Requester, RequestIdentity
-from poweron_services.client.client_errors import RoundEnded
+from poweron_services.client.client_errors import PendingRequest, RoundEnded, UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome, outcome, send_and_wait
-from poweron_services.client.workflow_snapshot import read_snapshot
+from poweron_services.client.pending_request import pending_request
+from poweron_services.client.workflow_snapshot import WorkflowSnapshot, look_up_snapshot
 
 
 async def cancel(
@@ -18,9 +19,10 @@ async def cancel(
     identity: RequestIdentity,
     callbacks: Callbacks,
 ) -> Outcome:
-    """Ask for the end of the workflow's open round and follow it to there.
+    """Ask for the end of the workflow's open round, or of the one that is requested, and follow it to there.
 
     The outcome is `cancelled` unless the round came to another end before, or was about to (`refusal`).
+    A round that is only requested yet ends as soon as it is opened.
 
     Args:
         connections: where to.
@@ -33,16 +35,30 @@ async def cancel(
     Raises:
         NotAWorkflowId: that cannot be the id of a workflow.
         UnknownWorkflow: there is no such workflow.
-        RoundEnded: no round of it is open.
+        RoundEnded: no round of it is open or requested.
         NobodyServes: nobody has taken the cancellation; it stands.
         RoundOverdue: somebody has, but nobody has ended the round in its time.
         RowsBehind: the round has ended, which is in the log only.
         Unavailable: a server cannot be reached.
     """
-    found = await read_snapshot(connections, workflow_id)
-    if not found.stub.is_open:
-        raise RoundEnded(workflow_id, found.last_round)
-    request = RequestCancellation(workflow_id=workflow_id, round=found.last_round, reason=reason, requester=requester)
+    found, pending = await _find_round(connections, workflow_id)
+    round_ = found.last_round if pending is None else found.last_round + 1
+    request = RequestCancellation(workflow_id=workflow_id, round=round_, reason=reason, requester=requester)
+    if pending is not None:
+        callbacks.pending(pending)
     began = time.monotonic()
-    heard = await send_and_wait(connections, request, found, identity=identity, callbacks=callbacks)
+    key = None if pending is None else pending.key
+    heard = await send_and_wait(connections, request, found, identity=identity, callbacks=callbacks, key=key)
     return outcome(heard, round((time.monotonic() - began) * 1000))
+
+
+async def _find_round(connections: Connections, workflow_id: str) -> tuple[WorkflowSnapshot, PendingRequest | None]:
+    """Find the round to cancel: the open one, else the one that a pending request opens."""
+    for _ in range(2):  # what is neither open nor pending may have been opened between the two looks
+        found = await look_up_snapshot(connections, workflow_id)
+        if found.stub.is_open:
+            return found, None
+        pending = await pending_request(connections.log, workflow_id, found.last_round + 1)
+        if pending is not None:
+            return found, pending
+    raise RoundEnded(workflow_id, found.last_round) if found.is_known else UnknownWorkflow(workflow_id)

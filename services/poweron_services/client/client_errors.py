@@ -10,6 +10,7 @@ Refused
 └── NewerRelease       newer_release
 Unavailable
 ├── RowsBehind         rows_behind
+├── WorkflowPending    workflow_pending
 └── Unserved
     ├── NobodyServes   nobody_serves
     └── RoundOverdue   round_overdue
@@ -45,6 +46,42 @@ class UnknownWorkflow(Refused):
     def __init__(self, workflow_id: str) -> None:
         super().__init__(f"There is no workflow {workflow_id}")
         self.workflow_id = workflow_id
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request that opens a round once it is answered."""
+
+    seconds: float
+    """Since it was sent."""
+    ahead: int
+    """How many requests of its partition came before it and may have no answer yet."""
+    is_served: bool
+    """Whether a process has joined the consumer group that answers requests."""
+    key: bytes | None
+    """Of its record; requests under one key are answered in their order."""
+
+    @property
+    def reason(self) -> str:
+        """Why it has no answer yet."""
+        if not self.is_served:
+            return "no process is serving"
+        return f"it waits for its turn, behind at most {self.ahead} others" if self.ahead else "it is the next one"
+
+
+class WorkflowPending(Unavailable):
+    """The workflow was requested and is not open yet, or was not a moment ago."""
+
+    code = "workflow_pending"
+
+    def __init__(self, workflow_id: str, request: PendingRequest | None) -> None:
+        """`request` is None where it was answered just now."""
+        requested = "was opened just now"
+        if request is not None:
+            requested = f"was requested {request.seconds:.0f} s ago and is not open yet: {request.reason}"
+        super().__init__(f"Workflow {workflow_id} {requested}")
+        self.workflow_id = workflow_id
+        self.request = request
 
 
 class RoundOpen(Refused):
@@ -160,6 +197,7 @@ class RoundOverdue(Unserved):
 ClientErrorCode = Literal[
     "not_a_workflow_id",
     "unknown_workflow",
+    "workflow_pending",
     "round_open",
     "round_ended",
     "nothing_to_approve",
@@ -172,6 +210,7 @@ ClientErrorCode = Literal[
 ClientError = (
     NotAWorkflowId
     | UnknownWorkflow
+    | WorkflowPending
     | RoundOpen
     | RoundEnded
     | NothingToApprove

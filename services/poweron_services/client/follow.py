@@ -22,7 +22,7 @@ from poweron_events.request import (
     RequestRefused,
 )
 from poweron_projections import bootstrap
-from poweron_services.client.client_errors import AskedFor, NobodyServes, RoundOverdue, RowsBehind
+from poweron_services.client.client_errors import AskedFor, NobodyServes, PendingRequest, RoundOverdue, RowsBehind
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import WorkflowSnapshot
 
@@ -48,6 +48,8 @@ class Callbacks:
     """The workflow's id, once what was sent is in the log: it stands from now on."""
     untaken: Callable[[AskedFor], None] = _ignore
     """What was sent, once, where nobody has taken it for `HINT_AFTER`: maybe nobody serves."""
+    pending: Callable[[PendingRequest], None] = _ignore
+    """The request that a cancellation is about, where it has no answer yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +156,9 @@ async def send_and_wait(
     *,
     identity: RequestIdentity,
     callbacks: Callbacks,
+    key: bytes | None = None,
 ) -> Heard:
-    """Send a request about the workflow's last round; the record that answers it, once the rows hold it.
+    """Send a request about the workflow's last round, or the next one; the record that answers it, once in the rows.
 
     Raises:
         NobodyServes: nobody has taken the request; it stands.
@@ -164,12 +167,14 @@ async def send_and_wait(
         Unavailable: a server cannot be reached.
     """
     asked: AskedFor = "cancellation" if isinstance(request, RequestCancellation) else "answer"
-    sent = await send(
-        connections.log, request, source=identity.source, request_id=identity.id, start=found.stub.openings[-1]
-    )
+    opened = found.stub.is_open or request.round <= found.last_round
+    start, before = found.position, found.after_last_round
+    if opened:
+        start, before = found.stub.openings[-1], found.before_last_round
+    sent = await send(connections.log, request, source=identity.source, request_id=identity.id, start=start, key=key)
     callbacks.requested(request.workflow_id)
     waiter = RequestWaiter(request.workflow_id, asked, callbacks, news=found.position)
-    heard = await waiter.until_answered(hear(connections.log, sent, found.before_last_round))
+    heard = await waiter.until_answered(hear(connections.log, sent, before))
     await wait_for_rows(connections, sent.partition, heard.workflow)
     return heard
 

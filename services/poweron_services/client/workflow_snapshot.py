@@ -21,6 +21,11 @@ class WorkflowSnapshot:
     """The offset from which on everything about the workflow is news."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether a round of it was ever opened."""
+        return bool(self.stub.openings)
+
+    @property
     def last_round(self) -> int:
         return len(self.stub.openings)
 
@@ -41,16 +46,22 @@ async def read_snapshot(connections: Connections, workflow_id: str) -> WorkflowS
         UnknownWorkflow: there is no such workflow.
         Unavailable: the log or Postgres cannot be reached.
     """
+    snapshot = await look_up_snapshot(connections, workflow_id)
+    if not snapshot.is_known:
+        raise UnknownWorkflow(workflow_id)
+    return snapshot
+
+
+async def look_up_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:
+    """The same, also of a workflow that nobody has opened."""
     if not is_uuid(workflow_id):
         raise NotAWorkflowId(workflow_id)
     name = topics.EVENTS.name
     partition = connections.log.partition_of(name, workflow_id.encode())
     await catch_up(connections.log, connections.pool, {partition: (await connections.log.ends(name))[partition]})
     position, stubs = await bootstrap.look_up(connections.pool, partition, [workflow_id])
-    stub = stubs.get(workflow_id)
-    if stub is None or not stub.openings:
-        raise UnknownWorkflow(workflow_id)
-    return WorkflowSnapshot(stub, position)
+    nobodys = Stub(workflow_id, (), is_open=False, seq=0, last=-1)
+    return WorkflowSnapshot(stubs.get(workflow_id, nobodys), position)
 
 
 async def read_idle_snapshot(connections: Connections, workflow_id: str) -> WorkflowSnapshot:

@@ -44,6 +44,8 @@ class HeldRequest:
     record: Record
     address: RequestAddress
     places: list[tuple[PendingOffsets, int]]
+    behind: "deque[HeldRequest]" = field(default_factory=deque)
+    """While it is in hand: the later requests about its workflow, in the order in which they came."""
 
     @property
     def wanted(self) -> bool:
@@ -88,7 +90,7 @@ class HeldRequests:
         if address.workflow_id in self._of_workflow:
             self._of_workflow[address.workflow_id].append(held)
         else:
-            self._of_workflow[address.workflow_id] = deque()
+            self._of_workflow[address.workflow_id] = held.behind
             self._turns.add(address.source, held)
 
     def next(self) -> HeldRequest | None:
@@ -109,6 +111,7 @@ class HeldRequests:
         behind = self._of_workflow[held.address.workflow_id]
         if behind:
             following = behind.popleft()
+            following.behind = behind
             self._turns.add(following.address.source, following)
         else:
             del self._of_workflow[held.address.workflow_id]

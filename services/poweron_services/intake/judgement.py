@@ -28,7 +28,7 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
-from poweron_events.stream import Request
+from poweron_events.stream import Request, WorkflowEvent
 from poweron_events.validation_messages import MAX_REASON
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.decider.approval import joined
@@ -137,6 +137,21 @@ def check_cancellation(request: RequestCancellation, stub: Stub) -> None:
         raise _no_such_round(last, request.round)
     if request.round < last or not stub.is_open:
         raise round_is_over(request)
+
+
+def cancellation_of(event: WorkflowEvent, received: ReceivedRequest) -> CancellationRequested | None:
+    """The request as cancellation of the round that this event opens; None if it is none."""
+    request = received.request
+    if not isinstance(request, RequestCancellation) or not isinstance(event, Opening) or event.round != request.round:
+        return None
+    return cancellation(received.identity, request)
+
+
+def cancellation(identity: RequestIdentity, request: RequestCancellation) -> CancellationRequested:
+    """The cancellation as an event."""
+    return CancellationRequested(
+        round=request.round, request=identity, reason=request.reason, requester=request.requester
+    )
 
 
 def round_is_over(request: RequestCancellation) -> Refusal:

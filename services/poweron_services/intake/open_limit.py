@@ -1,6 +1,7 @@
 """The limit of open workflows: while as many are open as may be, openings wait (docs/decisions/0008)."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from poweron_services.intake.intake_ports import IntakeQueries
@@ -24,12 +25,12 @@ class OpenLimit:
         self._capacity = SharedQuery(self._left)
         self._waiting = SenderTurns[asyncio.Event]()
 
-    async def admit(self, sender: str) -> None:
-        """Wait while as many workflows are open as may be; senders take turns."""
+    async def admit(self, sender: str, is_needless: Callable[[], bool]) -> None:
+        """Wait while as many workflows are open as may be, until it is needless; senders take turns."""
         admitted = asyncio.Event()
         self._waiting.add(sender, admitted)
         try:
-            while not admitted.is_set():
+            while not admitted.is_set() and not is_needless():
                 self._let_in(await self._capacity())
         finally:
             self._waiting.remove(sender, admitted)  # who waits no longer takes nobody's turn

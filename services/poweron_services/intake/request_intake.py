@@ -22,6 +22,7 @@ from poweron_events.stream import Request
 from poweron_services import telemetry
 from poweron_services.decider.action_lists import EVERYTHING, ActionLists
 from poweron_services.intake.consistent_reads import ConsistentReads
+from poweron_services.intake.held_requests import HeldRequest
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, target, target_of_invalid
 from poweron_services.intake.open_limit import OpenLimit
@@ -80,7 +81,8 @@ class Intake:
             group.create_task(in_turn.run())
             group.create_task(urgent.run())
 
-    async def _answer(self, record: Record, is_new: bool) -> None:
+    async def _answer(self, held: HeldRequest, is_new: bool) -> None:
+        record = held.record
         try:
             received = decode_request(record.value, record.headers)
         except Undecodable as error:
@@ -90,18 +92,21 @@ class Intake:
         else:
             telemetry.bind_request(record.time_ms, received)
             is_new = is_new and _needs_no_rows(received.request)
-            await self._settlement.settle(target(received), received.identity, self._judging(received), is_new=is_new)
+            next_cancellation = partial(_next_cancellation, held)
+            judge = partial(self._judge.judge, target(received), received, lambda: next_cancellation() is not None)
+            await self._settlement.settle(
+                target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
+            )
 
-    async def _answer_at_once(self, record: Record, _: bool) -> None:
+    async def _answer_at_once(self, held: HeldRequest, _: bool) -> None:
+        record = held.record
         if not is_approval(record):
             await self._cancel_at_once(record)
             return
         received = decode_request(record.value, record.headers)
         telemetry.bind_request(record.time_ms, received)
-        await self._settlement.settle(target(received), received.identity, self._judging(received))
-
-    def _judging(self, received: ReceivedRequest) -> Judge:
-        return partial(self._judge.judge, target(received), received)
+        judge = partial(self._judge.judge, target(received), received)
+        await self._settlement.settle(target(received), received.identity, judge)
 
     async def _cancel_at_once(self, record: Record) -> None:
         """Pass a cancellation on out of its turn, if it can be accepted now: the openings before it may wait for long.
@@ -126,6 +131,11 @@ class Intake:
     async def _dead_letter(self, record: Record, reason: str) -> None:
         await self._log.append(topics.DEAD_LETTERS.name, [DeadLetter.of(record, reason).message()])
         log.warning("request_dead_lettered", partition=record.partition, offset=record.offset, reason=reason)
+
+
+def _next_cancellation(held: HeldRequest) -> ReceivedRequest | None:
+    """The first cancellation that came while the request waits; None if there is none."""
+    return next(filter(None, (cancellation(behind.record) for behind in held.behind)), None)
 
 
 async def _leave_to_its_turn(record: Record, reason: str) -> None:

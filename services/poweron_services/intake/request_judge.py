@@ -53,20 +53,22 @@ class RequestJudge:
     lists: ActionLists = EVERYTHING
     connections: Collection[str] = ()
 
-    async def judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
-        """What the request comes to; a refusal is an event, too."""
+    async def judge(
+        self, workflow: str, received: ReceivedRequest, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> IntakeEvent:
+        """What the request comes to; a refusal is an event, too. A cancelled opening waits for no room."""
         try:
-            return await self._judge(workflow, received)
+            return await self._judge(workflow, received, is_cancelled)
         except Refusal as refusal:
             return refusal.event(received.identity)
 
-    async def _judge(self, workflow: str, received: ReceivedRequest) -> IntakeEvent:
+    async def _judge(self, workflow: str, received: ReceivedRequest, is_cancelled: Callable[[], bool]) -> IntakeEvent:
         request, identity = received.request, received.identity
         judgement.check(request, self.actions, self.connections)
         if isinstance(request, RequestWorkflow):
-            return await self._open(workflow, identity, request)
+            return await self._open(workflow, identity, request, is_cancelled)
         if isinstance(request, RequestRound):
-            return await self._open_round(workflow, identity, request)
+            return await self._open_round(workflow, identity, request, is_cancelled)
         if isinstance(request, RequestApproval):
             return await self._approve(identity, request)
         return await self.cancel(identity, request)
@@ -81,13 +83,13 @@ class RequestJudge:
         judgement.check_cancellation(request, stub)
         if await self.queries.closing(request.workflow_id):
             raise judgement.round_is_over(request)
-        return CancellationRequested(
-            round=request.round, request=identity, reason=request.reason, requester=request.requester
-        )
+        return judgement.cancellation(identity, request)
 
-    async def _open(self, workflow: str, identity: RequestIdentity, request: RequestWorkflow) -> WorkflowRequested:
+    async def _open(
+        self, workflow: str, identity: RequestIdentity, request: RequestWorkflow, is_cancelled: Callable[[], bool]
+    ) -> WorkflowRequested:
         await self._check_fork(request)
-        await self.open_limit.admit(identity.source)
+        await self.open_limit.admit(identity.source, is_cancelled)
         return WorkflowRequested(
             round=1,
             forked_from=request.forked_from,
@@ -97,12 +99,14 @@ class RequestJudge:
             **self._terms(request),
         )
 
-    async def _open_round(self, workflow: str, identity: RequestIdentity, request: RequestRound) -> RoundRequested:
+    async def _open_round(
+        self, workflow: str, identity: RequestIdentity, request: RequestRound, is_cancelled: Callable[[], bool]
+    ) -> RoundRequested:
         stub = await self._known(workflow)
         judgement.check_round(request, stub)
         last = len(stub.openings)
         await self._check_fork(request)
-        await self.open_limit.admit(identity.source)
+        await self.open_limit.admit(identity.source, is_cancelled)
         return RoundRequested(
             round=last + 1,
             forked_from=request.forked_from,

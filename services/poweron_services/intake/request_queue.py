@@ -38,7 +38,7 @@ class RequestQueue:
         event_log: EventLog,
         group: str,
         concerns: Callable[[Record], bool],
-        handle: Callable[[Record, bool], Awaitable[None]],
+        handle: Callable[[HeldRequest, bool], Awaitable[None]],
         give_up: Callable[[Record, str], Awaitable[None]],
     ) -> None:
         self._log = event_log
@@ -123,7 +123,7 @@ class RequestQueue:
         reason = ""
 
         async def attempt() -> None:
-            await (self._give_up(record, reason) if reason else self._handle(record, is_new))
+            await (self._give_up(record, reason) if reason else self._handle(held, is_new))
 
         def failed(failure: Failure) -> None:
             nonlocal errors, reason, is_new

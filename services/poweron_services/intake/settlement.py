@@ -1,11 +1,12 @@
 """Settling a request: its answer is appended until the rows hold one; an answer is final (E-15)."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 
 from poweron_events import topics
-from poweron_events.codec import MAX_EVENT, encode
+from poweron_events.codec import MAX_EVENT, ReceivedRequest, encode
 from poweron_events.envelope import envelop, rfc3339, source
 from poweron_events.errors import Refused
 from poweron_events.log import EventLog, Message
@@ -13,7 +14,7 @@ from poweron_events.request import RequestIdentity, RequestRefused
 from poweron_services import telemetry
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
-from poweron_services.intake.judgement import IntakeEvent, Refusal
+from poweron_services.intake.judgement import IntakeEvent, Refusal, cancellation_of
 
 Judge = Callable[[], Awaitable[IntakeEvent]]
 """Judges a request by how its workflow stands when it is called."""
@@ -39,8 +40,18 @@ class Settlement:
         self._now_ms = now_ms
         self._spans = spans
 
-    async def settle(self, workflow: str, identity: RequestIdentity, judge: Judge, *, is_new: bool = False) -> None:
+    async def settle(
+        self,
+        workflow: str,
+        identity: RequestIdentity,
+        judge: Judge,
+        *,
+        is_new: bool = False,
+        next_cancellation: Callable[[], ReceivedRequest | None] = lambda: None,
+    ) -> None:
         """Append until Postgres holds an answer to this request.
+
+        The cancellation of a round that is opened only now is appended together with the opening: no work begins.
 
         An opening that `is_new` waits only for rows that are as far as before: nobody can have answered it, and were it
         sent twice under two keys, the fold would take one.
@@ -58,7 +69,7 @@ class Settlement:
             event = await judge_()
             if isinstance(event, RequestRefused) and await self.is_answered(workflow, identity):
                 return
-            offset = await self.append(workflow, identity, event)
+            offset = await self.append(workflow, identity, event, next_cancellation())
             await self._reads.reach(workflow, offset + 1)
             if await self._queries.answered(identity.source, identity.id):
                 return
@@ -76,12 +87,20 @@ class Settlement:
         await self._reads.reach_again(workflow)
         return await self._queries.answered(identity.source, identity.id)
 
-    async def append(self, workflow: str, identity: RequestIdentity, event: IntakeEvent) -> int:
-        """Append the answer and return its offset."""
-        with telemetry.answer_span(workflow, identity, event, self._spans) as answer:
-            value = self._encoded(workflow, identity, answer)
-            (offset,) = await self._log.append(topics.EVENTS.name, [Message(workflow.encode(), value)])
-        return offset
+    async def append(
+        self, workflow: str, identity: RequestIdentity, event: IntakeEvent, cancelling: ReceivedRequest | None = None
+    ) -> int:
+        """Append the answer, with the cancellation of the round that it opens, and return its offset."""
+        with ExitStack() as spans:
+            answer = spans.enter_context(telemetry.answer_span(workflow, identity, event, self._spans))
+            values = [self._encoded(workflow, identity, answer)]
+            if cancelling is not None and (cancelled := cancellation_of(answer.event, cancelling)) is not None:
+                span = telemetry.answer_span(workflow, cancelling.identity, cancelled, self._spans)
+                values.append(self._written(workflow, spans.enter_context(span)))
+            offsets = await self._log.append(
+                topics.EVENTS.name, [Message(workflow.encode(), value) for value in values]
+            )
+        return offsets[0]
 
     def _encoded(self, workflow: str, identity: RequestIdentity, answer: telemetry.AnswerSpan) -> bytes:
         """The answer as record value; a request that is too large to become an event is refused."""

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from poweron_events.errors import Unavailable
 from poweron_services.client.connect import Connections
+from poweron_services.client.pending_request import pending_requests_reported
 
 Result = TypeVar("Result")
 
@@ -34,7 +35,7 @@ class Workplace:
         """
         ready, kept = self._open()
         connections = await asyncio.shield(ready)
-        working = asyncio.create_task(work(connections))
+        working = asyncio.create_task(_reporting_pending(connections, work))
         try:
             await asyncio.wait({working, kept}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -80,6 +81,13 @@ async def workplace(
         yield place
     finally:
         await place.close()
+
+
+async def _reporting_pending(
+    connections: Connections, work: Callable[[Connections], Coroutine[Any, Any, Result]]
+) -> Result:
+    async with pending_requests_reported(connections):
+        return await work(connections)
 
 
 async def _cancelled(task: "asyncio.Task[Any]") -> None:

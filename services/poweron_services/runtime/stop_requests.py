@@ -124,7 +124,7 @@ class StopRequests:
 
     async def _committed(self) -> Mapping[str, Mapping[int, int]]:
         groups = (topics.INTAKE_GROUP, topics.URGENT_INTAKE_GROUP)
-        return {group: await self._log.committed(topics.REQUESTS.name, group) for group in groups}
+        return {group: (await self._log.group_state(topics.REQUESTS.name, group)).committed for group in groups}
 
     async def _read_up_to_now(self) -> None:
         """What both groups have committed is skipped: it is answered."""

@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 from poweron_events import topics
 from poweron_events.errors import LogLost, Unavailable
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT
+from poweron_events.task_cancellation import retrieve_error
 
 MISSING_AFTER: Final = 1.0  # seconds in which a topic must turn up
 
@@ -31,6 +32,7 @@ async def end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPart
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka did not tell its end offsets: {error!r}") from error
     finally:
+        retrieve_error(asking)
         asking.cancel()
     return {partition.partition: offset for partition, offset in found.items()}
 

@@ -211,6 +211,8 @@ class ModelCall(Model):
     """The fields of the answer that were not written exactly, but can be read in one way only."""
     finish_reason: Code | None = Field(default=None, exclude_if=is_empty)
     """Why the model wrote no more, such as `length`; None where its provider does not say."""
+    usage_estimated: bool = Field(default=False, exclude_if=is_empty)
+    """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
 
     @property
     def is_taken_over(self) -> bool:
@@ -227,6 +229,8 @@ class FailedCalls(Model):
     output_tokens: Tokens = 0
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
+    usage_estimated: bool = Field(default=False, exclude_if=is_empty)
+    """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
 
 
 AnyCall = ModelCall | FailedCalls

@@ -149,7 +149,7 @@ _SHAPES: dict[Provider, Callable[[str, str | None, Any, str], dict[str, Any]]] =
 
 def error_body(provider: Provider, message: str, kind: str = "error", code: str | None = None) -> dict[str, Any]:
     if provider == "anthropic":
-        return {"type": "error", "error": {"type": kind, "message": message}}
+        return {"type": "error", "error": {"type": kind, "message": message} | ({"code": code} if code else {})}
     if provider == "mistral":
         return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}

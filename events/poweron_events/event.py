@@ -28,8 +28,8 @@ from poweron_events.codes import Code
 
 PREFIX = "poweron."
 
-CATALOGUE = 2
-"""The number of this release's set of event types; grows whenever a type is added."""
+CATALOGUE = 3
+"""The number of this release's set of event types; grows whenever a type or a field is added."""
 
 FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
 """Text that a person or a model wrote; marked so that it can be found for erasure and sealed later."""

@@ -43,7 +43,8 @@ SAYS_TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 
-TOO_LONG: Final = "context_length_exceeded"
+TOO_LONG: Final = b"context_length_exceeded"
+"""The code of OpenAI, which gateways wrap in the errors of other providers, too."""
 SAYS_LIMIT: Final = re.compile(r"max_(?:completion_|output_)?tokens", re.IGNORECASE)
 """The names of the setting for the longest answer, as providers call it where they refuse its value."""
 
@@ -101,7 +102,7 @@ def failure(error: Exception, provider: str, name: str, scrub: Scrubber, respons
         )
     if response.redirected_to:
         return _redirected(response, named, scrub)
-    if _is_too_long(error):
+    if _is_too_long(error, response.body):
         return TooLong(f"The prompt, with the room for the answer, is longer than what {named} takes.")
     if isinstance(error, ai.ModelAPIError) and error.provider_error_code in FLAGGED:
         return Refused(f"{named} would not answer{_said(error, scrub)} {NEXT_REFUSED}", code="answer_refused")
@@ -195,13 +196,13 @@ def _count(usage: object, *names: str) -> int:
     return next((count for count in counts if type(count) is int and count > 0), 0)
 
 
-def _is_too_long(error: Exception) -> bool:
+def _is_too_long(error: Exception, body: bytes) -> bool:
     """Whether the prompt is too long: servers of one's own say it in words only."""
     if isinstance(error, ai.ModelContextWindowExceededError) or _status(error) == 413:
         return True
     if not isinstance(error, ai.ModelHTTPError):
         return False
-    return error.provider_error_code == TOO_LONG or bool(SAYS_TOO_LONG.search(_message(error.body)))
+    return TOO_LONG in body or bool(SAYS_TOO_LONG.search(_message(error.body)))
 
 
 def _status(error: Exception) -> int | None:

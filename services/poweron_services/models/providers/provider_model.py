@@ -40,7 +40,7 @@ from poweron_services.models.providers.clients import access, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
 from poweron_services.models.providers.http_client import Response, http_client, receiving
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
-from poweron_services.models.providers.usage import Usage, usage_of
+from poweron_services.models.providers.reported_usage import Usage, usage_of
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})

@@ -88,7 +88,7 @@ def _chat(model: str, name: str | None, _: Any, text: str) -> dict[str, Any]:
         "created": 1_790_000_000,
         "model": model,
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if name else "stop"}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+        "usage": {"prompt_tokens": 1_000, "completion_tokens": 20, "total_tokens": 1_020},
     }
 
 
@@ -114,11 +114,11 @@ def _responses(model: str, name: str | None, _: Any, text: str) -> dict[str, Any
         "top_p": 1.0,
         "store": False,
         "usage": {
-            "input_tokens": 100,
+            "input_tokens": 1_000,
             "input_tokens_details": {"cached_tokens": 0},
             "output_tokens": 20,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 120,
+            "total_tokens": 1_020,
         },
     }
 
@@ -133,7 +133,7 @@ def _messages(model: str, name: str | None, said: Any, text: str) -> dict[str, A
         "content": [used if name else {"type": "text", "text": text}],
         "stop_reason": "tool_use" if name else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 100, "output_tokens": 20},
+        "usage": {"input_tokens": 1_000, "output_tokens": 20},
     }
 
 
@@ -149,7 +149,7 @@ _SHAPES: dict[Provider, Callable[[str, str | None, Any, str], dict[str, Any]]] =
 
 def error_body(provider: Provider, message: str, kind: str = "error", code: str | None = None) -> dict[str, Any]:
     if provider == "anthropic":
-        return {"type": "error", "error": {"type": kind, "message": message}}
+        return {"type": "error", "error": {"type": kind, "message": message} | ({"code": code} if code else {})}
     if provider == "mistral":
         return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}

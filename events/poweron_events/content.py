@@ -9,6 +9,7 @@ What a workflow remembers of what it asked elsewhere lies below it, too, under t
 """
 
 import asyncio
+import errno
 import hashlib
 import hmac
 import os
@@ -24,7 +25,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, Pre
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
 from poweron_events.content_files import remove_files, write, write_below
-from poweron_events.errors import Conflict, Refused, Unavailable
+from poweron_events.errors import Conflict, DiskFull, Refused, Unavailable
 from poweron_events.object_store import (
     NO_CONDITIONS,
     NO_CREDENTIALS,
@@ -372,7 +373,9 @@ def _translated(missing: str) -> Generator[None, None, None]:
 def _unavailable(error: Exception) -> Unavailable:
     if is_final(error):
         return UnusableStore(f"{UNUSABLE} {what_happened(error)}")
-    return Unavailable(f"The content store did not answer: {what_happened(error)}", code="content_store_unavailable")
+    sentence = f"The content store did not answer: {what_happened(error)}"
+    full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return (DiskFull if full else Unavailable)(sentence, code="content_store_unavailable")
 
 
 def _check_size(content: bytes) -> None:

@@ -4,6 +4,7 @@ PowerOnError
 ├── Refused      it will fail again: change the input
 ├── Conflict     somebody else was first: read again, decide again
 └── Unavailable  it may pass by itself: try again later
+    ├── DiskFull  a disk has no room left: somebody has to make some
     ├── Unserved  nobody does the work now; the request stands, so do not ask again
     └── LogLost   events that were in the log are not there: restore it, or recover
 """
@@ -48,6 +49,10 @@ class Unavailable(PowerOnError):
         """`retry_after`: in how many seconds it may be tried again, where whoever is unavailable says so."""
         super().__init__(sentence, code=code, detail=detail)
         self.retry_after = retry_after
+
+
+class DiskFull(Unavailable):
+    """Kafka, Postgres or the content store has no room left on its disk; the work goes on once there is some."""
 
 
 class Unserved(Unavailable):

@@ -28,8 +28,8 @@ from poweron_events.codes import Code
 
 PREFIX = "poweron."
 
-CATALOGUE = 2
-"""The number of this release's set of event types; grows whenever a type is added."""
+CATALOGUE = 3
+"""The number of this release's set of event types; grows whenever a type or a field is added."""
 
 FreeText = Annotated[str, Field(json_schema_extra={"freeText": True})]
 """Text that a person or a model wrote; marked so that it can be found for erasure and sealed later."""
@@ -211,6 +211,8 @@ class ModelCall(Model):
     """The fields of the answer that were not written exactly, but can be read in one way only."""
     finish_reason: Code | None = Field(default=None, exclude_if=is_empty)
     """Why the model wrote no more, such as `length`; None where its provider does not say."""
+    usage_estimated: bool = Field(default=False, exclude_if=is_empty)
+    """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
 
     @property
     def is_taken_over(self) -> bool:
@@ -227,6 +229,8 @@ class FailedCalls(Model):
     output_tokens: Tokens = 0
     cost_nano_usd: NanoUsd = 0
     duration_ms: Milliseconds = 0
+    usage_estimated: bool = Field(default=False, exclude_if=is_empty)
+    """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
 
 
 AnyCall = ModelCall | FailedCalls

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar, overload
 
 from poweron_events.errors import Unavailable
+from poweron_events.outages import Outage
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # seconds
 
@@ -81,7 +82,7 @@ async def retry(
         backoff: the pauses, by default up to 5 s.
         needed: asked before each try.
     """
-    tries = 0
+    tries, outage = 0, Outage()
     while needed is None or needed():
         tries += 1
         try:
@@ -90,6 +91,7 @@ async def retry(
             backoff = backoff or Backoff()
             pause = max(backoff.next(), _asked_pause(error))
             failed(Failure(error, tries, pause))
+            outage.failed(error)
         await asyncio.sleep(pause)
     return None
 

@@ -14,7 +14,7 @@ import orjson
 from asyncpg import exceptions
 from asyncpg.pool import PoolConnectionProxy
 
-from poweron_events.errors import Conflict, Refused, Unavailable
+from poweron_events.errors import Conflict, DiskFull, Refused, Unavailable
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Found: TypeAlias = asyncpg.Record
@@ -201,6 +201,8 @@ def _translated() -> Generator[None, None, None]:
         yield
     except _RACED as error:
         raise Conflict(f"another transaction was first: {error}") from error
+    except exceptions.DiskFullError as error:
+        raise DiskFull(f"The disk of Postgres is full: {error}") from error
     except _LATER as error:
         raise Unavailable(f"Postgres is not available: {str(error) or type(error).__name__}") from error
     except exceptions.PostgresError as error:

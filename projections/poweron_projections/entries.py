@@ -208,6 +208,7 @@ class UsageEntry(Model):
     tries: int
     finish_reason: str | None
     code: str | None
+    usage_estimated: bool
 
 
 class DeadLetterEntry(Model):

@@ -12,7 +12,9 @@ from typing import Any, Final
 from poweron_events import topics
 from poweron_events.errors import Conflict, PowerOnError, Unavailable
 from poweron_events.log import EventLog, Follower, Polled
+from poweron_events.outages import Outage
 from poweron_events.retry import Backoff
+from poweron_events.task_cancellation import cancel_task
 from poweron_projections.connection import Pool
 from poweron_projections.rebuild import rebuild
 from poweron_projections.row_writer import BATCH, RowWriter
@@ -63,6 +65,7 @@ class _Following:
         self._in_place = True
         self._failed_polls = 0
         self._backoff = Backoff()
+        self._kafka_outage, self._postgres_outage = Outage(), Outage()
         self._not_before = self._idle_since = 0.0
 
     async def go_on(self) -> None:
@@ -87,9 +90,11 @@ class _Following:
             self._failed_polls += 1
             if self._failed_polls.bit_count() == 1:  # the 1st, the 2nd, the 4th and so on
                 log.warning("kafka_unavailable", extra={"error": str(error)})
+            self._kafka_outage.failed(error)
             await asyncio.sleep(timeout)
             return Polled(frozenset(), frozenset(), ())
         self._failed_polls = 0
+        self._kafka_outage.ended()
         if polled.revoked or polled.assigned:
             self._assigned = (self._assigned - polled.revoked) | polled.assigned
             self._in_place = False
@@ -119,13 +124,14 @@ class _Following:
             self._later(error)
         else:
             self._backoff = Backoff()
+            self._postgres_outage.ended()
         finally:
-            task.cancel()
-            await asyncio.wait({task}, timeout=STOP_TIMEOUT)
+            await cancel_task(task, STOP_TIMEOUT)
 
     def _later(self, error: PowerOnError) -> None:
         pause = self._backoff.next()
         if not isinstance(error, Conflict):
             log.warning("projection_retried", extra={"code": error.code, "error": str(error), "pause": pause})
+        self._postgres_outage.failed(error)
         self._in_place = False
         self._not_before = asyncio.get_running_loop().time() + pause

@@ -47,6 +47,7 @@ class UsageRow(NamedTuple):
     tries: int
     finish_reason: str | None
     code: str | None
+    usage_estimated: bool
 
 
 STAGES: Final[Mapping[type[Event], str]] = {
@@ -117,10 +118,12 @@ def _answered(call: ModelCall) -> tuple[Any, ...]:
         call.tries,
         call.finish_reason,
         None,
+        call.usage_estimated,
     )
 
 
 def _failed(calls: FailedCalls) -> tuple[Any, ...]:
     """Which model was asked says the log of the service; the row counts them."""
     tokens = (calls.input_tokens, calls.output_tokens, 0, 0)
-    return ("", "", "", "", None, None, *tokens, calls.cost_nano_usd, calls.duration_ms, calls.count, None, calls.code)
+    took = (*tokens, calls.cost_nano_usd, calls.duration_ms, calls.count)
+    return ("", "", "", "", None, None, *took, None, calls.code, calls.usage_estimated)

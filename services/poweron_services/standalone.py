@@ -21,6 +21,7 @@ from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import RequestIdentity
 from poweron_events.retry import Backoff, Failure, retry
+from poweron_events.task_cancellation import cancel_task
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded, telemetry
 from poweron_services.action_connections import ActionConnections
@@ -163,8 +164,8 @@ async def while_serving(
                 served.result()
             return await asked
         finally:
-            await _cancelled(asked)
-            await _cancelled(served)
+            await cancel_task(asked)
+            await cancel_task(served)
 
 
 async def _asked_once(
@@ -177,13 +178,6 @@ async def _asked_once(
     finally:
         hint.cancel()
     return await asking()
-
-
-async def _cancelled(task: "asyncio.Task[Any]") -> None:
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()  # whoever waits for the other task hears of that one
 
 
 def local_identity() -> RequestIdentity:

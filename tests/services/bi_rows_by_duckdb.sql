@@ -18,12 +18,12 @@ SELECT *, regexp_extract(type, '^poweron\.(.+)\.v\d+$', 1) AS kind,
                             sources STRUCT(n BIGINT)[])[],
            modelCall STRUCT(provider VARCHAR, model VARCHAR, inputTokens BIGINT, outputTokens BIGINT,
                             cachedInputTokens BIGINT, reasoningTokens BIGINT, costNanoUsd BIGINT, durationMs BIGINT,
-                            tries BIGINT, finishReason VARCHAR),
+                            tries BIGINT, finishReason VARCHAR, usageEstimated BOOLEAN),
            modelCalls STRUCT(provider VARCHAR, model VARCHAR, inputTokens BIGINT, outputTokens BIGINT,
                              cachedInputTokens BIGINT, reasoningTokens BIGINT, costNanoUsd BIGINT, durationMs BIGINT,
-                             tries BIGINT, finishReason VARCHAR)[],
+                             tries BIGINT, finishReason VARCHAR, usageEstimated BOOLEAN)[],
            failedCalls STRUCT(code VARCHAR, count BIGINT, inputTokens BIGINT, outputTokens BIGINT,
-                              costNanoUsd BIGINT, durationMs BIGINT)[])'});
+                              costNanoUsd BIGINT, durationMs BIGINT, usageEstimated BOOLEAN)[])'});
 
 CREATE TABLE letters AS SELECT * FROM read_json('{dead}', format = 'newline_delimited', columns = {
     topic: 'VARCHAR', partition: 'BIGINT', log_offset: 'BIGINT', size: 'BIGINT', time_ms: 'BIGINT'
@@ -78,11 +78,13 @@ WITH records AS (
             call.provider, call.model, NULL AS code, 1 AS calls, call.tries, call.inputTokens AS input_tokens,
             call.outputTokens AS output_tokens, COALESCE(call.cachedInputTokens, 0) AS cached_input_tokens,
             COALESCE(call.reasoningTokens, 0) AS reasoning_tokens, call.costNanoUsd AS cost_usd,
-            call.durationMs AS duration_ms, call.finishReason AS finish_reason
+            COALESCE(call.usageEstimated, FALSE) AS usage_estimated, call.durationMs AS duration_ms,
+            call.finishReason AS finish_reason
        FROM answers
       UNION ALL
      SELECT workflow, seq, position, time_ms, verdict, kind, data.stage, round, task, attempt, step, '', '', call.code,
-            call.count, call.count, call.inputTokens, call.outputTokens, 0, 0, call.costNanoUsd, call.durationMs, NULL
+            call.count, call.count, call.inputTokens, call.outputTokens, 0, 0, call.costNanoUsd, COALESCE(call.usageEstimated, FALSE),
+            call.durationMs, NULL
        FROM failures
 )
 SELECT each.*,
@@ -281,8 +283,8 @@ SELECT records.workflow AS workflow_id, COALESCE(latest.status, 'never_opened') 
 
 CREATE TABLE model_calls AS
 SELECT workflow AS workflow_id, seq, position, round, task, attempt, step, stage, provider, model, fate, code, calls,
-       tries, input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, cost_usd, duration_ms, finish_reason,
-       time_ms AS recorded_at
+       tries, input_tokens, output_tokens, cached_input_tokens, reasoning_tokens, cost_usd, usage_estimated, duration_ms,
+       finish_reason, time_ms AS recorded_at
   FROM calls;
 
 CREATE TABLE documents AS

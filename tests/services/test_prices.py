@@ -83,7 +83,7 @@ def test_the_price_that_is_set_goes_before_the_list(
 async def test_a_call_costs_what_the_settings_say(httpserver: HTTPServer) -> None:
     Playing(httpserver, "ollama", [saying("ollama", PLAN)])
     async with aclosing(opened(httpserver, "ollama", model_price=f"ollama:{MODELS['ollama']}=1,3")) as model:
-        assert (await model.complete(planning())).cost_nano_usd == 100 * 1_000 + 20 * 3_000
+        assert (await model.complete(planning())).cost_nano_usd == 1_000 * 1_000 + 20 * 3_000
 
 
 # --- models without a price -------------------------------------------------------------------------------

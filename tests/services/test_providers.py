@@ -51,7 +51,7 @@ async def test_a_stage_gets_its_answer_with_what_it_cost(provider: Provider, htt
         completion = await model.complete(planning())
     assert parse(completion.text, PlanningAnswer).tasks[0].objective == "Find it"
     assert (completion.provider, completion.model) == (provider, MODELS[provider])
-    assert (completion.input_tokens, completion.output_tokens, completion.tries) == (100, 20, 1)
+    assert (completion.input_tokens, completion.output_tokens, completion.tries) == (1_000, 20, 1)
     assert len(playing.asked) == 1
 
 
@@ -110,7 +110,7 @@ async def test_a_price_that_is_known_is_told_in_billionths_of_a_dollar(httpserve
     Playing(httpserver, "openai", [saying("openai", PLAN)])
     async with aclosing(opened(httpserver, "openai")) as model:
         completion = await model.complete(planning())
-    assert completion.cost_nano_usd == 100 * 150 + 20 * 600  # 0.15 and 0.60 dollars per million tokens
+    assert completion.cost_nano_usd == 1_000 * 150 + 20 * 600  # 0.15 and 0.60 dollars per million tokens
 
 
 async def test_openai_is_told_to_keep_nothing_of_a_response(httpserver: HTTPServer) -> None:

@@ -1,12 +1,16 @@
 """Log lines tell of the work, and never stop it."""
 
+import asyncio
+import gc
 import json
 import logging
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 import structlog
+from aiokafka.errors import KafkaConnectionError
 
 from poweron_services import telemetry
 from poweron_services.telemetry import logs
@@ -93,3 +97,49 @@ def test_a_stage_that_waits_is_told_once_per_trouble_and_for_a_model_at_each_try
         ("w", "plan", "500", 1.0),
         ("w", "select", "busy", None),
     ]
+
+
+def test_an_outage_is_reported_once_a_minute(clock: list[float]) -> None:
+    thinned = Thinned()
+    assert len(told(thinned, "disk_full", 1_000, "error")) == 1
+    assert len(told(thinned, "server_outage", 1_000, "error")) == 1
+    clock[0] += 61
+    assert len(told(thinned, "disk_full", 1_000, "error")) == 1
+
+
+async def forget_a_task_that_raises(error: Exception) -> None:
+    async def work() -> None:
+        raise error
+
+    asyncio.get_running_loop().create_task(work())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("error", "event", "level"),
+    [
+        (asyncpg.ConnectionDoesNotExistError("connection was closed"), "connection_lost", "info"),
+        (KafkaConnectionError("no broker"), "connection_lost", "info"),
+        (ConnectionResetError("reset by peer"), "connection_lost", "info"),
+        (ZeroDivisionError("a mistake"), "background_task_error", "error"),
+    ],
+)
+async def test_a_task_that_nobody_waits_for_is_logged_with_a_code(
+    error: Exception, event: str, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    telemetry.configure("info")
+    await forget_a_task_that_raises(error)
+    (line,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (line["event"], line["level"]) == (event, level)
+    assert str(error) in (line["error"] if level == "info" else line["exception"])
+
+
+def test_an_error_line_of_a_library_is_a_warning_and_one_of_our_own_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    telemetry.configure("info")
+    logging.getLogger("library.client").error("Unable to connect to %s", "node 1", extra={"node": 1})
+    logging.getLogger("poweron_events.outages").error("disk_full", extra={"error": "no room"})
+    library, ours = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (library["event"], library["level"], library["node"]) == ("Unable to connect to node 1", "warning", 1)
+    assert (ours["event"], ours["level"], ours["error"]) == ("disk_full", "error", "no room")

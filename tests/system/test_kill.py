@@ -117,7 +117,7 @@ async def test_a_process_killed_at_a_question_repeats_that_call_only_and_each_an
         assert await completed_once(connections, workflow_id, seen) == SAID
     assert len(playing.asked) == 7 + len(killed_at)
     calls = [call for _, event in seen if event is not None for call in model_calls(event)]
-    assert [(call.input_tokens, call.output_tokens) for call in calls] == [(100, 20)] * 7
+    assert [(call.input_tokens, call.output_tokens) for call in calls] == [(1_000, 20)] * 7
     row = await reader.workflow(connections.pool, workflow_id)
     assert row is not None
-    assert row.tokens == 7 * 120
+    assert row.tokens == 7 * 1_020

@@ -30,7 +30,7 @@ ANSWERED: Final = 12
 PARTS: Final = re.compile(r"This is part (\d+) of (\d+)\.")
 OTHERS: Final = ",".join(role for role in ROLES if role != "executor")
 SENTENCE: Final = "The committee looked at the plans once more and put the matter off until the spring. "
-TOKENS_OF_A_CALL: Final = 120
+TOKENS_OF_A_CALL: Final = 1_020
 
 
 class Parts:

@@ -150,6 +150,8 @@ MEANINGS: Final[dict[str, str]] = {
     "cachedInputTokens": "How many of the tokens read the provider knew from before.",
     "reasoningTokens": "How many of the tokens written were thoughts that nobody is shown.",
     "costNanoUsd": "What it cost, in nano-dollars; 0 where that is not known.",
+    "usageEstimated": "Whether tokens and cost are an estimate, never too low, since the provider reported none that "
+    "are plausible; not written where they are as reported.",
     "durationMs": "How long it took, in ms.",
     "tries": "How often it was tried.",
     "normalised": "The fields of the answer that were read otherwise than they were written, such as `CONTINUE` as "

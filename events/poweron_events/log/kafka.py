@@ -11,10 +11,16 @@ from contextlib import asynccontextmanager
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.cluster import ClusterMetadata
-from aiokafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    KafkaError,
+    KafkaStorageError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    OffsetOutOfRangeError,
+)
 
 from poweron_events import topics
-from poweron_events.errors import Refused, Unavailable
+from poweron_events.errors import DiskFull, Refused, Unavailable
 from poweron_events.log import GroupState, Message, Record
 from poweron_events.log.kafka_clients import MAX_BYTES, started, take_records
 from poweron_events.log.kafka_follower import KafkaFollower
@@ -22,6 +28,7 @@ from poweron_events.log.kafka_offsets import end_offsets, expect_there, gone, gr
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed, given_up
 from poweron_events.log.kafka_topics import prepare
+from poweron_events.task_cancellation import retrieve_error
 
 MAX_BATCH = 131_072  # bytes before compression, far below what a topic takes: appends of many workflows travel together
 READ_TIMEOUT = 1.0  # seconds that a read waits for something
@@ -94,6 +101,8 @@ class KafkaLog:
         except MessageSizeTooLargeError as error:
             await self._replace(producer)
             raise Refused(f"Kafka refused a record of {topic!r} as too large") from error
+        except KafkaStorageError as error:
+            raise DiskFull("Kafka cannot write to its disk, which is full or broken") from error
         except TimeoutError as error:
             raise Unavailable(f"Kafka did not confirm an append to {topic!r} within {REQUEST_TIMEOUT:g} s") from error
         except KafkaError as error:
@@ -130,6 +139,7 @@ class KafkaLog:
             there = cluster.partitions_for_topic(events) is not None
             if seen and not there:
                 self._giving_up = asyncio.create_task(self._replace(producer, given_up))
+                retrieve_error(self._giving_up)
             seen = there
 
         producer.client.cluster.add_listener(look)

@@ -13,6 +13,7 @@ from poweron_events.errors import Unavailable
 from poweron_events.log import Record
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
+from poweron_events.task_cancellation import cancel_task, retrieve_error
 
 CONNECT_TIMEOUT = 1.0  # seconds that a client which is no longer wanted gets to connect, and to end
 MAX_RECORDS = 2_000  # in one poll
@@ -78,6 +79,7 @@ async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
     It gets a moment to connect before it is interrupted, since it would leave that connection open.
     """
     starting = asyncio.ensure_future(client.start())
+    retrieve_error(starting)
     try:
         async with asyncio.timeout(timeout):
             await asyncio.shield(starting)
@@ -91,8 +93,5 @@ async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
 
 async def _stop_starting(client: Any, starting: "asyncio.Future[None]") -> None:
     await asyncio.wait({starting}, timeout=CONNECT_TIMEOUT)
-    starting.cancel()
-    await asyncio.wait({starting}, timeout=CONNECT_TIMEOUT)
-    if starting.done() and not starting.cancelled():
-        starting.exception()  # nobody wants to know
+    await cancel_task(starting, CONNECT_TIMEOUT)
     await closed(client)

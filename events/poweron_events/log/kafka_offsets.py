@@ -13,6 +13,7 @@ from poweron_events import topics
 from poweron_events.errors import LogLost, Refused, Unavailable
 from poweron_events.log import GroupState
 from poweron_events.log.kafka_settings import REQUEST_TIMEOUT
+from poweron_events.task_cancellation import retrieve_error
 
 MISSING_AFTER: Final = 1.0  # seconds in which a topic must turn up
 COORDINATOR_PERIOD: Final = 0.1  # seconds between looks for the coordinator of a group
@@ -35,6 +36,7 @@ async def end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPart
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka did not tell its end offsets: {error!r}") from error
     finally:
+        retrieve_error(asking)
         asking.cancel()
     return {partition.partition: offset for partition, offset in found.items()}
 

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from poweron_events.task_cancellation import retrieve_error
+
 STOP_TIMEOUT = 5.0  # seconds that closing a client may take
 
 
@@ -35,6 +37,7 @@ async def _abandoned(client: Any) -> None:
 async def _ended(closing: Coroutine[Any, Any, None]) -> bool:
     """Whether it ended well and in time, in a task of its own: while it closes, aiokafka swallows cancellations."""
     task = asyncio.create_task(closing)
+    retrieve_error(task)
     try:
         await asyncio.wait({task}, timeout=STOP_TIMEOUT)
     finally:

@@ -138,6 +138,7 @@ SELECT usage.workflow_id, -- The workflow's id.
        usage.cached_input_tokens, -- Those of the tokens read that its provider had kept.
        usage.reasoning_tokens, -- Those of the tokens written that were thought only.
        ROUND(usage.cost_nano_usd / 1e9, 9) AS cost_usd, -- What it cost in US dollars.
+       usage.usage_estimated, -- Whether tokens and cost are an estimate, never too low, since the provider reported none that are plausible.
        usage.duration_ms, -- Milliseconds that the answer took.
        usage.finish_reason, -- The code of why the model wrote no more; empty where its provider does not say.
        to_timestamp(usage.time_ms / 1000.0) AS recorded_at -- When the record that tells of it was written.

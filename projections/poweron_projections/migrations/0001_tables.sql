@@ -216,6 +216,7 @@ CREATE TABLE usage (
     tries               bigint  NOT NULL,
     finish_reason       text,
     code                text,
+    usage_estimated     boolean NOT NULL,
     PRIMARY KEY (workflow_id, seq, position)
 );
 

@@ -9,6 +9,7 @@ from poweron_events.client import Heard
 from poweron_events.fold.state import Workflow
 from poweron_events.log import ProgressTopic
 from poweron_events.progress import StepProgress
+from poweron_events.task_cancellation import cancel_task
 from poweron_services.cli.context import AS_JSON
 from poweron_services.cli.output import stderr
 from poweron_services.client.follow import step_words
@@ -107,8 +108,7 @@ class ProgressWatch:
     async def end(self) -> None:
         self.bar.hide()
         if self._following is not None:
-            self._following.cancel()
-            await asyncio.wait({self._following})
+            await cancel_task(self._following)
 
 
 @asynccontextmanager

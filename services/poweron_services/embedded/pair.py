@@ -12,8 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from poweron_events.errors import PowerOnError
+import structlog
+
+from poweron_events.errors import PowerOnError, Refused
 from poweron_events.log.kafka_settings import KafkaSettings
+from poweron_events.outages import Outage
+from poweron_events.task_cancellation import cancel_task
 from poweron_services.embedded import older_kafka
 from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
 from poweron_services.embedded.kafka_server import Kafka
@@ -21,6 +25,8 @@ from poweron_services.embedded.pair_state import State, load, save
 from poweron_services.embedded.postgres_server import Postgres, forget_short_folder, short_folder
 from poweron_services.embedded.server_process import Running
 from poweron_services.embedded.users import User, join, living, locked
+
+log = structlog.get_logger()
 
 WATCH_PERIOD: Final = 1.0  # seconds between two looks of a user who mends
 LONGEST_PAUSE: Final = 60.0  # seconds until one who could not mend tries again
@@ -141,13 +147,12 @@ async def _mending(
     try:
         yield
     finally:
-        mending.cancel()
-        await asyncio.wait({mending})
+        await cancel_task(mending)
 
 
 async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> None:
     """Look whether both servers live, and start what does not; who cannot says so at each try, later and later."""
-    pause, before = WATCH_PERIOD, "well"
+    pause, before, outage = WATCH_PERIOD, "well", Outage()
     while True:
         await asyncio.sleep(pause)
         try:
@@ -159,9 +164,17 @@ async def _mend(servers: Servers, folders: Folders, progress: Callable[[str], No
                 progress("It has another address now, since somebody took the old one. Start this command again.")
         except PowerOnError as error:
             progress(str(error))
+            _log_failed_start(error)
+            outage.failed(error)
             pause = min(2 * pause, LONGEST_PAUSE)
         else:
             pause = WATCH_PERIOD
+            outage.ended()
+
+
+def _log_failed_start(error: PowerOnError) -> None:
+    if isinstance(error, Refused):
+        log.error("embedded_server_error", error=str(error))
 
 
 async def _mended(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:

@@ -107,6 +107,7 @@ _FREE: Final[dict[str, Any]] = {
     "cached_input_tokens": 0,
     "reasoning_tokens": 0,
     "cost_nano_usd": 0,
+    "usage_estimated": False,
     "duration_ms": 0,
     "tries": 1,
 }

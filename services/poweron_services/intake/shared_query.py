@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from poweron_events.task_cancellation import retrieve_error
 
 QUERY_PERIOD = 0.02  # seconds between two queries while somebody waits for what the rows say
 
@@ -21,7 +23,7 @@ class SharedQuery(Generic[Seen]):
         """What the rows say, read after the call."""
         if self._next is None:
             self._next = asyncio.create_task(self._query())
-            self._next.add_done_callback(_forget_error)
+            retrieve_error(self._next)  # those who asked have it; maybe all of them have gone
         return await asyncio.shield(self._next)
 
     async def until(self, holds: Callable[[Seen], bool]) -> Seen:
@@ -35,9 +37,3 @@ class SharedQuery(Generic[Seen]):
         await asyncio.sleep(self._asked + QUERY_PERIOD - asyncio.get_running_loop().time())
         self._next, self._asked = None, asyncio.get_running_loop().time()
         return await self._ask()
-
-
-def _forget_error(query: "asyncio.Task[Any]") -> None:
-    """Who asked has it; where all of them have gone, nobody wants it."""
-    if not query.cancelled():
-        query.exception()

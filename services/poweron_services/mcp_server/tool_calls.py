@@ -15,6 +15,7 @@ from poweron_events.event import NANO
 from poweron_events.fold.state import Workflow
 from poweron_events.log import ProgressTopic
 from poweron_events.request import Budgets, Requester, RequestIdentity, RequestWorkflow
+from poweron_events.task_cancellation import cancel_task
 from poweron_projections import reader
 from poweron_projections.catch_up import catch_up
 from poweron_projections.entries import HistoryEntry
@@ -144,8 +145,7 @@ class _Watching:
         try:
             yield
         finally:
-            telling.cancel()
-            await asyncio.wait({telling})
+            await cancel_task(telling)
 
     async def _tell_amounts(self, topic: ProgressTopic) -> None:
         await self._stands.wait()
@@ -162,9 +162,7 @@ class _Watching:
                 await asyncio.wait({asked, enough}, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
             return asked.result() if asked.done() else None
         finally:
-            for task in (asked, enough):
-                task.cancel()
-            await asyncio.wait({asked, enough})
+            await asyncio.gather(cancel_task(asked), cancel_task(enough))
 
 
 def _request(given: AskArguments, language: str | None) -> RequestWorkflow:

@@ -13,6 +13,7 @@ from mcp.server import Server, ServerRequestContext
 from pydantic import ValidationError
 
 from poweron_events.event import Model
+from poweron_events.task_cancellation import cancel_task
 from poweron_events.validation_messages import explain
 from poweron_services.mcp_server.protocol_results import document_blocks, error_result, read_document, result
 from poweron_services.mcp_server.tool_calls import Told, ToolCalls
@@ -179,8 +180,7 @@ async def _telling(context: Context) -> AsyncGenerator[Told, None]:
     try:
         yield sentences.put_nowait
     finally:
-        sending.cancel()
-        await asyncio.wait({sending})
+        await cancel_task(sending)
 
 
 async def _send(context: Context, sentences: "asyncio.Queue[str]") -> None:

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from poweron_events.errors import Unavailable
+from poweron_events.task_cancellation import cancel_task, retrieve_error
 from poweron_services.client.connect import Connections
 from poweron_services.client.pending_request import pending_requests_reported
 
@@ -43,13 +44,13 @@ class Workplace:
                 raise Unavailable("The connections were closed meanwhile")
             return working.result()
         finally:
-            await _cancelled(working)
+            await cancel_task(working)
 
     def _open(self) -> "tuple[asyncio.Future[Connections], asyncio.Task[None]]":
         if self._ready is None or self._kept is None or self._kept.done():
             self._ready = asyncio.get_running_loop().create_future()
             self._kept = asyncio.create_task(self._keep(self._ready))
-            self._kept.add_done_callback(_look)
+            retrieve_error(self._kept)
         return self._ready, self._kept
 
     async def _keep(self, ready: "asyncio.Future[Connections]") -> None:
@@ -68,7 +69,7 @@ class Workplace:
     async def close(self) -> None:
         """Close what is open."""
         if self._kept is not None:
-            await _cancelled(self._kept)
+            await cancel_task(self._kept)
 
 
 @asynccontextmanager
@@ -88,15 +89,3 @@ async def _reporting_pending(
 ) -> Result:
     async with pending_requests_reported(connections):
         return await work(connections)
-
-
-async def _cancelled(task: "asyncio.Task[Any]") -> None:
-    task.cancel()
-    await asyncio.wait({task})
-    _look(task)
-
-
-def _look(task: "asyncio.Task[Any]") -> None:
-    """Whoever waited was told of the error."""
-    if not task.cancelled():
-        task.exception()

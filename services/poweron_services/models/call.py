@@ -100,6 +100,7 @@ class Caller:
             cached_input_tokens=completion.cached_input_tokens,
             reasoning_tokens=completion.reasoning_tokens,
             cost_nano_usd=completion.cost_nano_usd,
+            usage_estimated=completion.usage_estimated,
             duration_ms=asked.duration_ms,
             tries=completion.tries,
             finish_reason=completion.finish_reason,

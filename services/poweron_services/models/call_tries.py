@@ -13,7 +13,7 @@ from poweron_events.event import FailedCalls
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import BudgetUsedUp
-from poweron_services.models.chat_model import ChatModel, Completion, UnreadableAnswer
+from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import current_limit
 
@@ -61,7 +61,7 @@ class CallTries:
             _count(error, FailedCalls(code=_code(error), count=1, duration_ms=_since(began)))
             raise
         self.duration_ms = _since(began)
-        if isinstance(completion.refusal, Unavailable):
+        if isinstance(completion.refusal, Unavailable | TooLong):
             _count(completion.refusal, _paid(completion, completion.refusal.code, self.duration_ms))
             raise completion.refusal
         return completion
@@ -102,6 +102,7 @@ def _paid(completion: Completion, code: Code, duration_ms: int) -> FailedCalls:
         output_tokens=completion.output_tokens,
         cost_nano_usd=completion.cost_nano_usd,
         duration_ms=duration_ms,
+        usage_estimated=completion.usage_estimated,
     )
 
 

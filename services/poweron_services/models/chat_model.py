@@ -44,6 +44,8 @@ class Completion:
     finish_reason: FinishReason | None = None
     cached_input_tokens: int = 0
     reasoning_tokens: int = 0
+    usage_estimated: bool = False
+    """Whether tokens and cost are an estimate, never too low, since the provider reported none that are plausible."""
 
 
 class ChatModel(Protocol):

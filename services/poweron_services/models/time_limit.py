@@ -99,7 +99,7 @@ class TimeLimit:
     def answers_unused(self, code: Code) -> None:
         """What was answered until now is told by no event: it will be asked for again, for this reason."""
         for call in self.answered:
-            used = call.model_dump(include={"input_tokens", "output_tokens", "cost_nano_usd", "duration_ms"})
+            used = call.model_dump(include={*FailedCalls.model_fields} - {"code", "count"})
             self._failed[code] = _together(self._failed.get(code), FailedCalls(code=code, count=1, **used))
         self.answered.clear()
 
@@ -185,6 +185,7 @@ def _together(first: FailedCalls | None, second: FailedCalls) -> FailedCalls:
         output_tokens=min(first.output_tokens + second.output_tokens, MAX_TOKENS),
         cost_nano_usd=min(first.cost_nano_usd + second.cost_nano_usd, MAX_NANO_USD),
         duration_ms=first.duration_ms + second.duration_ms,
+        usage_estimated=first.usage_estimated or second.usage_estimated,
     )
 
 

@@ -132,6 +132,7 @@ def _completion(call: ModelCall, text: str, refusal: Refused | None) -> Completi
         input_tokens=call.input_tokens,
         output_tokens=call.output_tokens,
         cost_nano_usd=call.cost_nano_usd,
+        usage_estimated=call.usage_estimated,
         refusal=refusal,
         finish_reason=cast("FinishReason | None", call.finish_reason),
         cached_input_tokens=call.cached_input_tokens,

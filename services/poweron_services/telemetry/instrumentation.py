@@ -144,6 +144,7 @@ class SpanRecorder:
             cached_input_tokens=call.cached_input_tokens,
             reasoning_tokens=call.reasoning_tokens,
             cost_nano_usd=call.cost_nano_usd,
+            usage_estimated=call.usage_estimated,
             duration_ms=call.duration_ms,
             tries=call.tries,
             finish_reason=call.finish_reason,

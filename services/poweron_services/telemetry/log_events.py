@@ -15,6 +15,9 @@ MODEL_WAITS: Final = "model_waits"
 `tries` counts those of the call, `seconds` is until the next one; None where there is none.
 """
 
+OUTAGES: Final = frozenset({"disk_full", "server_outage"})
+"""What each piece of work reports that waits for a server which somebody has to mend; each passes once a minute."""
+
 Milestone = Literal["iteration_ended", "task_ended", "round_ended"]
 
 
@@ -45,7 +48,9 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "Nothing where it is rare. `address_unknown`: a model named an address that nobody gave it; see what it read.",
     ),
     "append_retried": LogEvent("warning", "Kafka did not take an event; it is appended again.", _MENDED),
-    "background_task_error": LogEvent("error", "Work beside the main work ended with an unexpected error.", _REPORT),
+    "background_task_error": LogEvent(
+        "error", "Work beside the main work, or of a library, ended with an unexpected error.", _REPORT
+    ),
     "bi_role_missing": LogEvent(
         "warning",
         "The role that is to read the views of `bi` is not in Postgres; nobody was given anything.",
@@ -55,13 +60,27 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "warning", "A cancellation could not be answered ahead of its turn; it is answered in it.", _NOTHING
     ),
     "command_error": LogEvent("error", "A command met an unexpected error.", _REPORT),
+    "connection_lost": LogEvent(
+        "info", "A connection to a server ended while nobody waited for it; the library connects again.", _NOTHING
+    ),
     "content_store_unavailable": LogEvent(
         "warning", "An action waits for the content store.", "See that the content store can be reached."
+    ),
+    "disk_full": LogEvent(
+        "error",
+        "Kafka, Postgres or the content store has no room left; what needs it waits. It comes once a minute.",
+        "Make room on the disk that `error` names, and start the server again if it has ended. The work then goes on "
+        "by itself; never delete files of Kafka or Postgres.",
     ),
     "document_rights_kept": LogEvent(
         "warning",
         "The processes that read documents cannot give up all their rights on this system; `rights` says which.",
         "See what that means in `docs/security.md`.",
+    ),
+    "embedded_server_error": LogEvent(
+        "error",
+        "Kafka or Postgres of this machine has ended and cannot be started again, perhaps because the disk is full.",
+        "Do what `error` says; it is tried again by itself.",
     ),
     "embedded_servers": LogEvent("info", "What the servers of this machine do: start, stop.", _NOTHING),
     "ending_waits": LogEvent("warning", "The end of a round could not be written yet.", _MENDED),
@@ -133,6 +152,13 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "warning",
         "A page of the web was not read; `detail` says which rule it was, where a rule forbids it.",
         "Where it should be read, change the setting that `detail` speaks of.",
+    ),
+    "server_outage": LogEvent(
+        "error",
+        "Kafka, Postgres, its projector or the content store has been unavailable for `seconds`, more than a minute. "
+        "It comes once a minute.",
+        "See what `error` says, start that server again, or see that the network reaches it. The work then goes on by "
+        "itself.",
     ),
     "service_started": LogEvent("info", "A process plays `roles` and asks people for what `approve` marks.", _NOTHING),
     "setting_deprecated": LogEvent("warning", "A setting has another name now.", "Rename it as `advice` says."),

@@ -15,12 +15,14 @@ from structlog.typing import Processor
 from poweron_events.redaction import redacted
 from poweron_services.secret_redaction import NO_SECRETS, SecretRedaction
 from poweron_services.telemetry.instrumentation import add_place
-from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
+from poweron_services.telemetry.library_lines import log_library_line
+from poweron_services.telemetry.log_events import MODEL_WAITS, OUTAGES, STAGE_WAITS
 
 _hidden: SecretRedaction = NO_SECRETS
 MAX_FIELD = 2_000  # characters
 A_SECOND = 10  # lines of the same warning
 FACTS_A_SECOND = 100  # lines of the same event at a lower level
+OUTAGE_PERIOD = 60.0  # seconds between two lines of the same outage
 MESSAGES = 1_000  # that are told apart
 OWNER_ONLY = 0o600
 HTTP_CLIENTS: Final = frozenset(
@@ -74,7 +76,8 @@ class _Structured(logging.Handler):
         level = min(record.levelno // 10 * 10, logging.CRITICAL)  # a library may have levels between those of Python
         try:
             said = record.msg if record.name in REPEATING else record.getMessage()
-            structlog.get_logger().log(level, said, exc_info=record.exc_info, **fields)
+            if not log_library_line(record, said, **fields):
+                structlog.get_logger().log(level, said, exc_info=record.exc_info, **fields)
         except Exception:  # noqa: BLE001 - no work ends for a line
             self.handleError(record)
 
@@ -83,17 +86,20 @@ class Thinned:
     """Lets each event pass a few times a second: when a server is unavailable, a thousand workflows say the same.
 
     What tells of work that goes on passes more often, but not without end either: the events have it all.
-    The next line of an event that was held back says how many were, in `left_out`. Errors always pass.
+    The next line of an event that was held back says how many were, in `left_out`. Errors always pass, but outages,
+    which all work reports that waits for a server, once a minute.
     """
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[int, int]] = {}
+        self._outages: dict[str, float] = {}
 
     def __call__(self, _: object, level: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event = str(line.get("event"))
         if level not in ("debug", "info", "warning"):
-            return line
+            return self._error(event, line)
         most = A_SECOND if level == "warning" else FACTS_A_SECOND
-        event, now = str(line.get("event")), int(time.monotonic())
+        now = int(time.monotonic())
         if len(self._told) >= MESSAGES and event not in self._told:
             self._told.clear()
         second, told = self._told.get(event, (now, 0))
@@ -102,6 +108,14 @@ class Thinned:
             raise structlog.DropEvent
         self._told[event] = (now, told + 1 if second == now else 1)
         return {**line, "left_out": told - most} if second != now and told > most else line
+
+    def _error(self, event: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        now = time.monotonic()
+        if event in OUTAGES:
+            if now < self._outages.get(event, -OUTAGE_PERIOD) + OUTAGE_PERIOD:
+                raise structlog.DropEvent
+            self._outages[event] = now
+        return line
 
 
 class StageWaitReporter:

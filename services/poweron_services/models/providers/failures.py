@@ -8,7 +8,7 @@ import base64
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import orjson
@@ -20,7 +20,10 @@ from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.redaction import redacted
 from poweron_services.config import ProviderSettings
 from poweron_services.models.chat_model import TooLong, UnreadableAnswer
-from poweron_services.models.providers.http_client import MAX_BODY, TooMuch, proxies
+from poweron_services.models.providers.http_client import Response, proxies
+from poweron_services.models.providers.response_body import MAX_BODY, TooMuch, Unreadable, parsed, why_unreadable
+
+Kind = TypeVar("Kind", bound=BaseException)
 
 MAX_SAID = 300  # characters of what a provider says about an error
 SHORT = 6  # characters; what is shorter is no secret
@@ -35,9 +38,13 @@ LONGEST_WAIT: Final = 366 * 24 * 3600.0  # seconds; who asks for more asks for n
 NEXT_BUSY: Final = "Wait {}, or have the limits of the account raised."
 NEXT_TROUBLE: Final = "The provider's status page, or the log of a server of your own, may say more."
 SAYS_TOO_LONG: Final = re.compile(
-    r"prompt is too long|context (?:length|size|window)|too many (?:input )?tokens", re.IGNORECASE
+    r"(?:prompt|input|request|message)s? (?:is |are )?too (?:long|large)|context (?:length|size|window)"
+    r"|too many (?:input )?tokens|too large for model|reduce the length|(?:input|prompt) length",
+    re.IGNORECASE,
 )
 
+TOO_LONG: Final = b"context_length_exceeded"
+"""The code of OpenAI, which gateways wrap in the errors of other providers, too."""
 SAYS_LIMIT: Final = re.compile(r"max_(?:completion_|output_)?tokens", re.IGNORECASE)
 """The names of the setting for the longest answer, as providers call it where they refuse its value."""
 
@@ -86,19 +93,30 @@ def _secrets_in(value: str) -> Iterable[str]:
     return [*filter(None, (name, password, login, url.query, *values)), *([header] if login else [])]
 
 
-def failure(error: Exception, provider: str, name: str, scrub: Scrubber) -> PowerOnError:
+def failure(error: Exception, provider: str, name: str, scrub: Scrubber, response: Response) -> PowerOnError:
     """What an error of a request means, in our words: `Unavailable` where another try may help."""
     named = f"{provider}:{name}"
-    if _comes_from(error, TooMuch):
+    if _cause(error, TooMuch):
         return Refused(
-            f"The answer of {named} was longer than {MAX_BODY} bytes, or compressed; it was not read.",
-            code="model_misconfigured",
+            f"The answer of {named} was longer than {MAX_BODY:,} bytes; it was not read.", code="model_misconfigured"
         )
-    if _is_too_long(error):
+    if response.redirected_to:
+        return _redirected(response, named, scrub)
+    if _is_too_long(error, response.body):
         return TooLong(f"The prompt, with the room for the answer, is longer than what {named} takes.")
     if isinstance(error, ai.ModelAPIError) and error.provider_error_code in FLAGGED:
         return Refused(f"{named} would not answer{_said(error, scrub)} {NEXT_REFUSED}", code="answer_refused")
-    return _final(error, provider, name, scrub) or _passing(error, named, scrub)
+    return _final(error, provider, name, scrub) or _passing(error, named, scrub, response)
+
+
+def _redirected(response: Response, named: str, scrub: Scrubber) -> Refused:
+    """A redirect is not followed: the key would go to another place."""
+    to = scrub(response.redirected_to)[:MAX_SAID]
+    return Refused(
+        f"{named} answered with a redirect ({response.status}) to {to!r}, which is not followed, since the key "
+        "would go there. Set the provider's address to the place that answers itself.",
+        code="model_misconfigured",
+    )
 
 
 def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refused | None:  # noqa: PLR0911 - one case per kind
@@ -131,8 +149,10 @@ def _final(error: Exception, provider: str, name: str, scrub: Scrubber) -> Refus
     return None
 
 
-def _passing(error: Exception, named: str, scrub: Scrubber) -> Unavailable:
+def _passing(error: Exception, named: str, scrub: Scrubber, response: Response) -> Unavailable:
     """What may pass by itself."""
+    if (damaged := _cause(error, Unreadable)) is not None:
+        return _unreadable(named, str(damaged))
     match error:
         case ai.ModelRequestTimeout() | ai.ModelTimeoutError():
             return Unavailable(f"{named} did not answer in time.", code="model_timeout")
@@ -145,8 +165,11 @@ def _passing(error: Exception, named: str, scrub: Scrubber) -> Unavailable:
         case ai.ModelHTTPError() | ai.ModelServerError() | ai.ModelUnavailableError():
             said = f"{named} has trouble of its own{_said(error, scrub)} {NEXT_TROUBLE}"
             return Unavailable(said, code="model_unavailable", retry_after=_wait(error))
-    unreadable = f"The answer of {named} could not be read; it is not what this provider should send."
-    return UnreadableAnswer(unreadable)
+    return _unreadable(named, why_unreadable(response.body, response.content_type))
+
+
+def _unreadable(named: str, why: str) -> UnreadableAnswer:
+    return UnreadableAnswer(f"The answer of {named} could not be read: {why}.")
 
 
 def _wait(error: ai.ModelAPIError) -> float | None:
@@ -156,10 +179,7 @@ def _wait(error: ai.ModelAPIError) -> float | None:
 
 def told_usage(answered: bytes) -> RequestUsage:
     """The tokens that a provider says to have used, in an answer that is of no use."""
-    try:
-        body = orjson.loads(answered)
-    except orjson.JSONDecodeError:
-        return RequestUsage()
+    body = parsed(answered)
     usage = _inside(body, "usage") or _inside(_inside(body, "error"), "usage")
     return RequestUsage(
         input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
@@ -176,11 +196,13 @@ def _count(usage: object, *names: str) -> int:
     return next((count for count in counts if type(count) is int and count > 0), 0)
 
 
-def _is_too_long(error: Exception) -> bool:
+def _is_too_long(error: Exception, body: bytes) -> bool:
     """Whether the prompt is too long: servers of one's own say it in words only."""
     if isinstance(error, ai.ModelContextWindowExceededError) or _status(error) == 413:
         return True
-    return isinstance(error, ai.ModelRequestRejectedError) and bool(SAYS_TOO_LONG.search(_message(error.body)))
+    if not isinstance(error, ai.ModelHTTPError):
+        return False
+    return TOO_LONG in body or bool(SAYS_TOO_LONG.search(_message(error.body)))
 
 
 def _status(error: Exception) -> int | None:
@@ -208,10 +230,11 @@ def _message(body: object) -> str:
     return body if isinstance(body, str) else ""
 
 
-def _comes_from(error: BaseException, kind: type[BaseException]) -> bool:
+def _cause(error: BaseException, kind: type[Kind]) -> Kind | None:
+    """The error of this kind that led to this one."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, kind):
-            return True
+            return seen
         seen = seen.__cause__ or seen.__context__
-    return False
+    return None

@@ -4,11 +4,10 @@ The client libraries log the address of each request: what it says beside the pl
 """
 
 import base64
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import cast
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -16,21 +15,33 @@ import httpx2
 
 from poweron_events.errors import Refused
 from poweron_services.models.providers import outgoing
+from poweron_services.models.providers.response_body import corrected, error_status, read_body
 
 CONNECT_TIMEOUT = 10.0  # seconds
-MAX_BODY = 4_000_000  # bytes
 
-_HEARD: ContextVar[bytearray | None] = ContextVar("heard", default=None)
+
+@dataclass(slots=True)
+class Response:
+    """What a provider sent, kept for the case that the client library cannot use it."""
+
+    status: int | None = None
+    content_type: str = ""
+    body: bytes = b""
+    redirected_to: str = ""
+    """The host that it names in place of an answer."""
+
+
+_RESPONSE: ContextVar[Response | None] = ContextVar("response", default=None)
 
 
 @contextmanager
-def listening() -> Generator[bytearray, None, None]:
-    """The body of what is answered to a request, as far as it was read: also where the client library cannot use it."""
-    token = _HEARD.set(heard := bytearray())
+def receiving() -> Generator[Response, None, None]:
+    """While this holds, the last response to a request of this task is kept here."""
+    token = _RESPONSE.set(response := Response())
     try:
-        yield heard
+        yield response
     finally:
-        _HEARD.reset(token)
+        _RESPONSE.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +57,8 @@ class Access:
     """That of its address."""
 
 
-class TooMuch(httpx2.TransportError):
-    """The answer is longer than what is read, or was compressed so that nobody knows how long it is."""
-
-
 def http_client(timeout: float, way: Access) -> httpx2.AsyncClient:
-    """A client that never reads more of an answer than `MAX_BODY`; the proxies of the environment are used.
+    """A client that reads a bounded answer and follows no redirect; the proxies of the environment are used.
 
     Raises:
         Refused: the proxy cannot be used; the sentence names its variable.
@@ -59,7 +66,8 @@ def http_client(timeout: float, way: Access) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT)),
         headers={"Accept-Encoding": "identity"},
-        event_hooks={"request": [outgoing.look], "response": [_bound]},
+        follow_redirects=False,  # the key would go to another host
+        event_hooks={"request": [outgoing.look], "response": [_receive]},
         transport=_Completing(way, _transport(way.place)),
     )
 
@@ -118,28 +126,26 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-async def _bound(response: httpx2.Response) -> None:
-    outgoing.answered(response.status_code)
-    if response.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
-        raise TooMuch("compressed, though that was not asked for")
-    response.stream = _Bounded(cast("httpx2.AsyncByteStream", response.stream))
+def _host(location: str) -> str:
+    """The host of a redirect, as far as it can be read."""
+    try:
+        return urlsplit(location).hostname or "a place on the same server"
+    except ValueError:
+        return "a place that is no address"
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that is given up once it is too long."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left, heard = MAX_BODY, _HEARD.get()
-        async for chunk in self._stream:
-            left -= len(chunk)
-            if left < 0:
-                raise TooMuch(f"longer than {MAX_BODY} bytes")
-            if heard is not None:
-                heard += chunk
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+async def _receive(response: httpx2.Response) -> None:
+    """Read and correct the body before the client library does; an error gets a status of its own."""
+    status = response.status_code
+    outgoing.answered(status)
+    kept = _RESPONSE.get() or Response()
+    kept.status, kept.content_type = status, response.headers.get("Content-Type", "").lower()
+    if response.is_redirect:
+        kept.redirected_to = _host(response.headers.get("Location", ""))
+    kept.body = await read_body(response)
+    if response.is_success and (as_error := error_status(kept.body)) is not None:
+        response.status_code = as_error
+    elif response.is_success:
+        kept.body = corrected(kept.body, await response.request.aread())
+    response.headers.pop("Content-Encoding", None)
+    response.stream = httpx2.ByteStream(kept.body)

@@ -88,9 +88,9 @@ async def look(request: httpx2.Request) -> None:
 
 
 def answered(status: int) -> None:
-    """A provider has answered: for an error it charges nothing."""
+    """A provider has answered: for an error or a redirect it charges nothing."""
     if (outgoing := _OUTGOING.get()) is not None:
-        outgoing.paid = status < httpx2.codes.BAD_REQUEST
+        outgoing.paid = httpx2.codes.is_success(status)
 
 
 def _unreached(error: BaseException | None) -> bool:

@@ -11,10 +11,9 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.usage import RequestUsage
 
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, NANO, Model
+from poweron_events.event import MAX_NANO_USD, NANO, Model
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.answers import (
@@ -39,8 +38,9 @@ from poweron_services.models.prompts import (
 from poweron_services.models.providers.answer_schemas import answer_schema, is_closed
 from poweron_services.models.providers.clients import access, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
-from poweron_services.models.providers.http_client import http_client, listening
+from poweron_services.models.providers.http_client import Response, http_client, receiving
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
+from poweron_services.models.providers.reported_usage import Usage, usage_of
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
@@ -88,7 +88,7 @@ class ProviderModel:
 
     async def complete(self, prompt: Prompt) -> Completion:
         outgoing = self._outgoing(prompt)
-        with listening() as answered:
+        with receiving() as received:
             try:
                 response = await self._asked(prompt, outgoing)
             except BudgetUsedUp:
@@ -97,8 +97,8 @@ class ProviderModel:
                 outgoing.failed(error)
                 raise
             except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
-                return self._failed(error, outgoing, told_usage(bytes(answered)))
-        return self._completion(response, outgoing)
+                return self._failed(error, outgoing, received)
+        return self._completion(response, outgoing, received)
 
     def _outgoing(self, prompt: Prompt) -> Outgoing:
         """What will be sent for the prompt."""
@@ -117,12 +117,13 @@ class ProviderModel:
                 if not isinstance(outgoing.held, NotSent):
                     raise
 
-    def _failed(self, error: Exception, outgoing: Outgoing, usage: RequestUsage) -> Completion:
-        """What failed after the provider told that it was paid for it; any other failure is raised."""
-        failed = failure(error, self._provider, self._name, self._scrub)
+    def _failed(self, error: Exception, outgoing: Outgoing, received: Response) -> Completion:
+        """What failed after the provider reported that it was paid for it; any other failure is raised."""
+        failed = failure(error, self._provider, self._name, self._scrub, received)
+        usage = told_usage(received.body)
         if usage.has_values() and isinstance(failed, Refused | Unavailable) and not isinstance(failed, TooLong):
             response = ModelResponse(parts=[], usage=usage, model_name=self._name)
-            return self._as_completion(response, outgoing, refusal=failed)
+            return self._as_completion(response, outgoing, received, refusal=failed)
         outgoing.failed(error)
         raise failed from None
 
@@ -156,34 +157,39 @@ class ProviderModel:
             allow_text_output=mode != "tool",
         )
 
-    def _completion(self, response: ModelResponse, outgoing: Outgoing) -> Completion:
+    def _completion(self, response: ModelResponse, outgoing: Outgoing, received: Response) -> Completion:
         text = self._scrub.known(_text(response))
         refusal = self._refusal(response, outgoing, text)
-        return self._as_completion(response, outgoing, text or self._refusing_words(response), refusal)
+        return self._as_completion(response, outgoing, received, text or self._refusing_words(response), refusal)
 
     def _as_completion(
         self,
         response: ModelResponse,
         outgoing: Outgoing,
+        received: Response,
         text: str = "",
         refusal: Refused | Unavailable | None = None,
     ) -> Completion:
+        usage = usage_of(response.usage, outgoing, text=text, received=len(received.body))
         return Completion(
             text=text,
             provider=self._provider,
             model=self._scrub(response.model_name or self._name)[:MAX_NAME],
-            input_tokens=_tokens(response.usage.input_tokens),
-            output_tokens=_tokens(response.usage.output_tokens),
-            cached_input_tokens=_tokens(response.usage.cache_read_tokens),
-            reasoning_tokens=_tokens(response.usage.output_reasoning_tokens),
-            cost_nano_usd=self._cost(response),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_input_tokens=usage.cached_input_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            cost_nano_usd=self._cost(response, usage),
+            usage_estimated=usage.is_estimated,
             refusal=refusal,
             sent=outgoing.sent,
             finish_reason=response.finish_reason,
         )
 
-    def _cost(self, response: ModelResponse) -> int:
-        """What the call cost; 0 where nobody says the price."""
+    def _cost(self, response: ModelResponse, usage: Usage) -> int:
+        """What the call cost, at the highest price where its usage is estimated; 0 where no price is known."""
+        if self._price is not None and usage.is_estimated:
+            return min(self._price.most(usage.input_tokens, usage.output_tokens), MAX_NANO_USD)
         if self._price is not None:
             return self._price.cost(response.usage, response.provider_details)
         try:
@@ -204,10 +210,10 @@ class ProviderModel:
         return None if text.strip() else Refused(f"{named} answered with nothing.", code="answer_empty")
 
     def _cut_off(self, response: ModelResponse, outgoing: Outgoing) -> Refused:
-        named, after = f"{self._provider}:{self._name}", _tokens(response.usage.output_tokens)
+        named, after = f"{self._provider}:{self._name}", response.usage.output_tokens
         if (response.provider_details or {}).get("finish_reason") in FULL:
             said = f"The prompt and its answer are longer than what {named} takes: it was cut off after {after} tokens."
-            return Refused(said, code="prompt_too_long")
+            return TooLong(said)
         lowered = outgoing.limit < self._settings.model_max_tokens
         whose = "what the budget leaves" if lowered else "the limit that is set"
         said = f"The answer of {named} was cut off after {after} tokens; it was allowed {outgoing.limit:,}, {whose}."
@@ -232,7 +238,3 @@ def _json(arguments: Mapping[str, Any]) -> str:
         return orjson.dumps(arguments).decode()
     except orjson.JSONEncodeError as error:
         return f"These arguments cannot be written as JSON: {error}"  # which is no JSON, and refused as such
-
-
-def _tokens(told: int) -> int:
-    return max(0, min(told, MAX_TOKENS))

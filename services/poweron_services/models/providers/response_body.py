@@ -1,0 +1,210 @@
+"""The body of a provider's answer: read and decompressed within a limit, with slips corrected that do no harm.
+
+Client libraries stop at a `model` that is null or a count of tokens that is text, although the answer is there. Such
+fields are corrected before a library reads the body. What cannot be corrected is reported with its cause.
+"""
+
+import json
+import zlib
+from collections.abc import AsyncIterable, Iterable
+from math import ceil, isfinite
+from typing import Any, Final, cast
+
+import httpx2
+
+MAX_BODY: Final = 4_000_000  # bytes, also of what is decompressed
+CHUNK: Final = 65_536  # bytes that are decompressed at once
+PLAIN: Final = frozenset({"", "identity"})
+COMPRESSED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+STATUSES: Final = {
+    "authentication_error": 401,
+    "billing_error": 402,
+    "context_length_exceeded": 400,
+    "insufficient_quota": 429,
+    "invalid_api_key": 401,
+    "invalid_prompt": 400,
+    "invalid_request_error": 400,
+    "model_not_found": 404,
+    "not_found_error": 404,
+    "overloaded_error": 529,
+    "permission_error": 403,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "request_too_large": 413,
+    "3051": 400,
+}
+"""The statuses that belong to the codes and types of errors, for an error that comes with a status of success."""
+ANSWERS: Final = ("choices", "content", "output")
+"""The fields that hold an answer: of chat completions, of Anthropic, of Responses."""
+
+
+class TooMuch(httpx2.TransportError):
+    """The answer is longer than `MAX_BODY`."""
+
+
+class Unreadable(httpx2.TransportError):
+    """The answer cannot be decompressed; the text says why."""
+
+
+async def read_body(response: httpx2.Response) -> bytes:
+    """Read the whole body, decompressed.
+
+    Raises:
+        TooMuch: it is longer than `MAX_BODY`.
+        Unreadable: it is compressed in a way that nobody asked for, or is damaged.
+    """
+    encoding = response.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in PLAIN | COMPRESSED:
+        raise Unreadable(f"it is compressed by {encoding[:20]!r}, which was not asked for")
+    stream = cast("httpx2.AsyncByteStream", response.stream)
+    raw = await _bounded(stream)
+    await stream.aclose()
+    if encoding in PLAIN or not raw:
+        return raw
+    try:
+        return _decompressed(raw, encoding)
+    except zlib.error:
+        raise Unreadable(f"it is not the {encoding} that it is said to be") from None
+
+
+async def _bounded(chunks: AsyncIterable[bytes]) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > MAX_BODY:
+            raise TooMuch(f"longer than {MAX_BODY} bytes")
+    return bytes(body)
+
+
+def _decompressed(raw: bytes, encoding: str) -> bytes:
+    """The content of gzip or deflate, which some servers send without the header of zlib."""
+    has_header = raw[0] & 0x0F == zlib.DEFLATED
+    bits = zlib.MAX_WBITS | 16 if encoding != "deflate" else zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
+    decoder, body, left = zlib.decompressobj(bits), bytearray(), raw
+    while not decoder.eof and (left or not body):
+        body += (piece := decoder.decompress(left, CHUNK))
+        if len(body) > MAX_BODY:
+            raise TooMuch(f"longer than {MAX_BODY} bytes")
+        left = decoder.unconsumed_tail
+        if not piece and not left:
+            break
+    if not decoder.eof:
+        raise Unreadable(f"its {encoding} breaks off")
+    return bytes(body)
+
+
+def parsed(body: bytes) -> Any:
+    """The JSON of a body; None where it is none."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def corrected(body: bytes, asked: bytes) -> bytes:
+    """The body with the fields corrected at which client libraries would stop.
+
+    Args:
+        body: JSON, or anything else, which is left as it is.
+        asked: the body of the request, which names the model.
+    """
+    found = parsed(body)
+    if not isinstance(found, dict) or not any(name in found for name in ANSWERS):
+        return body
+    changed = {**found, "usage": _usage(found)}
+    if not isinstance(found.get("model"), str):
+        changed["model"] = (parsed(asked) or {}).get("model") or ""
+    for name in ANSWERS:
+        if name in found and found[name] is None:
+            changed[name] = []
+    if "choices" in found:
+        changed |= _chat(changed)
+    return json.dumps(changed).encode()
+
+
+def _chat(found: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a chat completion that no answer depends on, and an empty answer in place of no choice."""
+    nothing = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ""}}
+    return {
+        "id": found["id"] if isinstance(found.get("id"), str) else "",
+        "object": "chat.completion",
+        "created": found["created"] if type(found.get("created")) is int else 0,
+        "choices": found["choices"] or [nothing],
+    }
+
+
+def _usage(found: dict[str, Any]) -> dict[str, Any]:
+    """The usage with whole numbers alone; zeros where it is not reported, in place of which it is estimated."""
+    told = _counts(found["usage"]) if isinstance(found.get("usage"), dict) else {}
+    chat = "choices" in found
+    names = ("prompt_tokens", "completion_tokens") if chat else ("input_tokens", "output_tokens")
+    usage = dict.fromkeys(names, 0) | told
+    if chat or "output" in found:
+        usage.setdefault("total_tokens", usage[names[0]] + usage[names[1]])
+    if "output" in found:
+        for name, count in (("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens")):
+            usage[name] = {count: 0} | usage.get(name, {})
+    return usage
+
+
+def _counts(usage: dict[str, Any]) -> dict[str, Any]:
+    """Each count of tokens as a whole number, also one that is written as text; others are left out."""
+    kept: dict[str, Any] = {}
+    for name, value in usage.items():
+        if isinstance(value, dict):
+            kept[name] = _counts(value)
+        elif name.endswith("tokens"):
+            if (count := _count(value)) is not None:
+                kept[name] = count
+        elif value is not None and not isinstance(value, list) and not name.endswith("_details"):
+            kept[name] = value
+    return kept
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return ceil(value) if value >= 0 else None
+
+
+def error_status(body: bytes) -> int | None:
+    """The status that belongs to an error which came with a status of success; None where the body is none."""
+    found = parsed(body)
+    if not isinstance(found, dict) or found.get("object") == "response" or any(found.get(name) for name in ANSWERS):
+        return None  # a failed response of Responses says so itself
+    error = found.get("error") or (found if "error" in (found.get("object"), found.get("type")) else None)
+    if not error:
+        return None
+    known = _status_names(error) if isinstance(error, dict) else ()
+    return next((status for name in known if (status := _status(name)) is not None), 500)
+
+
+def _status_names(error: dict[str, Any]) -> Iterable[str]:
+    return (str(error[name]) for name in ("code", "type", "status") if error.get(name))
+
+
+def _status(name: str) -> int | None:
+    """The status of a code or type; gateways write the status itself as the code."""
+    if name.isdecimal() and len(name) == 3 and 400 <= int(name) < 600:
+        return int(name)
+    return STATUSES.get(name)
+
+
+def why_unreadable(body: bytes, content_type: str) -> str:
+    """Why no client library could read the body, as the end of a sentence; without a word of the body itself."""
+    start = body.lstrip()[:200].lower()
+    if not start:
+        return "it is empty"
+    if "event-stream" in content_type or start.startswith((b"data:", b"event:")):
+        return "it is a stream of events, where one answer as JSON was asked for"
+    if start.startswith(b"<") or "html" in content_type:
+        return "it is a page of HTML; a proxy or a login page may answer in place of the provider"
+    if parsed(body) is None and start not in (b"null", b"null\n"):
+        kind = "JSON that breaks off or is damaged" if start.startswith((b"{", b"[")) else "no JSON"
+        return f"it is {kind}, {len(body):,} bytes long"
+    return "it is JSON, but not in the form of this provider's interface"

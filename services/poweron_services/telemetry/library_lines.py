@@ -1,0 +1,36 @@
+"""The log lines of libraries: an error line only where this process made a mistake, and then with a code."""
+
+import logging
+from typing import Any, Final
+
+import structlog
+
+log = structlog.get_logger()
+
+OURS: Final = "poweron_"
+CLIENTS: Final = frozenset({"aiokafka", "asyncpg"})
+"""The libraries whose connections end when a server does; they connect again by themselves."""
+
+
+def log_library_line(record: logging.LogRecord, said: str, **fields: Any) -> bool:
+    """Log an error line of a library as a warning, one of the event loop with a code; False for all other lines."""
+    if record.levelno < logging.ERROR or record.name.startswith(OURS):
+        return False
+    if record.name == "asyncio":
+        _log_loop_error(record, said)
+    else:
+        structlog.get_logger().log(logging.WARNING, said, exc_info=record.exc_info, **fields)
+    return True
+
+
+def _log_loop_error(record: logging.LogRecord, said: str) -> None:
+    """Log what asyncio reports of tasks and transports that nobody waits for."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is not None and _is_lost_connection(error):
+        log.info("connection_lost", error=f"{type(error).__name__}: {error}")
+    else:
+        log.error("background_task_error", error=said, exc_info=record.exc_info)
+
+
+def _is_lost_connection(error: BaseException) -> bool:
+    return isinstance(error, OSError | EOFError) or type(error).__module__.partition(".")[0] in CLIENTS

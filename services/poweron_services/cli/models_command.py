@@ -57,7 +57,7 @@ async def _all(settings: Settings) -> list[Checked]:
     return await asyncio.gather(*(_one(name, settings) for name in names))
 
 
-NO_USAGE: Final = "It does not tell what it used: budgets of tokens and money cannot hold, its calls count as nothing."
+ESTIMATED: Final = "It does not report what it used: tokens and cost are estimates, never too low, so a budget ends early."
 
 
 async def _one(name: str, settings: Settings) -> Checked:
@@ -110,6 +110,7 @@ def _object(checked: Checked) -> dict[str, Any]:
         "outputTokens": used.output_tokens if used else 0,
         "cachedInputTokens": used.cached_input_tokens if used else 0,
         "reasoningTokens": used.reasoning_tokens if used else 0,
+        "usageEstimated": bool(used and used.usage_estimated),
         "costNanoUsd": used.cost_nano_usd if used else 0,
         "durationMs": checked.duration_ms,
         "tries": used.tries if used else None,
@@ -128,8 +129,8 @@ def _print(checked: Sequence[Checked]) -> None:
         stdout.print(row.append(f"  {each.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  {stages}"))
         if each.code:
             stdout.print(f"  {one_line(each.problem, MAX_SENTENCE)}")
-        elif not tokens:
-            stdout.print(f"  {NO_USAGE}")
+        elif used and used.usage_estimated:
+            stdout.print(f"  {ESTIMATED}")
     failing = sum(bool(each.code) for each in checked)
     stdout.print(_sum(failing, len(checked)))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from poweron_events import codec
+from poweron_events.codec import dumps, sha256
 from poweron_events.envelope import Cause, Envelope, Recorded, envelop
 from poweron_events.event import CriterionProgress, DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import (
@@ -50,6 +51,9 @@ from poweron_events.stream import WorkflowEvent
 TIME = "2026-11-21T00:00:00.000Z"
 SOURCE = "/tests"
 COMMITMENT = "ab" * 32
+PARAMETERS = {"documentList": ["docList:round1_request"]}
+APPROVED = sha256(dumps(PARAMETERS))
+"""What an answer to a question about these parameters names."""
 
 CALL = ModelCall(
     provider="builtin",
@@ -132,23 +136,23 @@ class At:
         return SelectionRejected(**self.place, try_=try_, reason="No such action.", code=code, model_call=CALL)
 
     def parameters(self, **fields: Any) -> ParametersSet:
-        given = {"given": {}, "parameters": {"documentList": ["docList:round1_request"]}, "model_call": CALL}
+        given = {"given": {}, "parameters": PARAMETERS, "model_call": CALL}
         return ParametersSet(**self.place, **{**given, **fields})
 
     def parameters_rejected(self, try_: int = 1) -> ParametersRejected:
         return ParametersRejected(**self.place, try_=try_, reason="A field is missing.", model_call=CALL)
 
     def approval_requested(self, **fields: Any) -> ApprovalRequested:
-        given = {"parameters_sha256": COMMITMENT, "action": "document.extract", "expires_ms": 60_000}
+        given = {"parameters_sha256": APPROVED, "action": "document.extract", "expires_ms": 60_000}
         return ApprovalRequested(**self.place, **{**given, **fields})
 
     def approval_granted(self, request_id: str = "5", **fields: Any) -> ApprovalGranted:
-        given = {"parameters_sha256": COMMITMENT, "request": identity(request_id)}
+        given = {"parameters_sha256": APPROVED, "request": identity(request_id)}
         return ApprovalGranted(**self.place, **{**given, **fields})
 
     def approval_denied(self, request_id: str | None = None, **fields: Any) -> ApprovalDenied:
         asked = None if request_id is None else identity(request_id)
-        return ApprovalDenied(**self.place, **{"parameters_sha256": COMMITMENT, "request": asked, **fields})
+        return ApprovalDenied(**self.place, **{"parameters_sha256": APPROVED, "request": asked, **fields})
 
     def started(self, try_: int = 1, **fields: Any) -> ActionStarted:
         given = {"claim": "claim", "worker": "w1", "effect_class": "pure", "deadline_ms": 60_000}

@@ -32,8 +32,11 @@ from poweron_events.event import (
 NAMESPACE = uuid.UUID("4c0f5d0e-7f0b-5a53-9d5c-6d3f9f1b8a60")
 """The UUID namespace of every name PowerOn makes: workflow ids, event ids, idempotency keys."""
 
-LAWS = 1
-"""The number of the transition rules that `fold.evolve` keeps; a rule never changes under a number."""
+LAWS = 2
+"""The number of the transition rules that `fold.evolve` keeps; a rule never changes under a number.
+
+2: an approval is asked for and answered with the hash of the step's parameters; with another hash it has no effect.
+"""
 
 MINUTE = 60_000  # milliseconds
 MAX_PROMPT = 20_000  # characters

@@ -15,6 +15,7 @@ from builders import (
 )
 from poweron_events.event import CriterionProgress
 from poweron_events.fold.state import TaskContext, task_context
+from poweron_events.fold.turn import due
 from poweron_events.observation import Observation
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundFailed, Totals
 from poweron_events.request import WorkflowRequested
@@ -282,6 +283,31 @@ def test_a_second_answer_and_a_second_question_have_no_effect() -> None:
 def test_an_answer_that_nobody_asked_for_has_no_effect() -> None:
     given(*READY).when(AT.approval_granted()).then_superseded()
     given(*ASKED).when(At(2).approval_granted()).then_superseded()
+
+
+@pytest.mark.req("E-08")
+def test_answers_about_other_parameters_leave_the_question_open() -> None:
+    other = {"parameters_sha256": "0" * 64}
+    forged = (AT.approval_granted(**other), AT.approval_denied("6", **other), AT.approval_denied(**other))
+    story = given(*ASKED)
+    for answer in forged:
+        story.when(answer).then_superseded()
+    assert [each.what for each in due(story.workflow)] == ["approval"]
+    story.when(AT.approval_granted()).then(phase="ready", turn="executor", approval="granted")
+
+
+@pytest.mark.req("E-08")
+def test_a_question_about_other_parameters_is_none() -> None:
+    story = given(*READY).when(AT.approval_requested(parameters_sha256="0" * 64))
+    story.then_superseded().when(AT.approval_requested()).then(phase="approve", approval="asked")
+
+
+@pytest.mark.req("E-08")
+def test_a_round_of_the_first_rules_takes_any_answer() -> None:
+    """Recorded histories keep their verdicts; the executor refuses the action then."""
+    other = {"parameters_sha256": "0" * 64}
+    before = (requested(laws=1), *READY[1:], AT.approval_requested(**other))
+    given(*before).when(AT.approval_granted(**other)).then(phase="ready", approval="granted")
 
 
 @pytest.mark.req("E-16")

@@ -21,6 +21,7 @@ from poweron_events.event import CATALOGUE
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.turn import turn
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed, Totals
+from poweron_events.request import LAWS
 from poweron_events.stream import WorkflowEvent
 from story import given
 
@@ -132,7 +133,7 @@ def test_an_unknown_type_after_the_end_freezes_nothing() -> None:
 
 @pytest.mark.req("E-13")
 def test_who_lacks_a_workflows_laws_never_acts_on_it() -> None:
-    story = given(requested(laws=2)).then(phase="plan", turn=None, due={}, frozen=True)
+    story = given(requested(laws=LAWS + 1)).then(phase="plan", turn=None, due={}, frozen=True)
     story.when(cancellation()).then(phase="closing", turn=None)
     story.when(CANCELLED).then(phase="ended", turn=None)
     story.when(follow_up()).then(turn="planner", frozen=False)

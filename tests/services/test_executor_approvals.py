@@ -1,7 +1,6 @@
 """The executor and approvals: what waits for a person, what runs once it was approved, and what never does."""
 
 import hashlib
-from typing import Any
 
 import pytest
 from doubles import Counting
@@ -19,10 +18,12 @@ def asking(action: Counting) -> Executor:
     return executor(action, approval=Approval(frozenset({"test.*"}), expires_ms=500))
 
 
-def approved(told: Told, **changed: Any) -> Told:
+NO_PARAMETERS = hashlib.sha256(b"{}").hexdigest()
+
+
+def approved(told: Told) -> Told:
     """A person has approved what the executor asked for."""
-    given = {"parameters_sha256": hashlib.sha256(b"{}").hexdigest(), **changed}
-    return told.tell(At().approval_granted(**given))
+    return told.tell(At().approval_granted(parameters_sha256=NO_PARAMETERS))
 
 
 @pytest.mark.req("E-08")
@@ -31,7 +32,7 @@ async def test_a_marked_action_is_asked_for_before_anybody_claims_it() -> None:
     (asked,) = await one(told.workflow, Stand()())
     assert isinstance(asked, ApprovalRequested)
     assert (asked.action, asked.expires_ms) == ("test.pure", 500)
-    assert asked.parameters_sha256 == hashlib.sha256(b"{}").hexdigest()
+    assert asked.parameters_sha256 == NO_PARAMETERS
     assert await places(one) == PLACES
 
 
@@ -58,7 +59,9 @@ async def test_what_was_denied_does_not_run_and_the_result_says_who_denied_it_an
     action, told = Counting(), ready()
     one = asking(action)
     told.tell(*await one(told.workflow, Stand()()))
-    told.tell(At().approval_denied("6", requester=Requester(name="Ada"), reason="Not on a Friday.\nAsk on Monday."))
+    ada = Requester(name="Ada")
+    denied = {"parameters_sha256": NO_PARAMETERS, "requester": ada, "reason": "Not on a Friday.\nAsk on Monday."}
+    told.tell(At().approval_denied("6", **denied))
     (completed,) = await ran(one, told)
     assert (completed.outcome, action.runs) == ("denied", [])
     assert completed.error == "The action was denied by Ada: Not on a Friday. Ask on Monday."
@@ -66,10 +69,12 @@ async def test_what_was_denied_does_not_run_and_the_result_says_who_denied_it_an
 
 @pytest.mark.req("E-08")
 async def test_an_approval_of_other_parameters_lets_nothing_run() -> None:
-    action, told = Counting(), ready()
+    """In a round of the first transition rules, which take any answer."""
+    action = Counting()
+    told = Told().tell(requested(laws=1), planned(), At().selected(action="test.pure"), At().parameters(parameters={}))
     one = asking(action)
     told.tell(*await one(told.workflow, Stand()()))
-    (completed,) = await ran(one, approved(told, parameters_sha256="0" * 64))
+    (completed,) = await ran(one, told.tell(At().approval_granted(parameters_sha256="0" * 64)))
     assert (completed.outcome, action.runs) == ("denied", [])
     assert completed.error == "What was approved are other parameters than these."
 

@@ -39,12 +39,11 @@ from simulation.processes import CONCURRENCY, MOST_SKEW_MS, Process
 from poweron_events.envelope import Recorded
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalRequested
 from poweron_events.fold.costs import used_by
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import Workflow, parameters_sha256
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.request import RequestApproval, RequestCancellation, RequestRefused, RequestRound, RequestWorkflow
 from poweron_projections.requests import REQUESTS
 from poweron_projections.usage import USAGE
-from poweron_services.decider.approval import parameters_sha256
 
 if TYPE_CHECKING:
     from simulation.world import World

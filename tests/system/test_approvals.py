@@ -9,7 +9,12 @@ import pytest
 from commands import Shell, ended, told
 from processes import ONE_STEP, script, serving
 
-from poweron_events.request import Requester
+from poweron_events import topics
+from poweron_events.codec import encode
+from poweron_events.envelope import envelop
+from poweron_events.execution import ApprovalGranted
+from poweron_events.log import Message
+from poweron_events.request import Requester, RequestIdentity
 from poweron_projections.verify import verify
 from poweron_services.client.approve import waiting_approval
 from poweron_services.client.client_errors import NothingToApprove
@@ -35,6 +40,14 @@ async def outcome(shell: Shell, workflow: str) -> dict[str, Any]:
     return found  # type: ignore[no-any-return] # a line of JSON
 
 
+async def forge_answer(connections: Connections, workflow: str) -> None:
+    """Write past intake that other parameters are approved."""
+    place = {"round": 1, "task": 1, "attempt": 1, "step": 1}
+    approved = ApprovalGranted(**place, parameters_sha256="0" * 64, request=RequestIdentity(source="/forger", id="1"))
+    envelope = envelop(approved, workflow_id=workflow, source="/poweron/intake/forger", time="2026-11-26T00:00:00.000Z")
+    await connections.log.append(topics.EVENTS.name, [Message(workflow.encode(), encode(envelope))])
+
+
 @pytest.mark.req("E-08")
 @pytest.mark.req("E-15")
 async def test_what_waits_survives_a_kill_and_runs_once_it_is_approved(
@@ -54,6 +67,7 @@ async def test_what_waits_survives_a_kill_and_runs_once_it_is_approved(
         assert told_so in (await shell("approvals")).out
         early = (await shell("ask", "And then?", "--workflow", workflow)).err
         assert f"still running. It waits for an approval, which `poweron approve {workflow}` and" in early
+        await forge_answer(connections, workflow)
         processes.replace(["all"])
 
         said = await shell("approve", workflow, "--reason", "Go on.")

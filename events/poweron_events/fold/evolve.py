@@ -2,7 +2,7 @@
 
 `evolve` judges slot and state, never content, and the first in offset order wins. Live, in replay,
 in the projector and in an auditor's hands the verdict is the same, because nothing else goes in.
-These are the transition rules number 1 (`request.LAWS`): they never change under that number.
+These are the transition rules up to number 2 (`request.LAWS`); a round keeps those that its opening names.
 """
 
 from typing import Final, assert_never
@@ -32,6 +32,7 @@ from poweron_events.fold.state import (
     change_step,
     change_task,
     max_steps,
+    parameters_sha256,
     rejections,
     task_context,
 )
@@ -285,7 +286,7 @@ def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) 
 
 
 def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalRequested) -> Workflow | None:
-    if workflow.phase != "ready" or workflow.step.approval is not None:
+    if workflow.phase != "ready" or workflow.step.approval is not None or not _names_parameters(workflow, event):
         return None
     due_ms = recorded.time_ms + event.expires_ms
     return change_step(workflow, "approve", approval="asked", approval_due_ms=due_ms)
@@ -293,12 +294,17 @@ def _approval_requested(workflow: Workflow, recorded: Recorded, event: ApprovalR
 
 def _approval(workflow: Workflow, recorded: Recorded, event: ApprovalGranted | ApprovalDenied) -> Workflow | None:
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
-    if not here or workflow.phase != "approve":
+    if not here or workflow.phase != "approve" or not _names_parameters(workflow, event):
         return None
     approval = "granted" if isinstance(event, ApprovalGranted) else "denied"
     return _waited(
         change_step(workflow, "ready", approval=approval, answer=event), max(0, recorded.time_ms - workflow.head_ms)
     )
+
+
+def _names_parameters(workflow: Workflow, event: ApprovalRequested | ApprovalGranted | ApprovalDenied) -> bool:
+    """Whether the question or the answer is about the step's parameters. Rules number 1 do not look (E-08)."""
+    return workflow.current.opening.laws < 2 or event.parameters_sha256 == parameters_sha256(workflow)
 
 
 def _waited(workflow: Workflow, ms: int) -> Workflow:

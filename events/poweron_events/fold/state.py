@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypedDict
 
+from poweron_events.codec import dumps, sha256
 from poweron_events.codes import Code
 from poweron_events.envelope import Cause
 from poweron_events.event import AnyCall, CriterionProgress, DocumentRef, FreeText, Model, UnreadDocument
@@ -280,6 +281,13 @@ def step_place(workflow: Workflow) -> StepPlace:
     """The step at hand, as an event names it."""
     round_number, task, attempt, step = workflow.place
     return {"round": round_number, "task": task, "attempt": attempt, "step": step}
+
+
+def parameters_sha256(workflow: Workflow) -> str:
+    """What an approval is bound to: the parameters of the step at hand, as its action gets them."""
+    parameters = workflow.step.parameters
+    assert parameters is not None
+    return sha256(dumps(parameters.parameters))
 
 
 class TaskContext(NamedTuple):

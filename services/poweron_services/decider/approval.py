@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from poweron_events.codec import dumps, sha256
 from poweron_events.errors import Refused
 from poweron_events.execution import ApprovalDenied, ApprovalGranted, ApprovalRequested
-from poweron_events.fold.state import Opening, Workflow, step_place
+from poweron_events.fold.state import Opening, Workflow, parameters_sha256, step_place
 from poweron_events.request import MAX_PATTERNS, Requester
 from poweron_services.decider.validation import matches
 
@@ -78,13 +77,6 @@ def joined(*patterns: Iterable[str]) -> tuple[str, ...]:
     """What any of them marks; everything, where that would be more patterns than an event holds."""
     every = sorted(set(chain(*patterns)))
     return ("*",) if "*" in every or len(every) > MAX_PATTERNS else tuple(every)
-
-
-def parameters_sha256(workflow: Workflow) -> str:
-    """What an approval is bound to: the parameters as the action would get them."""
-    parameters = workflow.step.parameters
-    assert parameters is not None
-    return sha256(dumps(parameters.parameters))
 
 
 def expired(workflow: Workflow) -> ApprovalDenied:

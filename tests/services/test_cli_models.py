@@ -114,9 +114,7 @@ def test_what_a_provider_refuses_is_said_with_what_to_set_and_never_to_check_aga
 
 
 @pytest.mark.req("B-02")
-def test_a_model_that_reports_no_usage_is_marked(
-    monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
-) -> None:
+def test_a_model_that_reports_no_usage_is_marked(monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer) -> None:
     Playing(httpserver, "openai", [saying("openai", PLAN, usage=None)])
     monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
     ended = CliRunner().invoke(app, ["models", "check"])

@@ -14,6 +14,7 @@ from poweron_events.event import CriterionProgress
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_services.actions.action import Order
+from poweron_services.chaos.error_lines import error_lines_without_action
 from poweron_services.chaos.evidence import (
     AnswerCounts,
     Claim,
@@ -215,7 +216,7 @@ def evidence(**changed: object) -> Evidence:
     """One scenario of two steps as it should be: requested, answered, done, shown."""
     log = LogSummary(
         rounds={(WORKFLOW, 1): LoggedRound(max_steps=2, steps=2, endings=["completed"])},
-        actions={KEY: LoggedAction(WORKFLOW, [Claim(1, "at_most_once")], done_by=1)},
+        actions={KEY: LoggedAction(WORKFLOW, 1, [Claim(1, "at_most_once")], done_by=1)},
         phases={WORKFLOW: "ended"},
     )
     log.answers["scenario-1"] = AnswerCounts(accepted=1)
@@ -320,25 +321,32 @@ def test_a_cancelled_round_may_end_after_any_step() -> None:
 def test_an_effect_that_may_be_had_once_and_was_had_twice_is_named() -> None:
     both = [Claim(1, "at_most_once"), Claim(2, "at_most_once")]
     twice = evidence(effects=Counter({(KEY, 1): 1, (KEY, 2): 1}))
-    twice.log.actions[KEY] = LoggedAction(WORKFLOW, both, done_by=1)
+    twice.log.actions[KEY] = LoggedAction(WORKFLOW, 1, both, done_by=1)
     assert found(twice) == [("at most once", WORKFLOW)]
 
 
 def test_a_repeated_effect_is_fine_where_each_had_its_own_claim() -> None:
     both = [Claim(1, "idempotent"), Claim(2, "idempotent")]
     repeated = evidence(effects=Counter({(KEY, 1): 1, (KEY, 2): 1}))
-    repeated.log.actions[KEY] = LoggedAction(WORKFLOW, both, done_by=2)
+    repeated.log.actions[KEY] = LoggedAction(WORKFLOW, 1, both, done_by=2)
     assert found(repeated) == []
 
 
 def test_an_effect_twice_under_one_claim_is_named() -> None:
     twice = evidence(effects=Counter({(KEY, 1): 2}))
-    twice.log.actions[KEY] = LoggedAction(WORKFLOW, [Claim(1, "pure")], done_by=1)
+    twice.log.actions[KEY] = LoggedAction(WORKFLOW, 1, [Claim(1, "pure")], done_by=1)
     assert found(twice) == [("one effect a claim", WORKFLOW)]
 
 
 def test_an_effect_without_a_claim_is_named() -> None:
     assert found(evidence(effects=Counter({(KEY, 1): 1, ("key-2", 1): 1}))) == [("claim before effect", None)]
+
+
+def test_an_effect_after_an_acknowledged_cancellation_is_named() -> None:
+    late = {"effect_times": {KEY: [1_001]}, "cancelled": {(WORKFLOW, 1): 1_000}}
+    assert found(evidence(**late)) == [("no effect after an acknowledged cancellation", WORKFLOW)]
+    assert found(evidence(**late | {"effect_times": {KEY: [999]}})) == []
+    assert found(evidence(**late | {"cancelled": {(WORKFLOW, 2): 1_000}})) == []
 
 
 def test_a_result_without_its_effect_is_named() -> None:
@@ -375,3 +383,17 @@ def test_the_log_reader_tells_rounds_claims_and_answers() -> None:
 def test_scenarios_take_no_more_steps_than_they_may() -> None:
     steps = {plan_requests(7, number)[0].request.max_steps for number in range(50)}  # type: ignore[union-attr] # the opening
     assert steps == set(range(1, MAX_SCENARIO_STEPS + 1))
+
+
+def test_an_error_line_that_requires_no_action_is_a_violation(tmp_path: Path) -> None:
+    lines = [
+        '{"event": "kafka_unavailable", "level": "warning"}',
+        '{"event": "server_outage", "level": "error"}',
+        '{"event": "Task exception was never retrieved", "level": "error"}',
+        '{"event": "background_task_error", "level": "error"}',
+        "Traceback (most recent call last):",
+    ]
+    (tmp_path / "all-1.log").write_text("\n".join(lines))
+    sentences = error_lines_without_action(tmp_path)
+    assert [line for line in lines if any(line in sentence for sentence in sentences)] == lines[2:]
+    assert found(evidence(error_lines=sentences)) == 3 * [("an error line requires action", None)]

@@ -10,6 +10,7 @@ from poweron_projections.connection import Pool
 from poweron_projections.shadow import Difference
 from poweron_projections.verify import verify
 from poweron_services.chaos.environment import ChaosEnvironment
+from poweron_services.chaos.error_lines import error_lines_without_action
 from poweron_services.chaos.evidence import Evidence, ListedWorkflow, LogReader, LogSummary, SentRequest
 from poweron_services.chaos.fault_injection import FaultInjector
 
@@ -32,11 +33,14 @@ async def collect(
         requests=requests,
         log=summary,
         effects=environment.journal.read(),
+        effect_times=environment.journal.times(),
+        cancelled=injector.cancelled,
         differences=[_sentence(each) for each in differences],
         listed=await _listed(connections.pool) if rows else {},
         poison=injector.poison,
         forged=injector.forged,
         dead_letters=await _dead_letters(connections.log),
+        error_lines=error_lines_without_action(environment.logs),
         unexpected=unexpected,
     )
 

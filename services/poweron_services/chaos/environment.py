@@ -22,6 +22,8 @@ class ChaosEnvironment:
     sandbox: Sandbox
     role_processes: RoleProcesses
     journal: Journal
+    logs: Path
+    """The folder with the log of each role process."""
 
 
 @asynccontextmanager
@@ -33,7 +35,7 @@ async def chaos_environment(home: Path, progress: Callable[[str], None]) -> Asyn
     async with open_sandbox(home, progress, session_timeout_ms=int(SESSION_TIMEOUT * 1_000)) as sandbox:
         role_processes = RoleProcesses(sandbox.environment(), logs, journal.path)
         try:
-            yield ChaosEnvironment(sandbox, role_processes, journal)
+            yield ChaosEnvironment(sandbox, role_processes, journal, logs)
         finally:
             await role_processes.close()
 

@@ -84,6 +84,7 @@ class LoggedAction:
     """An action of a workflow, by its idempotency key: who claimed it, and who says that it was done."""
 
     workflow_id: str
+    round: int
     claims: list[Claim] = field(default_factory=list)
     done_by: int | None = None
 
@@ -120,6 +121,10 @@ class Evidence:
     log: LogSummary
     effects: Counter[tuple[str, int]]
     """How often which process had the effect of which idempotency key."""
+    effect_times: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """When each idempotency key had an effect, in ms since 1970."""
+    cancelled: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """By workflow and round, when a cancellation was acknowledged while no process was serving, in ms since 1970."""
     differences: Sequence[str] = ()
     """Where the rows are not what the log says."""
     listed: Mapping[str, ListedWorkflow] = field(default_factory=dict)
@@ -128,6 +133,8 @@ class Evidence:
     dead_letters: Collection[bytes] = ()
     forged: Collection[str] = ()
     """The requests whose workflow somebody else opened."""
+    error_lines: Sequence[str] = ()
+    """Error lines of the role processes that tell an operator nothing to do."""
     unexpected: Sequence[str] = ()
     """What else should not have happened, in sentences."""
 
@@ -192,4 +199,5 @@ class LogReader:
                 pass
 
     def _action(self, workflow: Workflow) -> LoggedAction:
-        return self.summary.actions.setdefault(idempotency_key(workflow.id, workflow.place), LoggedAction(workflow.id))
+        action = LoggedAction(workflow.id, workflow.current.number)
+        return self.summary.actions.setdefault(idempotency_key(workflow.id, workflow.place), action)

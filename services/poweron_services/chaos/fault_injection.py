@@ -19,7 +19,7 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
 from poweron_services.chaos.faults import Fault, FaultKind
-from poweron_services.chaos.load import LoadGenerator, forged_opening
+from poweron_services.chaos.load import LoadGenerator, cancellation, forged_opening
 from poweron_services.chaos.recovery import RecoveryMonitor
 from poweron_services.chaos.role_processes import ROLE_SETS, RoleProcesses, thaw
 from poweron_services.embedded.kafka_server import Kafka
@@ -31,6 +31,7 @@ from poweron_services.wiring import ROLES, now_ms
 log = structlog.get_logger()
 
 PASSING: Final = (Unavailable, Conflict)  # what others' faults lead to
+CANCELLED: Final = 10  # rounds at most that are cancelled while no process is serving
 KILL_DEADLINE: Final = 10.0  # seconds until a killed server is gone
 JOIN_DEADLINE: Final = 30.0  # seconds until a group has taken us in
 PROGRESS_DEADLINE: Final = 60.0  # seconds at most until the target of a fault may be that of another one
@@ -60,6 +61,8 @@ class FaultInjector:
     """Records that nobody can read; each has to become a dead letter."""
     forged: set[str] = field(default_factory=set)
     """The requests whose workflow somebody else opened; each has to be refused."""
+    cancelled: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By workflow and round, when a cancellation was acknowledged while no process was serving, in ms since 1970."""
     _kafka: asyncio.Lock = field(default_factory=asyncio.Lock)
     _postgres: asyncio.Lock = field(default_factory=asyncio.Lock)
     _processes: dict[str, asyncio.Lock] = field(
@@ -89,7 +92,7 @@ class FaultInjector:
 
     def _locks(self, fault: Fault) -> list[asyncio.Lock]:
         match fault.kind:
-            case "process_killed" | "process_frozen":
+            case "process_killed" | "process_stopped" | "process_frozen":
                 return [self._processes[_process_name(fault)]]
             case "projectors_killed":
                 return [self._processes[name] for name in self.role_processes.playing("projector")]
@@ -97,7 +100,7 @@ class FaultInjector:
                 return [self._kafka]
             case "postgres_killed" | "rows_lost" | "rows_rebuilt":
                 return [self._postgres]
-            case "rebalance" | "second_projector" | "offsets_lost" | "records_poisoned":
+            case "cancelled_while_stopped" | "rebalance" | "second_projector" | "offsets_lost" | "records_poisoned":
                 return []
             case "opening_forged" | "requests_flooded":
                 return []
@@ -105,8 +108,10 @@ class FaultInjector:
     async def _inject(self, fault: Fault) -> None:
         injections: Mapping[FaultKind, Callable[[Fault], Awaitable[None]]] = {
             "process_killed": self._process_killed,
+            "process_stopped": self._process_stopped,
             "process_frozen": self._process_frozen,
             "projectors_killed": self._projectors_killed,
+            "cancelled_while_stopped": self._cancelled_while_stopped,
             "rebalance": self._rebalance,
             "second_projector": self._second_projector,
             "kafka_killed": self._kafka_killed,
@@ -144,10 +149,25 @@ class FaultInjector:
         await self._for_its_duration(fault)
         await self.role_processes.start(name)
 
+    async def _process_stopped(self, fault: Fault) -> None:
+        name = _process_name(fault)
+        await self.role_processes.stop(name)
+        await self._for_its_duration(fault)
+        await self.role_processes.start(name)
+
     async def _process_frozen(self, fault: Fault) -> None:
         frozen = self.role_processes.freeze(_process_name(fault))
         await self._for_its_duration(fault)
         thaw(frozen)
+
+    async def _cancelled_while_stopped(self, fault: Fault) -> None:
+        """Cancel some open rounds while no process is serving; none of them may have an effect after that."""
+        async with self.role_processes.all_killed():
+            await self._for_its_duration(fault)
+            for workflow_id in sorted(self.monitor.open)[:CANCELLED]:
+                round_ = self.monitor.workflows[workflow_id].current.number
+                await self.load.send(cancellation(f"cancel-at-{fault.at:g}-{workflow_id}", workflow_id, round_))
+                self.cancelled[workflow_id, round_] = now_ms()
 
     async def _rebalance(self, fault: Fault) -> None:
         await self._joined_by(fault, ROLES)

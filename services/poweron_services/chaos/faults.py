@@ -4,10 +4,14 @@ import random
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from poweron_events.log.kafka_settings import REQUEST_TIMEOUT
+
 FaultKind = Literal[
     "process_killed",
+    "process_stopped",
     "process_frozen",
     "projectors_killed",
+    "cancelled_while_stopped",
     "rebalance",
     "second_projector",
     "kafka_killed",
@@ -25,8 +29,10 @@ KINDS: Final[tuple[FaultKind, ...]] = get_args(FaultKind)
 
 FAULT_NAMES: Final[dict[FaultKind, str]] = {
     "process_killed": "role process killed",
+    "process_stopped": "role process stopped",
     "process_frozen": "role process frozen",
     "projectors_killed": "all projectors killed",
+    "cancelled_while_stopped": "cancelled, all killed",
     "rebalance": "process joins and leaves",
     "second_projector": "one more projector",
     "kafka_killed": "Kafka killed",
@@ -44,12 +50,14 @@ SESSION_TIMEOUT = 3.0  # seconds until the group goes on without a silent proces
 
 DURATIONS: Final[dict[FaultKind, tuple[float, float]]] = {
     "process_killed": (0.0, 2.0),
+    "process_stopped": (0.0, 2.0),
     "process_frozen": (SESSION_TIMEOUT + 0.5, SESSION_TIMEOUT + 5.0),
     "projectors_killed": (0.5, 3.0),
+    "cancelled_while_stopped": (0.0, 2.0),
     "rebalance": (2.0, 6.0),
     "second_projector": (2.0, 6.0),
     "kafka_killed": (0.0, 2.0),
-    "kafka_frozen": (1.0, 6.0),
+    "kafka_frozen": (1.0, REQUEST_TIMEOUT + 2.0),
     "postgres_killed": (0.0, 3.0),
     "offsets_lost": (0.0, 0.0),
     "rows_lost": (0.0, 0.0),

@@ -93,9 +93,14 @@ def plan_requests(seed: int, number: int) -> tuple[PlannedRequest, ...]:
         )
         planned.append(PlannedRequest(f"follow-up-{number}", workflow, follow_up, _times(rng, rng.uniform(2, 8))))
     if rng.random() < CANCELLED_SHARE:
-        cancellation = RequestCancellation(workflow_id=workflow, round=1, reason="It is not needed any more.")
-        planned.append(PlannedRequest(f"cancel-{number}", workflow, cancellation, _times(rng, rng.uniform(0, 2))))
+        planned.append(cancellation(f"cancel-{number}", workflow, 1, _times(rng, rng.uniform(0, 2))))
     return tuple(planned)
+
+
+def cancellation(request_id: str, workflow: str, round_: int, times: tuple[float, ...] = ()) -> PlannedRequest:
+    """The request that cancels a round."""
+    request = RequestCancellation(workflow_id=workflow, round=round_, reason="It is not needed any more.")
+    return PlannedRequest(request_id, workflow, request, times)
 
 
 def _times(rng: random.Random, first: float) -> tuple[float, ...]:

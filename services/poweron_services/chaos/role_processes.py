@@ -7,7 +7,8 @@ consumer groups of its own. So every turn can be taken by several, and any one p
 import asyncio
 import signal
 from asyncio.subprocess import Process
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,7 @@ class RoleProcesses:
         self._folder = folder
         self._journal = journal
         self._running: dict[str, Process] = {}
+        self._played: dict[str, Sequence[str]] = {}
         self._wanted: set[str] = set()
         self._watching: set[asyncio.Task[None]] = set()
         self._starting = asyncio.Lock()
@@ -62,6 +64,7 @@ class RoleProcesses:
         process = await start(module, str(self._journal), *played, environment=self._environment, log=log)
         self.starts += 1
         self._running[name] = process
+        self._played[name] = played
         watching = asyncio.create_task(self._watch(name, played, process))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
@@ -71,6 +74,18 @@ class RoleProcesses:
         process = self._taken(name)
         if process is not None:
             await kill(process)
+
+    @asynccontextmanager
+    async def all_killed(self) -> AsyncGenerator[None, None]:
+        """`kill -9` every process, let none start meanwhile, and start those again that are still wanted."""
+        async with self._starting:
+            killed, self._running = self._running, {}
+            await asyncio.gather(*(kill(process) for process in killed.values()))
+            try:
+                yield
+            finally:
+                for name in self._wanted & killed.keys():
+                    await self._start(name, self._played[name])
 
     async def stop(self, name: str) -> None:
         """Ask a process to end; one that does not is unexpected."""

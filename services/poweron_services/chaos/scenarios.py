@@ -8,8 +8,8 @@ import asyncio
 import os
 import random
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -68,10 +68,20 @@ class Journal:
 
     def read(self) -> Counter[tuple[str, int]]:
         """How often each process had the effect of each idempotency key."""
+        return Counter((key, pid) for key, pid, _ in self._effects())
+
+    def times(self) -> Mapping[str, Sequence[int]]:
+        """When each idempotency key had an effect, in ms since 1970."""
+        times: dict[str, list[int]] = defaultdict(list)
+        for key, _, time_ms in self._effects():
+            times[key].append(time_ms)
+        return times
+
+    def _effects(self) -> list[tuple[str, int, int]]:
         if not self.path.exists():
-            return Counter()
-        noted = (line.split() for line in self.path.read_text().splitlines())
-        return Counter((key, int(pid)) for key, pid, _ in noted)
+            return []
+        lines = (line.split() for line in self.path.read_text().splitlines())
+        return [(key, int(pid), int(time_ms)) for key, pid, time_ms in lines]
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from poweron_services.chaos.evidence import AnswerCounts, Evidence, LoggedAction, LoggedRound, SentRequest
 from poweron_services.chaos.load import forged_id
@@ -23,7 +24,7 @@ class Violation:
 
 def judge(evidence: Evidence, *, finished: bool = True) -> tuple[Violation, ...]:
     """Every violation. Where the run was stopped, what is not finished yet is none."""
-    rules = [_answered_once, _appends, _ended_as_expected, _effects, _unexpected]
+    rules = [_answered_once, _appends, _ended_as_expected, _effects, _cancelled, _error_lines, _unexpected]
     if finished:
         rules += [_nothing_lost, _everything_ended, _rows, _readers, _dead_letters]
     return tuple(violation for rule in rules for violation in rule(evidence))
@@ -111,6 +112,15 @@ def _wrong_effects(key: str, action: LoggedAction, effects: Mapping[int, int]) -
         yield "done is done", f"The effect {key} was told as done by process {action.done_by}, which did not have it."
 
 
+def _cancelled(evidence: Evidence) -> Violations:
+    for key, action in evidence.log.actions.items():
+        acknowledged_ms = evidence.cancelled.get((action.workflow_id, action.round), inf)
+        for time_ms in evidence.effect_times.get(key, ()):
+            if time_ms > acknowledged_ms:
+                sentence = f"Round {action.round} had the effect {key} {time_ms - acknowledged_ms} ms after that."
+                yield Violation("no effect after an acknowledged cancellation", sentence, action.workflow_id)
+
+
 def _rows(evidence: Evidence) -> Violations:
     for difference in evidence.differences:
         yield Violation("rows are the log", difference)
@@ -138,6 +148,11 @@ def _dead_letters(evidence: Evidence) -> Violations:
         if poison not in evidence.dead_letters:
             sentence = f"The record {poison.decode()!r} is not among the dead letters."
             yield Violation("poison becomes a dead letter", sentence)
+
+
+def _error_lines(evidence: Evidence) -> Violations:
+    for sentence in evidence.error_lines:
+        yield Violation("an error line requires action", sentence)
 
 
 def _unexpected(evidence: Evidence) -> Violations:

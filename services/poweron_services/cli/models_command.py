@@ -57,7 +57,9 @@ async def _all(settings: Settings) -> list[Checked]:
     return await asyncio.gather(*(_one(name, settings) for name in names))
 
 
-ESTIMATED: Final = "It does not report what it used: tokens and cost are estimates, never too low; budgets end early."
+ESTIMATED: Final = (
+    "It does not report what it used: tokens and cost are estimates, never too low, so a budget ends early."
+)
 
 
 async def _one(name: str, settings: Settings) -> Checked:

@@ -8,9 +8,10 @@ from pydantic import JsonValue
 
 from poweron_events.envelope import event_id
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted
+from poweron_events.fold.evolve import WITHOUT_TURN
 from poweron_events.fold.state import Opening, Place, Workflow
 from poweron_events.parameters import ParametersSet
-from poweron_events.request import DocumentErased, ForkedFrom, RequestRefused, RoundRequested, WorkflowRequested
+from poweron_events.request import ForkedFrom, RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected
 from poweron_events.stream import WorkflowEvent
 from poweron_projections.judged_records import JudgedRecord
@@ -61,7 +62,7 @@ class Original:
 
     def __post_init__(self) -> None:
         """Each event is known by the id that it has in the fork."""
-        self.events = [each for each in self.events if not isinstance(each.event, RequestRefused | DocumentErased)]
+        self.events = [each for each in self.events if not isinstance(each.event, WITHOUT_TURN)]
         self._positions = {
             event_id(self.fork, with_identity(each.event, self.fork, each.seq)): number
             for number, each in enumerate(self.events)

@@ -20,6 +20,7 @@ from poweron_events.fold.state import Opening, Phase, Workflow
 from poweron_events.fold.superseded import answers_head
 from poweron_events.log import Message
 from poweron_events.request import LAWS, Budgets, ForkedFrom, RequestIdentity, workflow_id
+from poweron_services.fork.original import Original
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.scripted import ScriptedModel
@@ -131,3 +132,9 @@ async def test_every_fork_of_every_recorded_history_ends_under_all_terms(release
 def test_every_fork_of_a_simulated_workflow_ends(seeds: range) -> None:
     for seed in seeds:
         assert asyncio.run(fork_everywhere(of_simulation(seed), seed))
+
+
+async def test_a_fork_that_takes_over_what_does_not_fit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Original, "_is_accepted", lambda *_: True)
+    with pytest.raises(AssertionError, match="superseded|StageFailed|ActionSelected"):
+        await fork_everywhere(histories("v0.1.0"), seed=6)

@@ -136,5 +136,5 @@ def test_every_fork_of_a_simulated_workflow_ends(seeds: range) -> None:
 
 async def test_a_fork_that_takes_over_what_does_not_fit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Original, "_is_accepted", lambda *_: True)
-    with pytest.raises(AssertionError, match="superseded|StageFailed|ActionSelected"):
+    with pytest.raises(AssertionError, match=r"superseded|StageFailed|ActionSelected"):
         await fork_everywhere(histories("v0.1.0"), seed=6)

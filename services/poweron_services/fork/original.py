@@ -10,7 +10,6 @@ from poweron_events.envelope import Cause, envelop, event_id
 from poweron_events.event import RECORDED
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted
 from poweron_events.fold.evolve import WITHOUT_TURN
-from poweron_events.fold.state import Opening, Place, Workflow
 from poweron_events.fold.expected import expected
 from poweron_events.fold.state import Opening, Place, Round, Workflow
 from poweron_events.parameters import ParametersSet

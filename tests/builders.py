@@ -20,7 +20,7 @@ from poweron_events.execution import (
     ApprovalRequested,
 )
 from poweron_events.fold.evolve import MAX_REFUSALS, evolve
-from poweron_events.fold.state import Verdict, Workflow, rejections, result_label
+from poweron_events.fold.state import Verdict, Workflow, rejections, result_label, step_place
 from poweron_events.log import Message
 from poweron_events.observation import Observation, ObservationRecorded
 from poweron_events.outcome import (
@@ -45,6 +45,7 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 
@@ -195,6 +196,13 @@ def reviewed(task: int = 1, attempt: int = 1, round_number: int = 1, **fields: A
     return At(1, attempt, task, round_number).reviewed(**fields)
 
 
+def reserved(workflow: Workflow, input_tokens: int = 5_000, output_tokens: int = 1_000, **fields: Any) -> CallReserved:
+    """The next reservation of the round."""
+    given = {"reservation": workflow.current.reserved + 1, "cost_nano_usd": 90_000}
+    tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+    return CallReserved(**step_place(workflow), **tokens, **{**given, **fields})
+
+
 def completed(round_number: int = 1, message: str = "The grand total is 42.") -> RoundCompleted:
     return RoundCompleted(round=round_number, message=message, totals=Totals())
 
@@ -244,7 +252,9 @@ def typical(request_id: str = "1", steps: int = 2) -> Told:
 
 
 def honest_cause(workflow: Workflow, event: WorkflowEvent) -> Cause | None:
-    """What an honest role would name as its cause: the head, or the start that the completion ends."""
+    """What an honest role would name as its cause: the head, or the start that the completion ends; nothing for a reservation."""
+    if isinstance(event, CallReserved):
+        return None
     task = workflow.round.task if workflow.round else None
     if isinstance(event, ActionCompleted) and task is not None and task.step.starts:
         return task.step.starts[min(event.try_, len(task.step.starts)) - 1].cause
@@ -290,6 +300,7 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
         case "closing":
             yield from _endings(workflow)
     if workflow.is_open:
+        yield reserved(workflow)
         yield from (cancellation(number, f"cancel-{number}"), DeadlinePassed(round=number, due_ms=0))
 
 

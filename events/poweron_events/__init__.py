@@ -63,6 +63,7 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, Request, WorkflowEvent
 
@@ -79,6 +80,7 @@ __all__ = [
     "ApprovalDenied",
     "ApprovalGranted",
     "ApprovalRequested",
+    "CallReserved",
     "CancellationRequested",
     "Cause",
     "ChatMessage",

@@ -59,12 +59,12 @@ class Recorded(NamedTuple):
 def slot(event: Event) -> str:
     """`round|task|attempt|step|kind|try`: the place in the log that this event wants to fill (E-03).
 
-    What intake writes carries the request's source and id in place of the try (E-04); the kind of a
-    rejected answer names its stage, too.
+    What intake writes carries the request's source and id in place of the try (E-04), a reservation its number; the
+    kind of a rejected answer names its stage, too.
     """
     fields = event.__dict__  # quicker than asking for attributes that many events do not have
     request: RequestIdentity | None = fields.get("request")
-    last = fields.get("try_", 0) if request is None else f"{request.source}|{request.id}"
+    last = fields.get("try_") or fields.get("reservation", 0) if request is None else f"{request.source}|{request.id}"
     places = [fields.get(name, 0) for name in ("round", "task", "attempt", "step")]
     kind = f"{event.TYPE}|{event.stage}" if isinstance(event, AnswerRejected) else event.TYPE
     return "|".join(map(str, [*places, kind, last]))

@@ -188,6 +188,10 @@ RECORDED: Final = "recorded"
 """The provider of an answer that a fork took over, and the claim of an action that nobody runs for it."""
 
 
+Reservations = Annotated[tuple[Number, ...], Field(exclude_if=is_empty)]
+"""Numbers of `CallReserved` in the same round; not written where no budget applied."""
+
+
 class ModelCall(Model):
     """What one answer of a language model cost, and where prompt and raw answer are kept.
 
@@ -213,6 +217,8 @@ class ModelCall(Model):
     """Why the model wrote no more, such as `length`; None where its provider does not say."""
     usage_estimated: bool = Field(default=False, exclude_if=is_empty)
     """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
+    reservations: Reservations = ()
+    """The reservations that this call settles."""
 
     @property
     def is_taken_over(self) -> bool:
@@ -231,6 +237,8 @@ class FailedCalls(Model):
     duration_ms: Milliseconds = 0
     usage_estimated: bool = Field(default=False, exclude_if=is_empty)
     """Whether tokens and cost are an estimate, never too low: the provider reported none that are plausible."""
+    reservations: Reservations = ()
+    """The reservations that these calls settle."""
 
 
 AnyCall = ModelCall | FailedCalls

@@ -34,6 +34,7 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 
 WorkflowEvent = (
@@ -42,6 +43,7 @@ WorkflowEvent = (
     | CancellationRequested
     | RequestRefused
     | DocumentErased
+    | CallReserved
     | TasksPlanned
     | ActionsPlanned
     | ActionSelected

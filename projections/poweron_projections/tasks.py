@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.fold.costs import used_by
+from poweron_events.fold.costs import added_by, reported
 from poweron_events.fold.state import Workflow
 from poweron_events.outcome import TaskReviewed
 from poweron_projections.table_spec import Json, Table, Uuid, json, text
@@ -68,7 +68,8 @@ def _reviewed(course: TaskCourse, before: Workflow, recorded: Recorded, after: W
     event = recorded.envelope.event
     assert isinstance(event, TaskReviewed)
     progress = event.criteria_progress or before.task.progress
-    return row._replace(tokens=row.tokens + used_by(event).tokens, criteria_progress=json(progress))
+    added = added_by(before.current, reported(event))
+    return row._replace(tokens=row.tokens + added.tokens, criteria_progress=json(progress))
 
 
 def task_row(workflow: Workflow, course: TaskCourse) -> TaskRow:

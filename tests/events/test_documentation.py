@@ -28,6 +28,7 @@ from poweron_events.event import Event
 from poweron_events.log import Record
 from poweron_events.outcome import AnswerRejected
 from poweron_events.progress import StepProgress
+from poweron_events.reservation import CallReserved
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS, WorkflowEvent
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
@@ -227,12 +228,15 @@ def identity_by_the_page(example: Any) -> str:
     said = re.search(r"uuid5 of `(.+?)` and `workflow id\|(.+?)`", page)
     assert said is not None
     assert "What an event does not have is 0." in page
-    assert "An event that names a `request` has that one's `source|id` in place of the try." in page
+    instead = f"has that one's `source|id` in place of the try, `{CallReserved.TYPE}` its `reservation`."
+    assert f"An event that names a `request` {instead}" in page
     assert f"`{AnswerRejected.TYPE}` has its `type|stage` in place of the type" in page
     data = example["data"]
     parts = {**data, "type": example["type"]}
     if data.get("request"):
         parts["try"] = "{source}|{id}".format(**data["request"])
+    if example["type"] == CallReserved.TYPE:
+        parts["try"] = data["reservation"]
     if example["type"] == AnswerRejected.TYPE:
         parts["type"] = f"{example['type']}|{data['stage']}"
     slot = "|".join(str(parts.get(name, 0)) for name in said[2].split("|"))

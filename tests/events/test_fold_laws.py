@@ -26,11 +26,12 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 
 WORKFLOW = workflow_id(SOURCE, "0")
 WITHOUT_EFFECT = RequestRefused | DocumentErased
-UNCAUSED = WorkflowRequested | RoundRequested | CancellationRequested | WITHOUT_EFFECT
+UNCAUSED = WorkflowRequested | RoundRequested | CancellationRequested | CallReserved | WITHOUT_EFFECT
 
 
 def accepted(partition: Partition) -> list[object]:

@@ -231,7 +231,7 @@ async def test_an_answer_that_nobody_could_read_may_have_been_paid_for_and_is_ta
     provider = Charging([replace(ALL, kind="unreadable"), ALL], price)
     playing = Playing(httpserver, "openai", [provider])
     workflow = Told().tell(requested(budgets={"workflow_tokens": 30_000})).workflow
-    async with aclosing(opened(httpserver, "openai")) as model:
+    async with aclosing(opened(httpserver, "openai")) as model, TimeLimit(60):
         await Caller(model, ContentStore.at("memory:///")).call(workflow, planning())
     assert playing.asked[0]["max_completion_tokens"] == 16_000
     assert 29_980 <= provider.tokens <= 30_000

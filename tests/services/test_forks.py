@@ -19,12 +19,13 @@ from poweron_events.fold.state import Workflow
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCompleted, RoundFailed, StageFailed
 from poweron_events.refinement import RefinementDecided
-from poweron_events.request import ForkedFrom, RequestRefused, WorkflowRequested
+from poweron_events.request import Budgets, ForkedFrom, RequestRefused, WorkflowRequested
+from poweron_events.selection import ActionSelected
 from poweron_services.actions.action import Done
 from poweron_services.decider.approval import Approval
 from poweron_services.fork.run_comparison import compare
 from poweron_services.models.chat_model import Completion
-from poweron_services.models.prompts import Prompt
+from poweron_services.models.prompts import Prompt, ReviewPrompt
 from poweron_services.models.scripted import ScriptedModel
 from poweron_services.runtime import worker
 
@@ -33,6 +34,8 @@ GO_ON = {"decision": "continue", "reason": "More.", "classification": "success"}
 AGAIN = {"decision": "continue", "reason": "Once more.", "classification": "retry"}
 STOP = script()[next(kind for kind in script() if kind.__name__ == "RefinementPrompt")][0]
 ACT = {"action": "test.pure", "actionObjective": "Do it"}
+FAILED = {"status": "failed", "reason": "It is not enough."}
+RETRY = {"status": "retry", "reason": "Once more."}
 FENCE = "fence"
 ORIGIN = "0f6f9c1e-5d3b-5c55-9d0a-0d4cf0a1b2c3"
 
@@ -332,3 +335,31 @@ async def test_intake_opens_a_fork_of_an_accepted_record_only(asked: tuple[str, 
     assert type(found) is answer
     assert getattr(found, "forked_from", None) == (of if answer is WorkflowRequested else None)
     assert getattr(found, "code", None) == (None if answer is WorkflowRequested else "unknown_seq")
+
+
+async def test_a_fork_with_fewer_steps_of_a_workflow_that_failed_ends_by_itself() -> None:
+    """The failure at its second step has no place in a fork that may take only one."""
+    world = World([Counting()], model=ScriptedModel(script(refinement=[GO_ON], review=[FAILED])))
+    async with world.process():
+        origin = await ran(world, max_steps=3, budgets=Budgets(task_tokens=95))
+        (failure,) = (each for each in await world.accepted_events(origin) if isinstance(each.event, StageFailed))
+        assert failure.event.step == 3
+        fork, workflow = await forked(world, origin, failure.seq, max_steps=1)
+    assert workflow.current.ending == "failed"
+    assert world.names(fork, "superseded") == []
+    assert world.names(fork)[-3:] == ["RefinementDecided", "TaskReviewed", "RoundFailed"]
+
+
+async def test_a_fork_that_went_another_way_takes_nothing_over_of_a_later_attempt() -> None:
+    lines = script(refinement=[GO_ON, STOP, STOP], review=[RETRY, *script()[ReviewPrompt]])
+    world = World([Counting()], model=ScriptedModel(lines))
+    async with world.process():
+        origin = await ran(world, max_steps=2)
+        last = (await world.accepted_events(origin))[-1].seq
+        world.model = ScriptedModel(script(review=[RETRY, *script()[ReviewPrompt]]))
+    async with world.process():
+        fork, _ = await forked(world, origin, last, max_steps=1)
+    assert world.names(fork, "superseded") == []
+    selected = [event for event in world.accepted(fork) if isinstance(event, ActionSelected)]
+    providers = [event.model_call and event.model_call.provider for event in selected]
+    assert providers == ["recorded", "scripted"]

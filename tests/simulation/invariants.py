@@ -15,6 +15,7 @@ STEP_LIMIT            a step beyond the limit of its round
 CANCELLATION_IGNORED  an effect in a round whose cancellation had been sent before the process could look for it
 UNAPPROVED            an effect that a person had to approve, and had not
 OVER_BUDGET           a model was called though the events before had used up a budget of tokens
+OVERSPENT             models were sent more than a budget of tokens holds, answered or not, by all processes together
 REJECTED_TOO_OFTEN    a third answer to one stage at one place was rejected
 UNKNOWN_DOCUMENT      a document that a prompt named could not be found
 FALSE_ALARM           a correct process stopped on a workflow

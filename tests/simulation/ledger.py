@@ -23,6 +23,7 @@ class Ledger:
         self.seen: Counter[str] = Counter()
         self._rejected: Counter[tuple[str, Step]] = Counter()
         self._spent: Counter[tuple[str, int, int]] = Counter()
+        self._taken: Counter[tuple[str, int, int]] = Counter()
         self._flag = flag
 
     def take(self, recorded: Recorded, workflow: Workflow) -> None:
@@ -54,15 +55,27 @@ class Ledger:
         tokens = Used.by(model_calls(recorded.envelope.event)).tokens
         if not tokens:
             return
-        budgets, (id_, number, task, *_) = workflow.current.opening.budgets, step_of(recorded)
-        limits = {(id_, 0, 0): budgets.workflow_tokens, (id_, number, 0): budgets.round_tokens}  # 0: of all
-        if task:
-            limits[id_, number, task] = budgets.task_tokens
-        for whose, limit in limits.items():
+        _, number, task, *_ = step_of(recorded)
+        for whose, limit in _limits(workflow, task).items():
             spent = self._spent[whose]
             if limit is not None and spent >= limit:
                 self._flag("OVER_BUDGET", type(recorded.envelope.event).__name__, number, "spent", whose, spent, limit)
             self._spent[whose] += tokens
+
+    def take_request(self, workflow: Workflow, tokens: int) -> None:
+        """Take in a request that a model has got where a budget applies, whatever becomes of its answer."""
+        task = 0 if workflow.phase == "closing" else workflow.place[1]
+        for whose, limit in _limits(workflow, task).items():
+            self._taken[whose] += tokens
+            if limit is not None and self._taken[whose] > limit:
+                self._flag("OVERSPENT", workflow.phase, workflow.place, whose, self._taken[whose], limit)
+
+
+def _limits(workflow: Workflow, task: int) -> dict[tuple[str, int, int], int | None]:
+    """The budgets of tokens that hold for the task at hand; 0: of all tasks, of all rounds."""
+    budgets, number = workflow.current.opening.budgets, workflow.current.number
+    limits = {(workflow.id, 0, 0): budgets.workflow_tokens, (workflow.id, number, 0): budgets.round_tokens}
+    return {**limits, (workflow.id, number, task): budgets.task_tokens} if task else limits
 
 
 def step_of(recorded: Recorded) -> Step:

@@ -12,8 +12,11 @@ from poweron_events.codec import dumps
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.event import Model
 from poweron_events.execution import ActionResult, EffectClass
+from poweron_events.fold.state import Used
 from poweron_services.actions.action import Done, Order, document
-from poweron_services.models.chat_model import Completion
+from poweron_services.decider.rules import Allowance
+from poweron_services.models.call_reservations import reserve_call
+from poweron_services.models.chat_model import Completion, free
 from poweron_services.models.prompts import (
     ActionsPrompt,
     DocumentLine,
@@ -27,24 +30,35 @@ from poweron_services.models.prompts import (
 
 CLASSES: dict[str, EffectClass] = {"test.pure": "pure", "test.idempotent": "idempotent", "test.once": "at_most_once"}
 TOKENS = {"input_tokens": 700, "output_tokens": 100}  # of each call
+MOST = Used(**TOKENS)
 LIMIT_MS = 400  # of an action
 TASK = {"objective": "Find the total", "successCriteria": ["The total is named"], "taskType": "lookup"}
 
 
 class Mind:
-    """A language model without language."""
+    """A language model without language; the world is told what each request takes of a budget, answered or not."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, chance: Chance, took: Callable[[int], None]) -> None:
         self._chance = chance
+        self._took = took
         self._confused = False  # who has talked nonsense often does again
 
     async def complete(self, prompt: Prompt) -> Completion:
         chance = self._chance
+        away, refuses = chance.strikes("model away", 0.03), chance.strikes("model refuses", 0.005)
+        if prompt.allowance is not None:
+            await self._reserve(prompt.allowance)
+            self._took(0 if away or refuses else MOST.tokens)
         slow = chance.strikes("model slow", 0.02)
-        await asyncio.sleep(chance.between(0.5, 1.5) if slow else chance.between(0, 0.02))
-        if chance.strikes("model away", 0.03):
+        try:
+            await asyncio.sleep(chance.between(0.5, 1.5) if slow else chance.between(0, 0.02))
+        except asyncio.CancelledError:
+            if prompt.allowance is not None:
+                prompt.allowance.take_unknown(MOST)
+            raise
+        if away:
             raise Unavailable("the model is too busy")
-        if chance.strikes("model refuses", 0.005):
+        if refuses:
             raise Refused("the model will not answer")
         self._confused = chance.strikes("model talks nonsense", 0.5 if self._confused else 0.05)
         if self._confused:
@@ -52,6 +66,13 @@ class Mind:
         said = self._said(prompt)
         text = said if isinstance(said, str) else dumps(said).decode()
         return Completion(text, provider="simulated", model="mind", **TOKENS)
+
+    async def _reserve(self, left: Allowance) -> None:
+        reserved = False
+        while not reserved:
+            if left.longest_answer(MOST.input_tokens, MOST.output_tokens, free) < MOST.output_tokens:
+                raise Refused("the answer would be cut off", code="answer_cut_off")
+            reserved = await reserve_call(left, MOST)
 
     def _said(self, prompt: Prompt) -> str | dict[str, Any]:  # noqa: PLR0911 - one case per prompt
         chance = self._chance

@@ -15,7 +15,7 @@ from poweron_services.decider import approval
 from poweron_services.intake import settlement
 from poweron_services.models import call
 from poweron_services.roles import rejections
-from poweron_services.runtime import append, partitions, stop_requests, worker
+from poweron_services.runtime import append, partitions, reservations, stop_requests, worker
 
 REMEMBERED = 1_000  # states before the last accepted event
 
@@ -120,6 +120,15 @@ def no_budget() -> None:
     call.Caller._within_budget = lambda _, workflow, prompt, *__: prompt
 
 
+def unreserved() -> None:
+    """B-02: what a call may use is not recorded before it, so that nobody counts one that is interrupted."""
+
+    async def planted(*_: object) -> int:
+        return 1
+
+    reservations.TurnReservations.__call__ = planted
+
+
 def asked_for_ever() -> None:
     """An answer that cannot be used is asked for again, however often."""
     rules.MAX_REFUSALS = rejections.MAX_REFUSALS = 9
@@ -145,6 +154,7 @@ BUGS: Mapping[str, Callable[[], None]] = {
     "cancellation unseen": cancellation_unseen,
     "nobody asked": nobody_asked,
     "no budget": no_budget,
+    "unreserved": unreserved,
     "asked for ever": asked_for_ever,
     "never gives up": never_gives_up,
 }

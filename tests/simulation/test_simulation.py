@@ -115,6 +115,7 @@ def test_a_seed_replays_exactly() -> None:
         ("cancellation unseen", {"CANCELLATION_IGNORED"}),
         ("nobody asked", {"UNAPPROVED"}),
         ("no budget", {"OVER_BUDGET"}),
+        ("unreserved", {"OVERSPENT"}),
         ("asked for ever", {"REJECTED_TOO_OFTEN"}),
         ("never gives up", {"APPENDED_FOR_EVER"}),
     ],

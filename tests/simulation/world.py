@@ -36,6 +36,7 @@ from poweron_events.log import Record
 from poweron_projections import row_writer
 from poweron_projections.requests import REQUESTS
 from poweron_services.decider.approval import NEVER, Approval, marks
+from poweron_services.telemetry.instrumentation import _AT
 
 CHAOS = 2.0  # seconds
 QUIET = 45.0  # seconds after which what has not ended is stuck
@@ -118,6 +119,7 @@ class World:
             approval=self.approval,
             is_told=len(self.processes) % 2 == 0,
             happened=self._effect,
+            took=self._took,
         )
         self.processes.append(process)
         self._names[process.name] = process
@@ -168,6 +170,12 @@ class World:
             self.flag("CANCELLATION_IGNORED", process.name, workflow, action)
         if marks(self.approval.patterns, action) and key not in self.full.ledger.approved:
             self.flag("UNAPPROVED", process.name, workflow, action)
+
+    def _took(self, tokens: int) -> None:
+        """A model has taken a request: whatever becomes of the answer, its tokens are used."""
+        workflow = _AT.get()
+        assert workflow is not None
+        self.full.ledger.take_request(workflow, tokens)
 
     def _workflow_of(self, key: str) -> str:
         for recorded in reversed(self.full.records.values()):

@@ -42,6 +42,7 @@ from poweron_events.request import (
     WorkflowRequested,
     workflow_id,
 )
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, ParametersSchema, SchemaField, SelectionRejected
 
 SOURCE: Final = "/crm/offers"
@@ -131,6 +132,9 @@ EXAMPLES: Final[tuple[Event, ...]] = (
         legal_basis="GDPR Art. 17",
         requester=_CLERK,
         request=RequestIdentity(source=SOURCE, id="4715"),
+    ),
+    CallReserved(
+        round=1, task=0, attempt=0, step=0, reservation=1, input_tokens=4_210, output_tokens=16_000, cost_nano_usd=0
     ),
     TasksPlanned(
         round=1,

@@ -17,6 +17,16 @@ MEANINGS: Final[dict[str, str]] = {
     "task": "The task of the round, counted from 1.",
     "attempt": "The attempt at the task, counted from 1.",
     "step": "The step of the attempt: one iteration of the loop with one action, counted from 1.",
+    "reservation": "Which reservation of the round it is, counted from 1: a number that another process took before "
+    "is superseded, and nothing is sent for it.",
+    "CallReserved.task": "The task, or 0 before any was planned.",
+    "CallReserved.attempt": "The attempt, or 0 before any task was planned.",
+    "CallReserved.step": "The step, or 0 before any task was planned.",
+    "CallReserved.inputTokens": "The most tokens that the prompt can have.",
+    "CallReserved.outputTokens": "The most tokens that the answer can have: the limit that the provider is given.",
+    "CallReserved.costNanoUsd": "The most that the call can cost, in nano-dollars; 0 where no price is known.",
+    "reservations": "The reservations of the round that these calls settle: what they used counts from here on, "
+    "in place of the most that they could use. Not written where no budget applied.",
     "try": "Which of several events of this kind for the same step, counted from 1.",
     # what is asked for
     "prompt": "What the user asks for.",
@@ -235,7 +245,7 @@ MEANINGS: Final[dict[str, str]] = {
     "dueMs": "When it was due: broker time in ms since 1970.",
     "message": "What is said to the user.",
     "told": "What models of later rounds are told in place of the message, where that names what is for people alone.",
-    "totals": "What the round used, over accepted events.",
+    "totals": "What the round used, over accepted events, and the most that calls use which none of them reports.",
     "steps": "How many actions were selected.",
     # dead letters
     "topic": "The topic that the record stands on.",
@@ -260,6 +270,7 @@ AUTHORS: Final[dict[str, tuple[Role, ...]]] = {
     "CancellationRequested": ("intake",),
     "RequestRefused": ("intake",),
     "DocumentErased": ("intake",),
+    "CallReserved": ("planner", "selector", "parameterizer", "executor", "refiner", "reviewer"),
     "TasksPlanned": ("planner",),
     "ActionsPlanned": ("planner",),
     "ActionSelected": ("selector",),

@@ -16,6 +16,7 @@ from poweron_events.envelope import Cause, envelop, source
 from poweron_events.event import Event
 from poweron_events.outcome import AnswerRejected, RoundCancelled, RoundCompleted, RoundFailed
 from poweron_events.request import MAX_INLINE_DOCUMENT, NAMESPACE, RequestRefused, RequestWorkflow
+from poweron_events.reservation import CallReserved
 from poweron_events.stream import REQUESTS, WORKFLOW_EVENTS
 
 TIME: Final = "2026-11-21T00:00:01.000Z"
@@ -35,7 +36,7 @@ Its JSON is canonical (sorted keys, no spaces, UTF-8), because hashes are over t
 `subject`, `correlationid` and the record's key are the workflow id.
 `id` is uuid5 of `{NAMESPACE}` and `workflow id|round|task|attempt|step|type|try`: the same work has the same id.
 What an event does not have is 0.
-An event that names a `request` has that one's `source|id` in place of the try.
+An event that names a `request` has that one's `source|id` in place of the try, `{CallReserved.TYPE}` its `reservation`.
 `{AnswerRejected.TYPE}` has its `type|stage` in place of the type.
 `causationid` and `causationhash` name the accepted event that was acted upon.
 The first event in offset order that fits is *accepted*; any other is *superseded* and stays in the log without effect.

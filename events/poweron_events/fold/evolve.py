@@ -17,7 +17,7 @@ from poweron_events.execution import (
     ApprovalGranted,
     ApprovalRequested,
 )
-from poweron_events.fold.costs import charges
+from poweron_events.fold.costs import charges, reserve
 from poweron_events.fold.history import message, with_message
 from poweron_events.fold.start_times import start_times
 from poweron_events.fold.state import (
@@ -58,10 +58,13 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 
 MAX_REFUSALS = 2  # of a selection or of parameters sends the task to review, of any other answer leaves it to code
+WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved)
+"""After these the workflow still waits for what it waited for, with the same head."""
 TIME_IS_OVER: Final = "The time for this round is over."
 
 
@@ -73,8 +76,8 @@ def evolve(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
     after = _judge(workflow, recorded, event)
     if after is None:
         return superseded(workflow, recorded), "superseded"
-    if after is workflow:
-        return workflow._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
+    if isinstance(event, WITHOUT_TURN):
+        return after._replace(seq=workflow.seq + 1, last=recorded.offset), "accepted"
     return _remember(workflow, recorded, event, after), "accepted"
 
 
@@ -142,11 +145,15 @@ InTask = (
     | TaskReviewed
 )
 Turn = InTask | AnswerRejected | StageFailed | RoundCompleted | RoundFailed | RoundCancelled | TasksPlanned
-InRound = Turn | CancellationRequested | DeadlinePassed | ActionCompleted | ApprovalGranted | ApprovalDenied
+InRound = (
+    Turn | CallReserved | CancellationRequested | DeadlinePassed | ActionCompleted | ApprovalGranted | ApprovalDenied
+)
 
 
-def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> Workflow | None:
+def _judge_in_round(workflow: Workflow, recorded: Recorded, event: InRound) -> Workflow | None:  # noqa: PLR0911 - one case per event
     match event:
+        case CallReserved():
+            return reserve(workflow, event)
         case CancellationRequested():
             return _stop(workflow, "cancelled", event.reason, "cancelled")
         case DeadlinePassed():

@@ -125,6 +125,17 @@ class Used(NamedTuple):
             self.duration_ms + other.duration_ms,
         )
 
+    def __sub__(self, other: "Used") -> "Used":
+        return Used(*(ours - theirs for ours, theirs in zip(self, other, strict=True)))
+
+
+class Reservation(NamedTuple):
+    """A model call that no event has reported yet, of which task (0: of none), and the most that it uses."""
+
+    number: int
+    task: int
+    most: Used
+
 
 class Step(NamedTuple):
     """One iteration of the loop."""
@@ -171,6 +182,8 @@ class Task(NamedTuple):
 class Round(NamedTuple):
     """The open round, or the one that ended last.
 
+    `totals` and the task's `used` hold what accepted events report and, for `reservations`, the most that calls use
+    which no event has reported. `reserved` is the number of the last reservation.
     `attempt_ms` and `step_ms` are when the attempt and the step at hand were opened (broker time);
     `traceparent` is what the opening says it came of. No verdict asks for these three.
     """
@@ -184,6 +197,8 @@ class Round(NamedTuple):
     tasks: tuple[TaskPlan, ...] = ()
     task: Task | None = None
     totals: Totals = Totals()
+    reservations: tuple[Reservation, ...] = ()
+    reserved: int = 0
     retries: int = 0
     ending: Ending | None = None
     reason: str = ""

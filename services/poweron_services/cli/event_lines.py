@@ -34,6 +34,7 @@ from poweron_events.request import (
     RoundRequested,
     WorkflowRequested,
 )
+from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_services.cli import advice
@@ -106,7 +107,7 @@ def _place(event: WorkflowEvent) -> str:
     return step_words(task, step) if step else f"task {task}" if task else ""
 
 
-def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa: C901, PLR0912 - one case per event
+def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa: C901, PLR0912, PLR0915 - one case per event
     match event:
         case WorkflowRequested() | RoundRequested():
             yield "requested", _opening(event)
@@ -116,6 +117,8 @@ def _lines(event: WorkflowEvent, workflow: Workflow) -> Iterator[Line]:  # noqa:
             yield "cancelling", event.reason or "Somebody asked for it."
         case DocumentErased():
             yield "erased", f"{counted(len(event.documents), 'document')}: {event.reason}"
+        case CallReserved():
+            return  # of interest only to those who add up budgets
         case TasksPlanned():
             yield from (("planned", task) for task in _tasks(event))
         case ActionsPlanned():

@@ -1,13 +1,14 @@
 """The rules that decide, in code, whether the loop goes on; no model can bend them."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, cast, get_args
 
 from poweron_events.codes import BudgetCode, GuardCode
 from poweron_events.errors import Refused
 from poweron_events.event import AnyCall, CriterionProgress
+from poweron_events.fold.costs import NOTHING, added_by, most_of, settled_by
 from poweron_events.fold.evolve import TIME_IS_OVER
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.observation import Observation
@@ -84,6 +85,8 @@ class Budget(NamedTuple):
     used: int
     limit: int | None
     said: Callable[[int], str]
+    unreported: int = 0
+    """How much of what is used was reserved for calls that nobody has reported."""
 
     @property
     def is_used_up(self) -> bool:
@@ -107,7 +110,8 @@ class Budget(NamedTuple):
         needed = takes(min(most, USEFUL_ANSWER))
         if needed > self.left:
             left = f"The {self.whose}'s budget of {self.said(self.limit or 0)} leaves {self.said(max(0, self.left))}"
-            raise BudgetUsedUp(Stop(self.code, f"{left}, and the next call may take {self.said(needed)}."))
+            sentence = f"{left}, and the next call may take {self.said(needed)}."
+            raise BudgetUsedUp(Stop(self.code, sentence + self._interrupted))
         return bisect_right(range(most), self.left, key=takes) - 1
 
     @property
@@ -116,7 +120,15 @@ class Budget(NamedTuple):
         if self.limit == 0:
             return Stop(self.code, f"Nothing may be used: the {self.whose}'s budget is {self.said(0)}.")
         used = f"The {self.whose}'s budget of {self.said(self.limit)} is used up: {self.said(self.used)}."
-        return Stop(self.code, used)
+        return Stop(self.code, used + self._interrupted)
+
+    @property
+    def _interrupted(self) -> str:
+        """What was reserved for calls that were interrupted, as a sentence; empty without any."""
+        if not self.unreported:
+            return ""
+        most = self.said(self.unreported)
+        return f" It counts {most} for interrupted calls: what they used is unknown, so their maximum counts."
 
 
 def used_up(workflow: Workflow, calls: Sequence[AnyCall] = (), *, for_a_step: bool = False) -> Stop | None:
@@ -170,19 +182,14 @@ Cost = Callable[[int, int], int]
 
 
 @dataclass(slots=True)
-class Untold:
-    """The most that requests took of which no provider told, and so no event tells."""
-
-    tokens: int = 0
-    nano_usd: int = 0
-
-
-@dataclass(slots=True)
 class Allowance:
     """What one call of a model may take, all its tries together: no more than what each of these budgets leaves."""
 
     budgets: tuple[Budget, ...]
-    untold: Untold = field(default_factory=Untold)
+    reservations: list[int] = field(default_factory=list)
+    """The reservations that were made for it."""
+    unknown: Used = NOTHING
+    """The most that requests used which failed without a report of what they used."""
 
     @property
     def limits_money(self) -> bool:
@@ -197,26 +204,23 @@ class Allowance:
         takes = {"token_budget": lambda answer: prompt + answer, "cost_budget": lambda answer: cost(prompt, answer)}
         return min([budget.longest_answer(takes[budget.code], most) for budget in self.budgets], default=most)
 
-    def take(self, tokens: int, nano_usd: int) -> None:
-        """Count what a try may have taken that came to nothing, and of which nobody tells."""
-        self.untold.tokens += tokens
-        self.untold.nano_usd += nano_usd
-        self.budgets = _after(self.budgets, tokens, nano_usd)
+    def take(self, used: Used) -> None:
+        """Leave so much less."""
+        took = {"token_budget": used.tokens, "cost_budget": used.cost_nano_usd}
+        self.budgets = tuple(budget._replace(used=budget.used + took[budget.code]) for budget in self.budgets)
+
+    def take_unknown(self, most: Used) -> None:
+        """Count the most that a request can have used which failed without a report of that."""
+        self.unknown += most
+        self.take(most)
 
 
-def allowance(workflow: Workflow, calls: Sequence[AnyCall] = (), untold: Untold | None = None) -> Allowance | None:
+def allowance(workflow: Workflow, calls: Sequence[AnyCall] = ()) -> Allowance | None:
     """What the next call may take, after `calls` that no event tells of yet; None where no budget says."""
     if not _is_limited(workflow):
         return None
     budgets = [each for each in (*_tokens(workflow, calls), *_money(workflow, calls)) if each.limit is not None]
-    untold = untold or Untold()
-    return Allowance(_after(budgets, untold.tokens, untold.nano_usd), untold) if budgets else None
-
-
-def _after(budgets: Iterable[Budget], tokens: int, nano_usd: int) -> tuple[Budget, ...]:
-    """What is left of the budgets after so much more was used."""
-    took = {"token_budget": tokens, "cost_budget": nano_usd}
-    return tuple(budget._replace(used=budget.used + took[budget.code]) for budget in budgets)
+    return Allowance(tuple(budgets)) if budgets else None
 
 
 def price_unknown(models: Collection[str]) -> str:
@@ -245,17 +249,19 @@ def _is_limited(workflow: Workflow) -> bool:
 def _tokens(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).tokens
-    yield Budget("token_budget", "workflow", used, budgets.workflow_tokens, _tokens_in_words)
-    yield Budget("token_budget", "round", round_.tokens, budgets.round_tokens, _tokens_in_words)
-    yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words)
+    whole, own = _unreported(workflow, calls)
+    yield Budget("token_budget", "workflow", used, budgets.workflow_tokens, _tokens_in_words, whole.tokens)
+    yield Budget("token_budget", "round", round_.tokens, budgets.round_tokens, _tokens_in_words, whole.tokens)
+    yield Budget("token_budget", "task", task.tokens, budgets.task_tokens, _tokens_in_words, own.tokens)
 
 
 def _money(workflow: Workflow, calls: Sequence[AnyCall]) -> Iterator[Budget]:
     budgets, round_, task = workflow.current.opening.budgets, _spent(workflow, calls), _spent_by_task(workflow, calls)
     used = (_before_this_round(workflow) + round_).cost_nano_usd
-    yield Budget("cost_budget", "workflow", used, budgets.workflow_cost_nano_usd, _dollars)
-    yield Budget("cost_budget", "round", round_.cost_nano_usd, budgets.round_cost_nano_usd, _dollars)
-    yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars)
+    whole, own = (each.cost_nano_usd for each in _unreported(workflow, calls))
+    yield Budget("cost_budget", "workflow", used, budgets.workflow_cost_nano_usd, _dollars, whole)
+    yield Budget("cost_budget", "round", round_.cost_nano_usd, budgets.round_cost_nano_usd, _dollars, whole)
+    yield Budget("cost_budget", "task", task.cost_nano_usd, budgets.task_cost_nano_usd, _dollars, own)
 
 
 def _time(workflow: Workflow) -> Iterator[Budget]:
@@ -274,7 +280,8 @@ def _steps(workflow: Workflow) -> Budget:
 def _spent(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     """What this round used."""
     totals = workflow.current.totals
-    return Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd) + Used.by(calls)
+    used = Used(totals.input_tokens, totals.output_tokens, totals.cost_nano_usd)
+    return used + added_by(workflow.current, calls)
 
 
 def _before_this_round(workflow: Workflow) -> Used:
@@ -290,7 +297,15 @@ def _before(workflow: Workflow) -> Spent:
 
 def _spent_by_task(workflow: Workflow, calls: Sequence[AnyCall]) -> Used:
     task = workflow.current.task
-    return (task.used if task else Used()) + Used.by(calls)
+    return (task.used if task else Used()) + added_by(workflow.current, calls)
+
+
+def _unreported(workflow: Workflow, calls: Sequence[AnyCall]) -> tuple[Used, Used]:
+    """What was reserved in the round, and in the task at hand, for calls that neither events nor `calls` report."""
+    round_ = workflow.current
+    settled, task = settled_by(round_, calls), round_.task
+    unreported = [each for each in round_.reservations if each not in settled]
+    return most_of(unreported), most_of(each for each in unreported if task and each.task == task.number)
 
 
 def _tokens_in_words(count: int) -> str:

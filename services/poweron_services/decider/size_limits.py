@@ -65,8 +65,9 @@ def _together(first: ModelCall, second: ModelCall) -> ModelCall:
     tokens = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
     counted = (*tokens, "cost_nano_usd", "duration_ms", "tries")
     return ModelCall(
-        **second.model_dump(exclude={*counted, "usage_estimated"}),
+        **second.model_dump(exclude={*counted, "usage_estimated", "reservations"}),
         usage_estimated=first.usage_estimated or second.usage_estimated,
+        reservations=(*first.reservations, *second.reservations),
         **{name: getattr(first, name) + getattr(second, name) for name in counted},
     )
 

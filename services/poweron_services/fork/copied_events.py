@@ -110,6 +110,7 @@ _FREE: Final[dict[str, Any]] = {
     "usage_estimated": False,
     "duration_ms": 0,
     "tries": 1,
+    "reservations": (),
 }
 
 

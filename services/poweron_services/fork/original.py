@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from poweron_events.envelope import event_id
+from poweron_events.envelope import Cause, envelop, event_id
+from poweron_events.event import RECORDED
 from poweron_events.execution import ActionCompleted, ActionStarted, ApprovalDenied, ApprovalGranted
-from poweron_events.fold.state import Opening, Place, Workflow
+from poweron_events.fold.evolve import WITHOUT_TURN
+from poweron_events.fold.expected import expected
+from poweron_events.fold.state import Opening, Place, Round, Workflow
 from poweron_events.parameters import ParametersSet
-from poweron_events.request import DocumentErased, ForkedFrom, RequestRefused, RoundRequested, WorkflowRequested
+from poweron_events.request import ForkedFrom, RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected
 from poweron_events.stream import WorkflowEvent
 from poweron_projections.judged_records import JudgedRecord
@@ -61,7 +64,7 @@ class Original:
 
     def __post_init__(self) -> None:
         """Each event is known by the id that it has in the fork."""
-        self.events = [each for each in self.events if not isinstance(each.event, RequestRefused | DocumentErased)]
+        self.events = [each for each in self.events if not isinstance(each.event, WITHOUT_TURN)]
         self._positions = {
             event_id(self.fork, with_identity(each.event, self.fork, each.seq)): number
             for number, each in enumerate(self.events)
@@ -71,13 +74,15 @@ class Original:
         self._answers = {place_of(each.event): each for each in answers}
 
     def next_event(self, workflow: Workflow) -> AcceptedEvent | None:
-        """What comes next in the part that the fork takes over; None behind it, or where the fork went its own way."""
+        """Return the event to take over next; None behind the last one, or once the fork differs from the original."""
         position = self._position(workflow)
         if position is None or position + 1 >= len(self.events):
             return None
         found = self.events[position + 1]
         is_ours = found.seq <= self.until and not isinstance(found.event, Opening)
-        return found if is_ours and not self._never_ended(found.event) else None
+        if not is_ours or self._never_ended(found.event) or not self._is_accepted(workflow, position + 1):
+            return None
+        return found
 
     def result(self, workflow: Workflow) -> Result | None:
         """What the action at hand brought with these parameters, at the same place or else at the first other one."""
@@ -99,12 +104,36 @@ class Original:
         head, opening = workflow.head, workflow.current.opening
         if head is None or head.id != event_id(workflow.id, opening):
             return None if head is None else self._positions.get(head.id)
+        return self._opened(opening.round)
+
+    def _opened(self, round_number: int) -> int | None:
+        """Return where the other workflow's round was opened."""
         numbers = (
             number
             for number, each in enumerate(self.events)
-            if isinstance(each.event, WorkflowRequested | RoundRequested) and each.event.round == opening.round
+            if isinstance(each.event, WorkflowRequested | RoundRequested) and each.event.round == round_number
         )
         return next(numbers, None)
+
+    def _is_accepted(self, workflow: Workflow, position: int) -> bool:
+        """Return whether the fold accepts the event there in this fork.
+
+        Under other terms (fewer steps, no retries, another mode) the same events lead elsewhere, and one that no
+        longer fits would be superseded again and again. From there on the fork decides everything itself, even where
+        a later event of its own has the id of a copy.
+        """
+        opening = workflow.current.opening
+        opened = self._opened(opening.round)
+        assert opened is not None  # the event at `position` comes after it
+        head = Cause(event_id(workflow.id, opening), "")
+        copy: Workflow | None = Workflow(
+            workflow.id, "plan", workflow.openings, Round(opening.round, opening, workflow.current.opened_ms), head
+        )
+        for each in self.events[opened + 1 : position]:
+            copy = copy and _after(copy, each.event)
+        if copy is None or (copy.phase, copy.place) != (workflow.phase, workflow.place):
+            return False
+        return _after(copy, self.events[position].event) is not None
 
     def _never_ended(self, event: WorkflowEvent) -> bool:
         """Whether it is the start of an action whose end is not known."""
@@ -120,6 +149,15 @@ def place_of(event: WorkflowEvent) -> Place:
     """(round, task, attempt, step) of an event, zeros where it names none."""
     round_, task, attempt, step = (getattr(event, name, 0) for name in ("round", "task", "attempt", "step"))
     return (round_, task, attempt, step)
+
+
+def _after(workflow: Workflow, event: WorkflowEvent) -> Workflow | None:
+    """Return the fork after a copy of the event; None if the fold does not accept it."""
+    cause, task = workflow.head, workflow.current.task
+    if isinstance(event, ActionCompleted) and task is not None:
+        cause = next((start.cause for start in task.step.starts[event.try_ - 1 : event.try_]), None)
+    copy = envelop(event, workflow_id=workflow.id, source=RECORDED, time="", cause=cause)
+    return expected(workflow, copy, sha256="", time_ms=workflow.current.opened_ms)
 
 
 def _results(events: Sequence[AcceptedEvent]) -> list[Result]:

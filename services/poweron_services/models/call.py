@@ -21,7 +21,7 @@ from poweron_services.models.call_tries import CallTries
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import Prompt, PromptStage
-from poweron_services.models.time_limit import current_limit, failed_calls, untold
+from poweron_services.models.time_limit import current_limit, failed_calls
 
 log = structlog.get_logger()
 
@@ -78,7 +78,7 @@ class Caller:
         """The prompt with what the budgets leave for its call, or for another try of it."""
         paid: Sequence[AnyCall] = (*calls, *failed_calls())
         check_budget(workflow, paid)
-        left = allowance(workflow, paid, prompt.allowance.untold if prompt.allowance else untold())
+        left = allowance(workflow, paid)
         if left is None:
             return prompt
         if left.limits_money and self._unpriced:
@@ -104,6 +104,7 @@ class Caller:
             duration_ms=asked.duration_ms,
             tries=completion.tries,
             finish_reason=completion.finish_reason,
+            reservations=asked.reservations,
         )
         return Called(
             "" if completion.refusal else answer,

@@ -10,6 +10,7 @@ import structlog
 from poweron_events.codes import Code
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.event import FailedCalls
+from poweron_events.fold.state import Used
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import BudgetUsedUp
@@ -58,13 +59,45 @@ class CallTries:
         except BudgetUsedUp:  # nothing was sent
             raise
         except (Exception, asyncio.CancelledError) as error:
-            _count(error, FailedCalls(code=_code(error), count=1, duration_ms=_since(began)))
+            _count(error, self._unreported(_code(error), _since(began)))
             raise
         self.duration_ms = _since(began)
         if isinstance(completion.refusal, Unavailable | TooLong):
-            _count(completion.refusal, _paid(completion, completion.refusal.code, self.duration_ms))
+            _count(completion.refusal, self._reported(completion, completion.refusal.code))
             raise completion.refusal
         return completion
+
+    @property
+    def reservations(self) -> tuple[int, ...]:
+        """Those of the last try."""
+        return tuple(self.prompt.allowance.reservations) if self.prompt.allowance else ()
+
+    def _unreported(self, code: Code, duration_ms: int) -> FailedCalls:
+        """A request that failed and whose usage nobody reports; where a budget applies, it is the most it can be."""
+        most = self.prompt.allowance.unknown if self.prompt.allowance else Used()
+        return FailedCalls(
+            code=code,
+            count=1,
+            input_tokens=most.input_tokens,
+            output_tokens=most.output_tokens,
+            cost_nano_usd=most.cost_nano_usd,
+            duration_ms=duration_ms,
+            usage_estimated=any(most),
+            reservations=self.reservations,
+        )
+
+    def _reported(self, completion: Completion, code: Code) -> FailedCalls:
+        """A request that failed although it was paid for."""
+        return FailedCalls(
+            code=code,
+            count=1,
+            input_tokens=completion.input_tokens,
+            output_tokens=completion.output_tokens,
+            cost_nano_usd=completion.cost_nano_usd,
+            duration_ms=self.duration_ms,
+            usage_estimated=completion.usage_estimated,
+            reservations=self.reservations,
+        )
 
     def _failed(self, failure: Failure) -> None:
         limit, error = current_limit(), failure.error
@@ -91,19 +124,6 @@ def _count(error: BaseException, call: FailedCalls) -> None:
     """Tell the time limit of a request that failed."""
     if (limit := current_limit()) is not None:
         limit.call_failed(call, error if isinstance(error, Unavailable) else None)
-
-
-def _paid(completion: Completion, code: Code, duration_ms: int) -> FailedCalls:
-    """A request that failed although it was paid for."""
-    return FailedCalls(
-        code=code,
-        count=1,
-        input_tokens=completion.input_tokens,
-        output_tokens=completion.output_tokens,
-        cost_nano_usd=completion.cost_nano_usd,
-        duration_ms=duration_ms,
-        usage_estimated=completion.usage_estimated,
-    )
 
 
 def _code(error: BaseException) -> Code:

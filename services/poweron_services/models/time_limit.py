@@ -10,7 +10,6 @@ from types import TracebackType
 from poweron_events.codes import Code
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import MAX_NANO_USD, MAX_TOKENS, FailedCalls, ModelCall
-from poweron_services.decider.rules import Untold
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,6 @@ class TimeLimit:
         self._trouble: Unavailable | None = None
         self.tries = 0
         """How often something was tried in vain: each request to a model counts."""
-        self.untold = Untold()
         self.answered = list[ModelCall]()
         """The calls whose answers came and were kept; only who asked knows whether an event will tell of them."""
 
@@ -163,12 +161,6 @@ def current_limit() -> TimeLimit | None:
     return _CURRENT.get()
 
 
-def untold() -> Untold:
-    """What requests of the work at hand may have taken without anybody telling."""
-    limit = _CURRENT.get()
-    return Untold() if limit is None else limit.untold
-
-
 def failed_calls() -> tuple[FailedCalls, ...]:
     """The calls that failed in the work at hand, which no event tells of yet."""
     limit = _CURRENT.get()
@@ -186,6 +178,7 @@ def _together(first: FailedCalls | None, second: FailedCalls) -> FailedCalls:
         cost_nano_usd=min(first.cost_nano_usd + second.cost_nano_usd, MAX_NANO_USD),
         duration_ms=first.duration_ms + second.duration_ms,
         usage_estimated=first.usage_estimated or second.usage_estimated,
+        reservations=(*first.reservations, *second.reservations),
     )
 
 

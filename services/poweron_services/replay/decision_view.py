@@ -7,6 +7,7 @@ from poweron_events.content import ContentStore
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
 from poweron_events.fold.costs import model_calls
+from poweron_events.fold.evolve import WITHOUT_TURN
 from poweron_events.fold.state import Workflow
 from poweron_projections.reader import StoredRecord
 from poweron_services.client.client_errors import UnknownSeq, UnknownWorkflow
@@ -111,9 +112,10 @@ def _next(every: Sequence[Folded], index: int) -> Folded | None:
 
 
 def _last(every: Sequence[Folded]) -> int:
-    """The event before the last decision."""
-    decided = [index for index, each in enumerate(every) if is_decision(each.recorded.envelope.event)]
-    return max(0, decided[-1] - 1) if decided else len(every) - 1
+    """The event that the last decision answers."""
+    heads = [index for index, each in enumerate(every) if not isinstance(each.recorded.envelope.event, WITHOUT_TURN)]
+    decided = [place for place, index in enumerate(heads) if is_decision(every[index].recorded.envelope.event)]
+    return heads[max(0, decided[-1] - 1)] if decided else len(every) - 1
 
 
 def as_object(seen: View) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from poweron_events.stream import WorkflowEvent
 from poweron_services.replay.stored_answers import UNTOLD
 
 BY_NATURE: Final = frozenset(
-    {"durationMs", "tries", "promptRef", "answerRef", "template", "templateSha256", "failedCalls"}
+    {"durationMs", "tries", "promptRef", "answerRef", "template", "templateSha256", "failedCalls", "reservations"}
 )
-"""How long something took, what bytes are kept as, and the template, which is compared with the prompt."""
+"""How long something took, what was reserved, what bytes are kept as, and the template, compared with the prompt."""
 LONGEST: Final = 80  # characters of a value that is told
 
 

@@ -8,6 +8,7 @@ import orjson
 
 from poweron_events.codec import Undecodable, read
 from poweron_events.envelope import Recorded
+from poweron_events.fold.costs import reported, without_reservations
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.log import EventLog
@@ -22,7 +23,10 @@ MAX_SPAN: Final = 5_000
 
 
 class Folded(NamedTuple):
-    """A record with the workflow without and with it, and what was said of it at the time."""
+    """A record with the workflow without and with it, and what was said of it at the time.
+
+    `before` does not count what was reserved for the calls that the event reports: they were made behind it.
+    """
 
     seq: int
     recorded: Recorded
@@ -96,7 +100,9 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
             return
         expect_known(workflow_id, stored.seq, recorded.envelope)
         after, verdict = evolve(workflow, recorded)
-        yield Folded(stored.seq, recorded, verdict, workflow, after, stored)
+        event = recorded.envelope.event
+        before = without_reservations(workflow, reported(event)) if event is not None else workflow
+        yield Folded(stored.seq, recorded, verdict, before, after, stored)
         workflow = after
 
 

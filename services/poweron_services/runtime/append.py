@@ -16,6 +16,7 @@ from poweron_events.fold.turn import STAGES
 from poweron_events.log import Message
 from poweron_events.observation import ObservationRecorded
 from poweron_events.outcome import DeadlinePassed, RoundCancelled, RoundCompleted, RoundFailed
+from poweron_events.reservation import CallReserved
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.runtime.stages import stage_failed
@@ -24,7 +25,10 @@ TRAVELLING: Mapping[type[WorkflowEvent], Role] = {ActionStarted: "executor", Obs
 """Whose events these are, also where another role's append takes them along."""
 
 
-READ_BACK_FIRST = (ActionStarted, ApprovalRequested, DeadlinePassed, RoundCompleted, RoundFailed, RoundCancelled)
+READ_BACK_FIRST = (
+    *(ActionStarted, ApprovalRequested, CallReserved, DeadlinePassed),
+    *(RoundCompleted, RoundFailed, RoundCancelled),
+)
 """Behind these nobody thinks before they have been read back."""
 
 
@@ -59,6 +63,8 @@ class EventWriter:
         for event in events:
             if isinstance(event, ActionCompleted):
                 cause = workflow.step.starts[event.try_ - 1].cause
+            if isinstance(event, CallReserved):
+                cause = None  # it answers nothing: the workflow goes on waiting for what it waits for
             envelope = envelop(
                 event,
                 workflow_id=workflow.id,

@@ -30,6 +30,8 @@ class Work:
     """Where it thinks, or found nothing to write."""
     passed: set[Awaited] = field(default_factory=set)
     """Where it has written what is next."""
+    reservations: set[int] = field(default_factory=set)
+    """The reservations of the round that it has made or counts as used."""
 
     @property
     def running(self) -> bool:

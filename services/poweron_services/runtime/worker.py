@@ -13,23 +13,27 @@ from functools import partial
 import structlog
 
 from poweron_events import topics
+from poweron_events.codec import sha256
 from poweron_events.envelope import Recorded, source
 from poweron_events.event import Role
 from poweron_events.fold.state import Workflow
 from poweron_events.fold.superseded import answers_head
-from poweron_events.fold.turn import STAGES, turn
+from poweron_events.fold.turn import STAGES, TURNS, turn
 from poweron_events.log import EventLog, Follower
 from poweron_events.outcome import DeadlinePassed
+from poweron_events.reservation import CallReserved
 from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.models.call_reservations import reserving
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 from poweron_services.runtime.append import EventWriter, Written
 from poweron_services.runtime.append_queue import Appended, AppendQueue
 from poweron_services.runtime.deadlines import RoundDeadlines
 from poweron_services.runtime.partitions import HeldPartitions, Partition
+from poweron_services.runtime.reservations import Reservations, TurnReservations
 from poweron_services.runtime.stages import StageFunction, stage_events
 from poweron_services.runtime.stop_requests import StopRequests
 from poweron_services.runtime.work import Work, in_flight_already, retire
@@ -78,6 +82,7 @@ class Worker:
         self._stops = StopRequests(event_log)
         self._writer = EventWriter(instance=instance, now_ms=now_ms, traced=spans is not None)
         self._queue = AppendQueue(event_log)
+        self._reservations = Reservations(self._put_reservation)
         self._deadlines = RoundDeadlines(now_ms, self._deadline_passed)
         self._tasks = BackgroundTasks()
 
@@ -104,7 +109,7 @@ class Worker:
             held.revoke(polled.revoked)
             await self._queue.settle(polled.revoked, HAND_OVER_TIMEOUT)
             held.take(polled)
-            full = self._waiting > MAX_WAITING
+            full = self._waiting > MAX_WAITING and not self._reservations.awaited
             follower.pause(frozenset(held.partitions) if full else frozenset())
 
     async def _drain(self, held: HeldPartitions) -> None:
@@ -129,6 +134,7 @@ class Worker:
 
     def superseded(self, workflow: Workflow, recorded: Recorded) -> None:
         """Think again where our event answered what the workflow waits for and had no effect, until it is stuck."""
+        self._reservations.read_back(recorded.sha256, accepted=False)
         ours = recorded.envelope.source.endswith(f"/{self._instance}")
         if workflow.stuck:
             the_last = recorded.sha256 in workflow.superseded  # what comes after it is no longer noted
@@ -144,6 +150,7 @@ class Worker:
 
     def accepted(self, before: Workflow, after: Workflow, recorded: Recorded) -> None:
         """Tell what an event of ours ended; for intake, which folds nothing, the reviewer tells it."""
+        self._reservations.read_back(recorded.sha256, accepted=True)
         by = recorded.envelope.source
         if by.endswith(f"/{self._instance}") or (by.startswith(BY_INTAKE) and "reviewer" in self._stage_functions):
             telemetry.tell_ended(before, after, recorded, self._spans)
@@ -211,10 +218,12 @@ class Worker:
         """Write what comes of the role's turn, and of every turn behind it that can be thought ahead (E-17)."""
         following: Role | None = role
         work.think_at(workflow)
+        work.reservations = {each.number for each in workflow.current.reservations}
         while following is not None:
             telemetry.bind_workflow(workflow, self._spans)
             began = asyncio.get_running_loop().time()
-            events = await self._events(work, workflow, following)
+            with reserving(TurnReservations(self._reservations, work, workflow)):
+                events = await self._events(work, workflow, following)
             if not events:
                 break
             written, appended = self._put(following, workflow, events)
@@ -292,6 +301,10 @@ class Worker:
     def _deadline_passed(self, workflow: Workflow) -> None:
         passed = DeadlinePassed(round=workflow.current.number, due_ms=workflow.current.due_ms)
         self._put("reviewer", workflow, [passed])
+
+    def _put_reservation(self, workflow: Workflow, event: CallReserved) -> tuple[str, Appended]:
+        (written,), appended = self._put(TURNS[workflow.phase], workflow, [event])
+        return sha256(written.message.value), appended
 
     def _put(self, role: Role, workflow: Workflow, events: Sequence[WorkflowEvent]) -> tuple[list[Written], Appended]:
         written = self._writer.write(role, workflow, events)

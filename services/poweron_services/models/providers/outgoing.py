@@ -8,7 +8,9 @@ from typing import Final
 
 import httpx2
 
+from poweron_events.fold.state import Used
 from poweron_services.decider.rules import Allowance, BudgetUsedUp, Cost
+from poweron_services.models.call_reservations import reserve_call
 
 WRAPPING: Final = 1_000  # tokens
 """What a provider puts around messages, tools and schemas on its own.
@@ -44,16 +46,21 @@ class Outgoing:
     held: BudgetUsedUp | NotSent | None = None
     """Why nothing was sent at last."""
 
-    def check(self, body: bytes) -> None:
-        """Look at a request that is about to be sent.
+    async def check(self, body: bytes) -> None:
+        """Look at a request that is about to be sent, and reserve the most that it can take.
 
         Raises:
             NotSent: it must not go; the limit is lower now.
             BudgetUsedUp: neither may any other.
         """
         if self.allowance is not None:
-            self._fit(self.allowance, len(body) + WRAPPING)
+            await self._reserve(self.allowance, len(body) + WRAPPING)
         self.sent, self.paid = body, True
+
+    async def _reserve(self, left: Allowance, prompt: int) -> None:
+        self._fit(left, prompt)
+        while not await reserve_call(left, self._most(prompt)):
+            self._fit(left, prompt)
 
     def _fit(self, left: Allowance, prompt: int) -> None:
         try:
@@ -65,11 +72,13 @@ class Outgoing:
             self.limit, self.held = longest, NotSent()
             raise self.held
 
+    def _most(self, prompt: int) -> Used:
+        return Used(prompt, self.limit, self.cost(prompt, self.limit))
+
     def failed(self, error: BaseException) -> None:
         """What was sent came to nothing; what it may have cost all the same is not there for another try."""
         if self.allowance is not None and self.sent is not None and self.paid and not _unreached(error):
-            prompt = len(self.sent) + WRAPPING
-            self.allowance.take(prompt + self.limit, self.cost(prompt, self.limit))
+            self.allowance.take_unknown(self._most(len(self.sent) + WRAPPING))
 
     @contextmanager
     def watched(self) -> Generator[None, None, None]:
@@ -84,7 +93,7 @@ class Outgoing:
 async def look(request: httpx2.Request) -> None:
     """The hook of the client for each request: raises what `Outgoing.check` does."""
     if (outgoing := _OUTGOING.get()) is not None:
-        outgoing.check(await request.aread())
+        await outgoing.check(await request.aread())
 
 
 def answered(status: int) -> None:

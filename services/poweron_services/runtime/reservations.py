@@ -1,0 +1,103 @@
+"""Reservations of a process: each is appended, and read back as accepted, before its call is made.
+
+They are numbered within the round, and the first of a number wins: two processes that work on the same workflow
+cannot both reserve what is left of a budget.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from poweron_events.errors import Unavailable
+from poweron_events.fold.costs import most_of
+from poweron_events.fold.state import Round, Used, Workflow, step_place
+from poweron_events.reservation import CallReserved
+from poweron_services.models.call_reservations import ReservedByOthers
+from poweron_services.models.time_limit import current_limit
+from poweron_services.runtime.append_queue import Appended
+from poweron_services.runtime.partitions import Partition
+from poweron_services.runtime.work import Work
+
+Put = Callable[[Workflow, CallReserved], tuple[str, Appended]]
+"""Appends a reservation: the SHA-256 of its record, and a future that is done once the log has it."""
+
+
+@dataclass(slots=True)
+class Reservations:
+    """The reservations that this process has written and not read back."""
+
+    put: Put
+    _verdicts: dict[str, bool | None] = field(default_factory=dict)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits for the verdict on one."""
+        return bool(self._verdicts)
+
+    def read_back(self, sha256: str, *, accepted: bool) -> None:
+        """Take the verdict on a record of any kind; the first one on the same bytes counts."""
+        if sha256 in self._verdicts and self._verdicts[sha256] is None:
+            self._verdicts[sha256] = accepted
+
+    async def accepted(self, partition: Partition, workflow: Workflow, event: CallReserved) -> bool:
+        """Append a reservation and return whether it was accepted; False where the partition was lost before."""
+        sha256, appended = self.put(workflow, event)
+        self._verdicts[sha256] = None
+        try:
+            await appended
+            while partition.ours and self._verdicts[sha256] is None:
+                await partition.moved.wait()
+            return bool(self._verdicts[sha256])
+        finally:
+            del self._verdicts[sha256]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReservations:
+    """Reserves the calls of one turn. Its workflow may be one that is not read back yet (E-17)."""
+
+    reservations: Reservations
+    work: Work
+    workflow: Workflow
+
+    async def __call__(self, most: Used) -> int:
+        self._count_others()
+        event = CallReserved(
+            **step_place(self.workflow),
+            reservation=self._round().reserved + 1,
+            input_tokens=most.input_tokens,
+            output_tokens=most.output_tokens,
+            cost_nano_usd=most.cost_nano_usd,
+        )
+        if not await self._accepted(event):
+            self._count_others()
+            await self._end()
+        self.work.reservations.add(event.reservation)
+        return event.reservation
+
+    def _round(self) -> Round:
+        """The round as this process has read it."""
+        return self.work.partition.fold.workflows[self.workflow.id].current
+
+    def _count_others(self) -> None:
+        """Raise ReservedByOthers where the round has reservations that this work did not know of."""
+        others = [each for each in self._round().reservations if each.number not in self.work.reservations]
+        if others:
+            self.work.reservations.update(each.number for each in others)
+            raise ReservedByOthers(most_of(others))
+
+    async def _accepted(self, event: CallReserved) -> bool:
+        try:
+            return await self.reservations.accepted(self.work.partition, self.workflow, event)
+        except asyncio.CancelledError:
+            if (limit := current_limit()) is not None:
+                limit.failed(Unavailable("Kafka has not taken the reservation of the call, so nothing was sent."))
+            raise
+
+    async def _end(self) -> NoReturn:
+        """End this work: the workflow is elsewhere by now, or another process has its partition."""
+        assert self.work.task is not None
+        self.work.task.cancel()
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")

@@ -197,6 +197,10 @@ CODES: Final[dict[str, Explained]] = {
     "event_too_large": Explained("What was to be said does not fit into an event.", _CHANGE),
     "event_unwritable": Explained("What was to be said holds text that is not Unicode.", _CHANGE),
     "refused": Explained("The work was refused, for the reason beside the code.", _CHANGE),
+    "rows_differ": Explained(
+        "Rows in Postgres are not what the log says.", "Compare all rows with the log, and rebuild them from it."
+    ),
+    "rows_missing": Explained("The log holds a workflow whose rows are missing.", "Rebuild the rows from the log."),
     "unexpected_error": Explained(
         "The service met an error that it did not expect.", "Look into the log of the service."
     ),

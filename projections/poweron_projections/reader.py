@@ -3,7 +3,7 @@
 Pages go by key, never by number: the next page begins where the last one ended, also while rows come in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -221,7 +221,7 @@ async def stored_records(
     pool: Pool, workflow_id: str, *, after_seq: int = -1, limit: int | None = None
 ) -> list[StoredRecord]:
     """The records of a workflow, oldest first, as bytes: all of them, or a page."""
-    return [_stored(row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
+    return [stored_record(row) for row in await _fetch(pool, _STORED, workflow_id, after_seq, limit)]
 
 
 async def workflow_ids(pool: Pool, *, after: str | None = None, limit: int = PAGE) -> list[str]:
@@ -305,7 +305,8 @@ def _round(row: Found) -> RoundSummary:
     return _entry(RoundSummary, row, workflow_mode=row["mode"], duration_ms=duration_ms, opened=time(row["opened_ms"]))
 
 
-def _stored(row: Found) -> StoredRecord:
+def stored_record(row: Found | Mapping[str, Any]) -> StoredRecord:
+    """A row of `records` with its bytes."""
     given = {name: row[name] for name in ("seq", "verdict", "partition", "time_ms", "sha256")}
     try:
         value = decompress(row["compressed"])

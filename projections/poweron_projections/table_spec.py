@@ -49,6 +49,12 @@ class Table:
         return tuple(get_type_hints(self.row))
 
     @cached_property
+    def json_columns(self) -> tuple[str, ...]:
+        """The columns whose cells are JSON."""
+        hints = get_type_hints(self.row, include_extras=True)
+        return tuple(column for column, hint in hints.items() if Json in (hint, *get_args(hint)))
+
+    @cached_property
     def key_of(self) -> Callable[[Row], object]:
         """The key of a row, as something that can be compared."""
         return itemgetter(*map(self.columns.index, self.key))

@@ -16,7 +16,7 @@ from processes import ONE_STEP, script
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.client.connect import connect
-from poweron_services.client.recorded_history import all_records
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.config import Settings
 
 pytestmark = [pytest.mark.system]
@@ -76,7 +76,7 @@ async def test_a_workflow_is_exported_for_other_tools_byte_for_byte_and_as_a_tra
     asked = await shell("ask", "What is the grand total?", "--document", EXAMPLES / "estimate.pdf", "--json")
     workflow = asked.lines[0]["workflowId"]
     async with connect(Settings(home=shell.folder), kafka=kafka, postgres=dsn) as connections:
-        written = [record.value async for record in all_records(connections.pool, workflow)]
+        written = [record.value for record in await verified_records(connections, workflow)]
 
     file = shell.folder / "made on the way" / "run.jsonl"
     assert (await shell("export", workflow, "--output", file)).code == 0

@@ -32,6 +32,9 @@ _ADVICE: Final[dict[str, str]] = {
     "model_refused": _CHECK_MODEL,
     "model_misconfigured": f"See that its address and POWERON_MODEL_OUTPUT are right. {_CHECK_MODEL}",
     "prompt_too_long": "Hand over less, lower POWERON_MODEL_MAX_TOKENS, or use a model that takes more.",
+    "rows_differ": "Nothing of them is shown. `poweron verify` names every difference, `poweron rebuild` replaces all "
+    "rows with what the log says.",
+    "rows_missing": "`poweron rebuild` makes them again from the log.",
     "content_store_unavailable": "See that the content store (POWERON_CONTENT) can be reached; ask again once it can.",
     "action_not_allowed": "POWERON_DENY and POWERON_ALLOW_LOOKUP, _ANALYSIS, _REPORT, _TRANSFORM say what may be used.",
     "address_unknown": "Name the address in the request: `poweron history` shows those that results gave.",

@@ -14,6 +14,7 @@ from poweron_services.cli.error_messages import check_id, load_settings, sentenc
 from poweron_services.cli.event_lines import shown_value
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.client.connect import Connections
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.client.workflow_snapshot import read_snapshot
 from poweron_services.fork.original import AcceptedEvent, accepted
 from poweron_services.fork.run_comparison import Comparison, Divergence, RunCost, compare
@@ -44,6 +45,7 @@ async def _compared(a: str, b: str) -> Comparison:
 
 async def _events(connections: Connections, workflow: str) -> list[AcceptedEvent]:
     await read_snapshot(connections, workflow)
+    await verified_records(connections, workflow)
     return accepted(await judged_records(connections.pool, workflow))
 
 

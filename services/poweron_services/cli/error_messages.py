@@ -18,6 +18,7 @@ from poweron_events.errors import LogLost, PowerOnError, Unavailable, Unserved
 from poweron_events.request import MAX_REASON
 from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
+from poweron_projections.workflow_check import RowsDiffer, RowsMissing
 from poweron_services import telemetry
 from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
 from poweron_services.cli.code_advice import advice_for
@@ -152,6 +153,8 @@ def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911
         return f"{sentence(error)} {LOG_LOST}", error.code
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
         return f"{sentence(error)} {UNAVAILABLE if error.code == 'unavailable' else advice_for(error.code)}", error.code
+    if isinstance(error, RowsDiffer | RowsMissing):
+        return f"{sentence(error)} {advice_for(error.code)}", error.code
     if isinstance(error, PowerOnError):
         return sentence(error), error.code
     if isinstance(error, OSError) and error.filename is not None:

@@ -187,7 +187,7 @@ async def _answer(connections: Connections, workflow_id: str | None) -> Recorded
     if workflow_id is None:
         return None
     try:
-        history = await recorded_history(connections.pool, workflow_id)
+        history = await recorded_history(connections, workflow_id)
     except UnknownWorkflow:
         return None
     return await recorded_answer(history, connections.content)

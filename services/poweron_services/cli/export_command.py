@@ -1,7 +1,6 @@
 """`poweron export`: a workflow for the tools of others, on stdout or in a file."""
 
 import sys
-from contextlib import aclosing
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +9,7 @@ from poweron_services.cli.error_messages import check_id, sentences
 from poweron_services.cli.output import counted, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
-from poweron_services.client.recorded_history import all_records, recorded_history
+from poweron_services.client.recorded_history import recorded_history, verified_records
 from poweron_services.trace_export.exported_trace import exported_trace
 
 Format = Literal["events", "otel", "openinference"]
@@ -33,9 +32,8 @@ def run(workflow: str, form: Format, output: Path | None) -> None:
 
 async def _lines(connections: Connections, workflow: str, form: Format) -> list[bytes]:
     if form == "events":
-        async with aclosing(all_records(connections.pool, workflow)) as records:
-            return [record.value async for record in records if record.value is not None]
-    history = await recorded_history(connections.pool, workflow)
+        return [record.value for record in await verified_records(connections, workflow)]
+    history = await recorded_history(connections, workflow)
     if history[-1].workflow.is_open:
         tell("A round of this workflow is still open: what is not over yet has no span.", style="yellow")
     return [await exported_trace(history, connections.content, form)]

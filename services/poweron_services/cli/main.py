@@ -193,12 +193,16 @@ def history(
     workflow: WorkflowId,
     limit: Limit = 50,
     before: Before = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare its rows with the log first.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a workflow's history, newest first."""
+    """Show a workflow's history, newest first.
+
+    It is read from the rows in Postgres as they are; with --verify they are compared with the log first.
+    """
     from poweron_services.cli import query_commands
 
-    query_commands.history(workflow, limit, before, as_json=as_json)
+    query_commands.history(workflow, limit, before, verifying=verify, as_json=as_json)
 
 
 @app.command()

@@ -33,6 +33,7 @@ from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import HINT_AFTER
 from poweron_services.client.pending_request import why_unknown
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.standalone import open_connections
 
 PAGE = 500  # records fetched at a time
@@ -61,14 +62,10 @@ async def bring_rows_on(connections: Connections) -> None:
         tell(f"{sentence(error)} These are the rows as they were. {LOG_LOST}", style="yellow")
 
 
-def _expect(found: bool, workflow: str) -> None:
-    if not found:
-        raise UnknownWorkflow(workflow)
-
-
 async def _expect_known(connections: Connections, workflow: str, found: Sequence[object]) -> None:
     """Where nothing was found, there is such a workflow all the same."""
-    _expect(bool(found) or await reader.workflow(connections.pool, workflow) is not None, workflow)
+    if not found and await reader.workflow(connections.pool, workflow) is None:
+        raise UnknownWorkflow(workflow)
 
 
 QUIET = HINT_AFTER["request"]  # seconds without any event until the user is told that nobody may be serving
@@ -103,11 +100,13 @@ def print_workflow(workflow: WorkflowSummary) -> None:
 
 
 @sentences()
-def history(workflow: str, limit: int, before: int | None, *, as_json: bool) -> None:
+def history(workflow: str, limit: int, before: int | None, *, verifying: bool, as_json: bool) -> None:
     """Show a page of the history, newest first, and on stderr what is not history yet: an action that waits."""
     check_id(workflow)
 
     async def read(connections: Connections) -> tuple[list[HistoryEntry], list[ApprovalEntry]]:
+        if verifying:
+            await verified_records(connections, workflow)
         entries = await reader.history(connections.pool, workflow, limit=limit, before_seq=before)
         await _expect_known(connections, workflow, entries)
         return entries, [] if before is not None else await reader.approvals(connections.pool, workflow)
@@ -168,12 +167,12 @@ def events(workflow: str, *, as_json: bool) -> None:
     check_id(workflow)
 
     async def show(connections: Connections) -> None:
-        shown, last = 0, -1
+        await verified_records(connections, workflow)
+        last = -1
         while page := await reader.events(connections.pool, workflow, after_seq=last, limit=PAGE):
             for event in page:
                 _print_event(event, as_json=as_json)
-            shown, last = shown + len(page), page[-1].seq
-        _expect(shown > 0, workflow)
+            last = page[-1].seq
 
     with_rows(show)
 
@@ -196,8 +195,8 @@ def documents(workflow: str, output: Path | None, *, as_json: bool) -> None:
     async def collect(connections: Connections) -> list[dict[str, Any]]:
         if output is not None:
             files.check_writable(output)
+        await verified_records(connections, workflow)
         entries = await reader.documents(connections.pool, workflow)
-        await _expect_known(connections, workflow, entries)
         if output is not None:
             return await files.write(connections, workflow, entries, output)
         return [files.shown_document(entry) | {"label": entry.label} for entry in entries]

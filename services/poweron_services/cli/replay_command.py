@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import typer
 from rich.text import Text
 
+from poweron_events.errors import LogLost
 from poweron_events.event import NANO, PREFIX, ModelCall
 from poweron_events.fold.costs import model_calls
 from poweron_projections import reader
+from poweron_projections.verify import verify
+from poweron_projections.workflow_check import RowsDiffer
 from poweron_services.cli.context import FAILED, USAGE
 from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
 from poweron_services.cli.named_model import built
@@ -18,6 +21,7 @@ from poweron_services.cli.output import counted, one_line, print_beside, print_j
 from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.connect import Connections
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.config import Settings
 from poweron_services.fork.run_comparison import decides_the_same
 from poweron_services.replay.asked_again import Answered, AskAgain
@@ -26,8 +30,8 @@ from poweron_services.replay.decision_view import accepted, index_of
 from poweron_services.replay.known_actions import KnownActions, known_actions
 from poweron_services.replay.replay_processes import ReplayedWorkflow, replay_all
 from poweron_services.replay.stored_content import StoredContent
-from poweron_services.replay.stored_records import Folded, other_in_log, workflow_records
-from poweron_services.replay.workflow_replay import Counted, damaged, replay
+from poweron_services.replay.stored_records import Folded
+from poweron_services.replay.workflow_replay import Counted, replay
 from poweron_services.standalone import open_connections
 
 PROMPT_WIDTH = 14  # columns of what came of a prompt
@@ -65,12 +69,9 @@ async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bo
     found: list[Replayed] = []
     async with open_connections(settings, tell) as connections, known_actions(settings) as known:
         await bring_rows_on(connections)
-        records = await workflow_records(connections.pool, workflow)
+        records = await verified_records(connections, workflow)
         if at is not None:
             index_of(workflow, accepted(workflow, records), records, at)
-        found += [damaged(each) async for each in other_in_log(connections.log, records)]
-        for each in found:
-            _print(each, as_json=as_json)
         async for each in replay(workflow, records, connections.content, known):
             if at is None or each.seq == at:
                 found.append(each)
@@ -86,6 +87,7 @@ async def _all(settings: Settings, *, as_json: bool) -> None:
     total, newer, done = Counted(), 0, 0
     async with open_connections(settings, tell) as connections, known_actions(settings) as known:
         await bring_rows_on(connections)
+        await _expect_rows_of_log(connections)
         workflows = await reader.count_workflow_ids(connections.pool)
         with bar("Replaying", "workflows") as told:
             place = settings.content_place
@@ -95,6 +97,18 @@ async def _all(settings: Settings, *, as_json: bool) -> None:
                 _print_workflow(each, as_json=as_json)
                 told(done, max(done, workflows))
     _sum(total, {"workflows": done, "ofNewerReleases": newer}, as_json=as_json)
+
+
+async def _expect_rows_of_log(connections: Connections) -> None:
+    """Compare all rows with the log; while the log is lost, the digests of the records are all that is checked.
+
+    Raises:
+        RowsDiffer: a row is not what the log says.
+    """
+    with suppress(LogLost), bar("Folding the log", "records") as told:
+        verified = await verify(connections.log, connections.pool, told)
+        if verified.differences:
+            raise RowsDiffer(verified.differences)
 
 
 def _print_workflow(found: ReplayedWorkflow, *, as_json: bool) -> None:
@@ -173,7 +187,7 @@ async def _ask(settings: Settings, workflow: str, at: int, names: Sequence[str],
 
 
 async def _question(connections: Connections, workflow: str, at: int, known: KnownActions) -> AskAgain:
-    records = await workflow_records(connections.pool, workflow)
+    records = await verified_records(connections, workflow)
     every = accepted(workflow, records)
     decision = every[index_of(workflow, every, records, at)]
     call = next(iter(_calls(decision)), None)

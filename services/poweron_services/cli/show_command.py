@@ -9,8 +9,8 @@ from poweron_services.cli.error_messages import check_id, sentences
 from poweron_services.cli.output import one_line, print_beside, print_json, printable, stdout, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.replay.decision_view import View, as_object, view
-from poweron_services.replay.stored_records import workflow_records
 
 
 @sentences()
@@ -19,7 +19,7 @@ def show(workflow: str, at: int | None, *, as_json: bool) -> None:
     check_id(workflow)
 
     async def look(connections: Connections) -> View:
-        records = await workflow_records(connections.pool, workflow)
+        records = await verified_records(connections, workflow)
         return await view(workflow, records, connections.content, at=at)
 
     seen = with_rows(look)

@@ -13,6 +13,7 @@ from poweron_projections.entries import ApprovalEntry, EventEntry
 from poweron_services.client.client_errors import LastAnswer, NothingToApprove
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, send_and_wait
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.client.workflow_snapshot import read_snapshot
 
 Decision = Literal["approve", "deny"]
@@ -36,10 +37,12 @@ async def waiting_approval(connections: Connections, workflow_id: str) -> Approv
     Raises:
         NotAWorkflowId: that cannot be the id of a workflow.
         UnknownWorkflow: there is no such workflow.
+        RowsDiffer, RowsMissing: its rows are not what the log says.
         NothingToApprove: nothing of it waits for a person; with what became of the last thing that did.
         Unavailable: the log or Postgres cannot be reached.
     """
     await read_snapshot(connections, workflow_id)
+    await verified_records(connections, workflow_id)
     found = await reader.approvals(connections.pool, workflow_id)
     if not found:
         raise NothingToApprove(workflow_id, await _last_answer(connections, workflow_id))

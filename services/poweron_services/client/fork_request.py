@@ -28,6 +28,7 @@ from poweron_services.client.ask import OpeningRequest, ask
 from poweron_services.client.client_errors import UnknownSeq
 from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks, Outcome
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.client.release_check import expect_known
 from poweron_services.client.workflow_snapshot import read_snapshot
 
@@ -86,9 +87,11 @@ async def plan_fork(connections: Connections, wish: ForkWish) -> ForkPlan:
         NotAWorkflowId, UnknownWorkflow: there is no such workflow.
         NewerRelease: a newer release wrote it.
         UnknownSeq: it has no accepted event there.
+        RowsDiffer, RowsMissing: its rows are not what the log says.
         Unavailable: a server cannot be reached.
     """
     snapshot = await read_snapshot(connections, wish.workflow)
+    await verified_records(connections, wish.workflow)
     records = await judged_records(connections.pool, wish.workflow)
     _check_release(wish.workflow, records)
     accepted = {each.seq: each for each in records if each.verdict == "accepted"}

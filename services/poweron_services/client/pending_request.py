@@ -11,6 +11,7 @@ from poweron_events.codec import InvalidRequest, Undecodable, decode_request, re
 from poweron_events.errors import Refused, Unavailable
 from poweron_events.log import EventLog, Record
 from poweron_events.request import RequestRound, RequestWorkflow
+from poweron_projections.workflow_check import checked_records
 from poweron_services.client.client_errors import PendingRequest, UnknownWorkflow, WorkflowPending
 from poweron_services.client.connect import Connections
 from poweron_services.client.workflow_snapshot import look_up_snapshot
@@ -74,6 +75,7 @@ async def pending_requests_reported(connections: Connections) -> AsyncGenerator[
     Raises:
         WorkflowPending: the request has no answer yet, or had none a moment ago.
         UnknownWorkflow: nobody has requested such a workflow.
+        RowsDiffer, RowsMissing: the log holds it, and its rows are changed or missing.
         Unavailable: a server cannot be reached.
     """
     try:
@@ -83,8 +85,14 @@ async def pending_requests_reported(connections: Connections) -> AsyncGenerator[
 
 
 async def why_unknown(connections: Connections, workflow_id: str) -> UnknownWorkflow | WorkflowPending:
-    """Find out whether a workflow that is not known was requested; raises Unavailable like `pending_request`."""
+    """Find out whether a workflow that is not known was requested.
+
+    Raises:
+        RowsDiffer, RowsMissing: the log holds the workflow, and its rows are changed or missing.
+        Unavailable: as `pending_request`.
+    """
     pending = await pending_request(connections.log, workflow_id, 1)
     if pending is None and not (await look_up_snapshot(connections, workflow_id)).is_known:
+        await checked_records(connections.log, connections.pool, workflow_id)
         return UnknownWorkflow(workflow_id)
     return WorkflowPending(workflow_id, pending)

@@ -8,8 +8,8 @@ from poweron_events.content import ContentStore, MissingContent
 from poweron_events.event import CitedSource, DocumentRef, Model, WebPage
 from poweron_events.fold.history import item_reference
 from poweron_projections import reader
-from poweron_services.client.client_errors import UnknownWorkflow
 from poweron_services.client.connect import Connections
+from poweron_services.client.recorded_history import verified_records
 from poweron_services.decider.cited_statements import Statement, statements
 from poweron_services.decider.language_detection import detect
 from poweron_services.decider.quotes import comparable, occurs
@@ -56,15 +56,15 @@ class Sources(Model):
 
 
 async def check_sources(connections: Connections, workflow_id: str) -> Sources:
-    """The sources of the workflow, as the rows have them, and what its answers say of them.
+    """The sources of the workflow, by rows that were compared with the log, and what its answers say of them.
 
     Raises:
         UnknownWorkflow: there is no such workflow.
+        RowsDiffer, RowsMissing: its rows are not what the log says.
         Unavailable: a server cannot be reached.
     """
+    await verified_records(connections, workflow_id)
     entries = await reader.documents(connections.pool, workflow_id)
-    if not entries and await reader.workflow(connections.pool, workflow_id) is None:
-        raise UnknownWorkflow(workflow_id)
     return await check_answers(entries, connections.content, workflow_id)
 
 

@@ -1,8 +1,8 @@
 """The records of one workflow as they are kept, and each folded on those before it."""
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -11,15 +11,8 @@ from poweron_events.envelope import Recorded
 from poweron_events.fold.costs import reported, without_reservations
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
-from poweron_events.log import EventLog
-from poweron_events.topics import EVENTS
-from poweron_projections.connection import Pool
-from poweron_projections.reader import StoredRecord, stored_records
-from poweron_services.client.client_errors import UnknownWorkflow
+from poweron_projections.reader import StoredRecord
 from poweron_services.client.release_check import expect_known
-
-MAX_SPAN: Final = 5_000
-"""Records of the log that are read again to compare a workflow's rows with them; more would take too long."""
 
 
 class Folded(NamedTuple):
@@ -48,38 +41,6 @@ class Damaged:
 
     stored: StoredRecord
     why: str
-
-
-async def workflow_records(pool: Pool, workflow_id: str) -> Sequence[StoredRecord]:
-    """All records of a workflow, in their order.
-
-    Raises:
-        UnknownWorkflow: it has none.
-        Unavailable: Postgres cannot be reached.
-    """
-    found = await stored_records(pool, workflow_id)
-    if not found:
-        raise UnknownWorkflow(workflow_id)
-    return found
-
-
-async def other_in_log(log: EventLog, records: Sequence[StoredRecord]) -> AsyncGenerator[Damaged, None]:
-    """The rows that are not what the log holds, where all of them stand close enough to be read again.
-
-    Raises:
-        Unavailable: the log cannot be reached.
-    """
-    first, end, partition = records[0].offset, records[-1].offset + 1, records[0].partition
-    if end - first > MAX_SPAN:
-        return
-    held = {record.offset: record for record in records}
-    async for batch in log.read(EVENTS.name, {partition: first}, {partition: end}):
-        for record in batch:
-            row = held.pop(record.offset, None)
-            if row is not None and row.value != record.value:
-                yield Damaged(row, "The log holds other bytes than the row.")
-    for row in held.values():
-        yield Damaged(row, "The log does not hold it.")
 
 
 def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded | Damaged]:

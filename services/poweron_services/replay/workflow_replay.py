@@ -42,7 +42,7 @@ async def replay(
     again = DecisionReplay(StoredContent(content), known)
     for each in folded(workflow_id, records):
         if isinstance(each, Damaged):
-            yield damaged(each)
+            yield _damaged(each)
         elif each.verdict != each.stored.verdict:
             why = f"The rows call it {each.stored.verdict}, and the rules {each.verdict}."
             yield Replayed(each.seq, each.recorded.envelope.type, "differs", "same", why)
@@ -50,7 +50,7 @@ async def replay(
             yield await again.again(each)
 
 
-def damaged(record: Damaged) -> Replayed:
+def _damaged(record: Damaged) -> Replayed:
     """A record that is not what it was, among the decisions."""
     return Replayed(record.stored.seq, "record", "differs", "inconclusive", record.why)
 

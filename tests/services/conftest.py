@@ -1,8 +1,11 @@
 """What several of the tests of the services share."""
 
+import functools
 from collections.abc import Generator
 from typing import Any
+from unittest.mock import patch
 
+import httpcore2
 import pytest
 from intake_world import Rows
 from structlog.testing import capture_logs
@@ -31,3 +34,13 @@ def log() -> MemoryLog:
 @pytest.fixture
 def rows(log: MemoryLog) -> Rows:
     return Rows(log)
+
+
+_ssl_context = functools.cache(httpcore2.default_ssl_context)
+
+
+@pytest.fixture(scope="module")
+def one_ssl_context() -> Generator[None, None, None]:
+    """Load the certificates once: that is most of what it takes to open a model, whose server here speaks plain HTTP."""
+    with patch.object(httpcore2, "default_ssl_context", _ssl_context):
+        yield

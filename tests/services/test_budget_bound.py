@@ -38,6 +38,8 @@ from poweron_services.models.time_limit import TimeLimit
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
 
+pytestmark = pytest.mark.usefixtures("one_ssl_context")
+
 EVERY: list[Provider] = list(get_args(Provider))
 LIMITED_BY = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 """How providers are told the limit of an answer."""

@@ -3,7 +3,7 @@
 import gzip
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, get_args
 
@@ -19,10 +19,25 @@ from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.chat_model import Completion, TooLong, UnreadableAnswer
 from poweron_services.models.providers.outgoing import WRAPPING
 
+pytestmark = pytest.mark.usefixtures("one_ssl_context")
+
 EVERY: list[Provider] = list(get_args(Provider))
 every = pytest.mark.parametrize("provider", EVERY)
+SHARE = 3  # of all combinations of providers and cases, one in so many is tested in every run
 Change = Callable[[dict[str, Any]], Any]
 Compress = Callable[[bytes], bytes]
+
+
+def each(names: str, cases: Iterable[Any], *, ids: Sequence[str] | None = None) -> pytest.MarkDecorator:
+    """Every case with some providers, every provider with some cases; all of them together under soak."""
+    listed, params = list(cases), []
+    for number, case in enumerate(listed):
+        for place, provider in enumerate(EVERY):
+            marks = [] if (number + place) % SHARE == 0 else [pytest.mark.soak]
+            values = case if isinstance(case, tuple) else (case,)
+            name = ids[number] if ids else getattr(case, "__name__", str(case))
+            params.append(pytest.param(provider, *values, marks=marks, id=f"{provider}-{name}"))
+    return pytest.mark.parametrize(f"provider,{names}", params)
 
 
 async def completed(
@@ -47,8 +62,7 @@ def counting(provider: Provider, asked: dict[str, Any], count: Change) -> Respon
 # --- what is read all the same ----------------------------------------------------------------------------
 
 
-@every
-@pytest.mark.parametrize("model", [None, 7, {}, []])
+@each("model", [None, 7, {}, []])
 async def test_an_answer_without_the_name_of_its_model_is_used(
     provider: Provider, model: object, httpserver: HTTPServer
 ) -> None:
@@ -58,8 +72,7 @@ async def test_an_answer_without_the_name_of_its_model_is_used(
     assert completion.model == MODELS[provider]
 
 
-@every
-@pytest.mark.parametrize("count", [float, str, lambda count: f"{count}.0"], ids=["float", "text", "text of a float"])
+@each("count", [float, str, lambda count: f"{count}.0"], ids=["float", "text", "text of a float"])
 async def test_counts_that_are_written_otherwise_are_read(
     provider: Provider, count: Change, httpserver: HTTPServer
 ) -> None:
@@ -72,10 +85,10 @@ def _raw_deflate(body: bytes) -> bytes:
     return zlib.compress(body, wbits=-zlib.MAX_WBITS)
 
 
-@every
-@pytest.mark.parametrize(
-    ("name", "compress"),
+@each(
+    "name,compress",
     [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress), ("deflate", _raw_deflate)],
+    ids=["gzip", "x-gzip", "deflate", "raw deflate"],
 )
 async def test_an_answer_that_is_compressed_unasked_is_read(
     provider: Provider, name: str, compress: Compress, httpserver: HTTPServer
@@ -90,8 +103,7 @@ async def test_an_answer_that_is_compressed_unasked_is_read(
     assert completion.input_tokens == 1_000
 
 
-@every
-@pytest.mark.parametrize("answered", [None, []])
+@each("answered", [None, [], [None]], ids=["null", "an empty list", "a list of null"])
 async def test_an_answer_of_nothing_is_that_in_every_form(
     provider: Provider, answered: object, httpserver: HTTPServer
 ) -> None:
@@ -100,6 +112,103 @@ async def test_an_answer_of_nothing_is_that_in_every_form(
     assert completion.refusal is not None
     assert completion.refusal.code == "answer_empty"
     assert completion.input_tokens == 1_000
+
+
+SAID = json.dumps(PLAN)
+
+
+def in_chat(**message: Any) -> Change:
+    return lambda _: {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}]}
+
+
+def called_with(arguments: object) -> Change:
+    call = {"id": "call00001", "type": "function", "function": {"name": "answer_plan", "arguments": arguments}}
+    return in_chat(content=None, tool_calls=[call])
+
+
+def in_blocks(*content: Any) -> Change:
+    return lambda _: {"content": [*content]}
+
+
+def in_parts(content: Any) -> Change:
+    return lambda _: {"output": [{"id": "m", "type": "message", "role": "assistant", "content": content}]}
+
+
+CHAT: list[Provider] = ["openai", "azure", "ollama", "mistral"]
+READABLE: list[tuple[list[Provider], str, Change]] = [
+    (CHAT, "an object as content", in_chat(content=PLAN)),
+    (CHAT, "parts as content", in_chat(content=[{"type": "text", "text": SAID}])),
+    (CHAT, "an object as arguments", called_with(PLAN)),
+    (["anthropic"], "text as content", lambda _: {"content": SAID}),
+    (["anthropic"], "text in the list", in_blocks(SAID)),
+    (["anthropic"], "an object as text", in_blocks(None, {"type": "text", "text": PLAN})),
+    (["openai-responses"], "text as output", lambda _: {"output": SAID}),
+    (["openai-responses"], "text in the list", lambda _: {"output": [None, SAID]}),
+    (["openai-responses"], "text as content", in_parts(SAID)),
+    (["openai-responses"], "text as a part", in_parts([SAID])),
+]
+"""Answers in another form than their interface has, which can be read in one way only."""
+
+EMPTY: list[tuple[list[Provider], str, Change]] = [
+    (CHAT, "no message", lambda _: {"choices": [{"index": 0, "finish_reason": "stop", "message": None}]}),
+    (CHAT, "null as content", in_chat(content=None)),
+    (CHAT, "null in the list", lambda _: {"choices": [None]}),
+    (["anthropic"], "null as text", in_blocks({"type": "text", "text": None})),
+    (["anthropic"], "no text", in_blocks({"type": "text"})),
+    (["openai-responses"], "null as content", in_parts(None)),
+    (["openai-responses"], "null as text", in_parts([{"type": "output_text", "text": None}])),
+]
+
+MEANINGLESS: list[tuple[list[Provider], str, Change]] = [
+    *((CHAT, repr(value), lambda _, value=value: {"choices": value}) for value in ("text", {"a": 1}, 7, [7], ["x"])),
+    *((CHAT, f"message {value!r}", lambda _, value=value: {"choices": [{"message": value}]}) for value in ("x", 7, [])),
+    (CHAT, "a number as content", in_chat(content=7)),
+    *(
+        (["anthropic"], repr(value), lambda _, value=value: {"content": value})
+        for value in ({"a": 1}, 7, True, [7], [[]])
+    ),
+    (["anthropic"], "a number as text", in_blocks({"type": "text", "text": 7})),
+    (["anthropic"], "another block", in_blocks({"type": "unknown"}, {})),
+    *(
+        (["openai-responses"], repr(value), lambda _, value=value: {"output": value})
+        for value in ({"a": 1}, 7, [7], [[]])
+    ),
+    *((["openai-responses"], f"content {value!r}", in_parts(value)) for value in ({"a": 1}, 7, [7], [[]])),
+    (["openai-responses"], "a number as text", in_parts([{"type": "output_text", "text": 7}])),
+]
+
+
+def forms(listed: list[tuple[list[Provider], str, Change]]) -> pytest.MarkDecorator:
+    params = [
+        pytest.param(provider, change, marks=[pytest.mark.soak] if place else [], id=f"{provider}-{name}")
+        for providers, name, change in listed
+        for place, provider in enumerate(providers)
+    ]
+    return pytest.mark.parametrize(("provider", "change"), params)
+
+
+@forms(READABLE)
+async def test_an_answer_in_another_form_is_read(provider: Provider, change: Change, httpserver: HTTPServer) -> None:
+    completion = await completed(httpserver, provider, lambda asked: changed(provider, asked, **change({})))
+    assert completion.refusal is None
+    assert json.loads(completion.text) == PLAN
+
+
+@forms(EMPTY)
+async def test_an_answer_without_text_is_empty(provider: Provider, change: Change, httpserver: HTTPServer) -> None:
+    completion = await completed(httpserver, provider, lambda asked: changed(provider, asked, **change({})))
+    assert completion.refusal is not None
+    assert (completion.refusal.code, completion.input_tokens) == ("answer_empty", 1_000)
+
+
+@pytest.mark.req("B-01")
+@forms(MEANINGLESS)
+async def test_an_answer_that_could_mean_anything_is_unreadable_and_its_usage_counts(
+    provider: Provider, change: Change, httpserver: HTTPServer
+) -> None:
+    completion = await completed(httpserver, provider, lambda asked: changed(provider, asked, **change({})))
+    assert isinstance(completion.refusal, UnreadableAnswer)
+    assert (completion.refusal.code, completion.input_tokens, completion.text) == ("model_misconfigured", 1_000, "")
 
 
 # --- usage that is not reported ---------------------------------------------------------------------------
@@ -119,8 +228,7 @@ UNREPORTED: dict[str, Change] = {
 
 
 @pytest.mark.req("B-01")
-@every
-@pytest.mark.parametrize("kind", UNREPORTED)
+@each("kind", UNREPORTED)
 async def test_usage_that_is_not_reported_or_cannot_be_is_estimated_from_above(
     provider: Provider, kind: str, httpserver: HTTPServer
 ) -> None:
@@ -151,20 +259,23 @@ async def test_what_is_reported_plausibly_is_no_estimate(provider: Provider, htt
 # --- what is reported -------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def elsewhere() -> Generator[HTTPServer, None, None]:
+    """A server that nobody may ask: it takes a second to stop, so there is one for all."""
+    with HTTPServer() as server:
+        yield server
+
+
 @pytest.mark.req("S27")
-@every
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@each("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_reported_and_nobody_else_gets_the_key(
-    provider: Provider, status: int, httpserver: HTTPServer
+    provider: Provider, status: int, httpserver: HTTPServer, elsewhere: HTTPServer
 ) -> None:
-    with HTTPServer() as elsewhere:
-        place = elsewhere.url_for("/v1/chat/completions")
-        with pytest.raises(
-            Refused, match=rf"answered with a redirect \({status}\) to 'localhost', which is not"
-        ) as raised:
-            await completed(httpserver, provider, lambda _: Response("", status, {"Location": place}))
-        assert raised.value.code == "model_misconfigured"
-        assert elsewhere.log == []
+    place = elsewhere.url_for("/v1/chat/completions")
+    with pytest.raises(Refused, match=rf"answered with a redirect \({status}\) to 'localhost', which is not") as raised:
+        await completed(httpserver, provider, lambda _: Response("", status, {"Location": place}))
+    assert raised.value.code == "model_misconfigured"
+    assert elsewhere.log == []
     assert len(httpserver.log) == 1
 
 
@@ -179,8 +290,7 @@ IN_PLACE_OF_JSON = {
 
 
 @pytest.mark.req("S42")
-@every
-@pytest.mark.parametrize("name", IN_PLACE_OF_JSON)
+@each("name", IN_PLACE_OF_JSON)
 async def test_what_came_in_place_of_json_is_named(provider: Provider, name: str, httpserver: HTTPServer) -> None:
     kind, body, said = IN_PLACE_OF_JSON[name]
     with pytest.raises(
@@ -228,8 +338,7 @@ ERRORS: dict[str, tuple[Any, type[PowerOnError], str, str]] = {
 }
 
 
-@every
-@pytest.mark.parametrize("name", ERRORS)
+@each("name", ERRORS)
 async def test_an_error_in_place_of_an_answer_means_the_same_with_status_200(
     provider: Provider, name: str, httpserver: HTTPServer
 ) -> None:
@@ -262,8 +371,7 @@ LONG = {
 
 
 @pytest.mark.req("P-09")
-@every
-@pytest.mark.parametrize("name", LONG)
+@each("name", LONG)
 async def test_a_prompt_that_is_too_long_is_known_in_every_form(
     provider: Provider, name: str, httpserver: HTTPServer
 ) -> None:

@@ -31,6 +31,8 @@ from poweron_services.models.call import Called, Caller
 from poweron_services.models.chat_model import Completion, TooLong, UnreadableAnswer
 from poweron_services.models.providers import ProviderModel
 
+pytestmark = pytest.mark.usefixtures("one_ssl_context")
+
 EVERY: list[Provider] = list(get_args(Provider))
 A_YEAR = 366 * 24 * 3_600
 USAGE = {"prompt_tokens": 700, "completion_tokens": 8, "total_tokens": 708}

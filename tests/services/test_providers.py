@@ -22,6 +22,8 @@ from poweron_services.models.providers.provider_model import ANSWERS, ProviderMo
 from poweron_services.roles.planner import TEMPLATE
 from poweron_services.roles.round_ending import MESSAGE_TEMPLATE
 
+pytestmark = pytest.mark.usefixtures("one_ssl_context")
+
 EVERY: list[Provider] = list(get_args(Provider))
 PLAN = {"tasks": [{"objective": "Find it", "successCriteria": ["It is found"], "taskType": "lookup"}]}
 

@@ -90,7 +90,7 @@ class ProviderModel:
         outgoing = self._outgoing(prompt)
         with receiving() as received:
             try:
-                response = await self._asked(prompt, outgoing)
+                return self._completion(await self._asked(prompt, outgoing), outgoing, received)
             except BudgetUsedUp:
                 raise
             except asyncio.CancelledError as error:
@@ -98,7 +98,6 @@ class ProviderModel:
                 raise
             except Exception as error:  # noqa: BLE001 - the edge: client libraries stumble over hostile answers at will
                 return self._failed(error, outgoing, received)
-        return self._completion(response, outgoing, received)
 
     def _outgoing(self, prompt: Prompt) -> Outgoing:
         """What will be sent for the prompt."""

@@ -6,7 +6,7 @@ fields are corrected before a library reads the body. What cannot be corrected i
 
 import json
 import zlib
-from collections.abc import AsyncIterable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from math import ceil, isfinite
 from typing import Any, Final, cast
 
@@ -34,8 +34,6 @@ STATUSES: Final = {
     "3051": 400,
 }
 """The statuses that belong to the codes and types of errors, for an error that comes with a status of success."""
-ANSWERS: Final = ("choices", "content", "output")
-"""The fields that hold an answer: of chat completions, of Anthropic, of Responses."""
 
 
 class TooMuch(httpx2.TransportError):
@@ -107,6 +105,9 @@ def corrected(body: bytes, asked: bytes) -> bytes:
     Args:
         body: JSON, or anything else, which is left as it is.
         asked: the body of the request, which names the model.
+
+    Raises:
+        Unreadable: the answer has another form than its interface says, and could mean anything.
     """
     found = parsed(body)
     if not isinstance(found, dict) or not any(name in found for name in ANSWERS):
@@ -114,12 +115,96 @@ def corrected(body: bytes, asked: bytes) -> bytes:
     changed = {**found, "usage": _usage(found)}
     if not isinstance(found.get("model"), str):
         changed["model"] = (parsed(asked) or {}).get("model") or ""
-    for name in ANSWERS:
-        if name in found and found[name] is None:
-            changed[name] = []
+    for name, entry in ANSWERS.items():
+        if name in found:
+            changed[name] = [entry(each) for each in _entries(found[name], name) if each not in (None, "")]
     if "choices" in found:
         changed |= _chat(changed)
     return json.dumps(changed).encode()
+
+
+def _entries(value: Any, name: str) -> list[Any]:
+    """The entries of a field that holds a list; a text alone is one entry, null is none."""
+    if value is None:
+        return []
+    if isinstance(value, str) and name != "choices":
+        return [value]
+    if not isinstance(value, list):
+        raise _wrong(name, value, "a list")
+    return value
+
+
+def _choice(choice: Any) -> dict[str, Any]:
+    """A choice of a chat completion; without a message it is empty."""
+    found = _object(choice, "choices")
+    message = {"role": "assistant", "content": ""} if found.get("message") is None else found["message"]
+    message = dict(_object(message, "message"))
+    if isinstance(message.get("content"), dict):
+        message["content"] = json.dumps(message["content"])
+    if isinstance(message.get("tool_calls"), list):
+        message["tool_calls"] = [_tool_call(call) for call in message["tool_calls"]]
+    return {"index": 0, "finish_reason": "stop", **found, "message": message}
+
+
+def _tool_call(call: Any) -> Any:
+    """A call of the tool that takes the answer, its arguments as text."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), dict):
+        return call
+    return {**call, "function": {**function, "arguments": json.dumps(function["arguments"])}}
+
+
+def _block(block: Any) -> dict[str, Any]:
+    """A block of an answer of Anthropic."""
+    return _with_text({"type": "text", "text": block} if isinstance(block, str) else _object(block, "content"))
+
+
+def _item(item: Any) -> dict[str, Any]:
+    """An item of an answer of Responses: a message has a list of parts, a call its arguments as text."""
+    found = {"type": "message", "content": item} if isinstance(item, str) else _object(item, "output")
+    if isinstance(found.get("arguments"), dict):
+        return {**found, "arguments": json.dumps(found["arguments"])}
+    if found.get("type") != "message":
+        return found
+    parts = [_part(part) for part in _entries(found.get("content"), "content") if part not in (None, "")]
+    return {"id": "", "role": "assistant", "status": "completed", **found, "content": parts}
+
+
+def _part(part: Any) -> dict[str, Any]:
+    found = {"text": part} if isinstance(part, str) else _object(part, "content")
+    return _with_text({"type": "output_text", "annotations": [], **found})
+
+
+def _with_text(found: dict[str, Any]) -> dict[str, Any]:
+    """A part of an answer whose text is text: null is none."""
+    if found.get("type") not in ("text", "output_text"):
+        return found
+    text = found.get("text")
+    if isinstance(text, dict):
+        return {**found, "text": json.dumps(text)}
+    if text is not None and not isinstance(text, str):
+        raise _wrong("text", text, "text")
+    return {**found, "text": text or ""}
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(name, value, "an object")
+    return value
+
+
+def _wrong(name: str, value: Any, expected: str) -> Unreadable:
+    """That a field has no form which can be read; without a word of the answer itself."""
+    kind = {str: "text", list: "a list", dict: "an object", bool: "a truth value"}.get(type(value), "a number")
+    return Unreadable(f"it is JSON, but its {name!r} holds {kind} where {expected} belongs")
+
+
+ANSWERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
+    "choices": _choice,
+    "content": _block,
+    "output": _item,
+}
+"""The fields that hold an answer: of chat completions, of Anthropic, of Responses; and how their entries are read."""
 
 
 def _chat(found: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import secrets
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
 import jinja2
 
@@ -24,7 +24,9 @@ from poweron_events.observation import Observation
 from poweron_events.request import TaskType
 from poweron_events.selection import SchemaField
 from poweron_services.decider.rules import Allowance
-from poweron_services.models.template_filters import FILTERS
+from poweron_services.models.template_filters import FILTERS, LONGEST, cut
+
+Thing = TypeVar("Thing")
 
 DATA_LINE = "=== data ===\n"
 MOST_HALVED = 4  # times that the budgets of history and indexes are halved for a model that takes little
@@ -106,7 +108,8 @@ class Prompt:
     allowance: Allowance | None = field(default=None, repr=False)
     """What the budgets leave for the call; None where there are none."""
     share: int = 1
-    """What the template divides the budgets of history and indexes by, where a model takes no prompt that long."""
+    """What budgets are divided by, where a model takes no prompt that long: by the template those of history and
+    indexes, by `shown` those of other texts."""
 
     def shown(self) -> dict[str, Any]:
         """What the template shows, by name."""
@@ -234,6 +237,13 @@ class ParametersPrompt(Prompt):
     fields: tuple[SchemaField, ...]
     refusal: str | None
 
+    def shown(self) -> dict[str, Any]:
+        values = Prompt.shown(self)
+        if self.share > 1:
+            values["action_objective"] = cut(self.action_objective, 4_000 // self.share)
+            values["parameters_context"] = cut(self.parameters_context, 8_000 // self.share)
+        return values
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefinementPrompt(Prompt):
@@ -251,6 +261,25 @@ class RefinementPrompt(Prompt):
     refusal: str | None = None
     all_unreadable: bool = False
     """Whether nothing can be read of any document that was handed over."""
+
+    def shown(self) -> dict[str, Any]:
+        values = Prompt.shown(self)
+        if self.share > 1:
+            values["observation"] = self._shorter_observation()
+            findings = _first(self.findings, self.share)
+            left_out = len(self.findings) - len(findings)
+            said = (f"({left_out} more of the notes are left out.)",) if left_out else ()
+            values["findings"] = (*(cut(each, LONGEST // self.share) for each in findings), *said)
+        return values
+
+    def _shorter_observation(self) -> Observation:
+        """The observation with fewer documents and addresses, and less of how each document begins."""
+        previews = [
+            preview.model_copy(update={"snippet": cut(preview.snippet, 2_000 // self.share)})
+            for preview in _first(self.observation.previews, self.share)
+        ]
+        links = _first(self.observation.links, self.share)
+        return self.observation.model_copy(update={"previews": tuple(previews), "links": links})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,3 +362,14 @@ class MessagePrompt(Prompt):
     language: str | None
     results: tuple[TaskResult, ...]
     documents: tuple[str, ...]  # the names of the documents that were written
+
+    def shown(self) -> dict[str, Any]:
+        values = Prompt.shown(self)
+        if self.share > 1:
+            values["results"] = [replace(each, text=cut(each.text, 6_000 // self.share)) for each in self.results]
+        return values
+
+
+def _first(things: tuple[Thing, ...], share: int) -> tuple[Thing, ...]:
+    """The first of the things: half of them, or a quarter, but not none."""
+    return things[: -(-len(things) // share)]

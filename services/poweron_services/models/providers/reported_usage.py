@@ -1,5 +1,6 @@
 """What a call used: as its provider reports it, or an estimate that is never too low."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,8 @@ from poweron_services.models.providers.outgoing import WRAPPING, Outgoing
 
 BYTES_PER_TOKEN: Final = 16
 """More than any text has on average: prose has about four. Fewer tokens than this implies are not believed."""
+RUN: Final = re.compile(rb"(.)\1{3,}", re.DOTALL)
+"""The same byte again and again, such as the spaces of a table: one token may stand for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,23 @@ def usage_of(reported: RequestUsage, outgoing: Outgoing, *, text: str, received:
         received: the bytes of the body that it was answered in.
     """
     read, written = _tokens(reported.input_tokens), _tokens(reported.output_tokens)
-    sent, is_estimated = len(outgoing.sent or b""), False
-    if outgoing.paid and read <= sent // BYTES_PER_TOKEN:
-        read, is_estimated = sent + WRAPPING, True
-    if outgoing.paid and written <= len(text.encode(errors="replace")) // BYTES_PER_TOKEN:
+    cached = _tokens(reported.cache_read_tokens)
+    if cached > read:  # it reports the cached ones beside the others
+        read = _tokens(read + cached)
+    sent, is_estimated = outgoing.sent or b"", False
+    if outgoing.paid and _is_implausible(read, sent):
+        read, is_estimated = len(sent) + WRAPPING, True
+    if outgoing.paid and _is_implausible(written, text.encode(errors="replace")):
         written, is_estimated = min(received, outgoing.limit), True
-    cached = min(_tokens(reported.cache_read_tokens), read)
-    return Usage(read, written, cached, min(_tokens(reported.output_reasoning_tokens), written), is_estimated)
+    thought = min(_tokens(reported.output_reasoning_tokens), written)
+    return Usage(read, written, min(cached, read), thought, is_estimated)
+
+
+def _is_implausible(tokens: int, content: bytes) -> bool:
+    """Whether the content cannot have so few tokens."""
+    if tokens > len(content) // BYTES_PER_TOKEN:
+        return False
+    return tokens <= len(RUN.sub(rb"\1", content)) // BYTES_PER_TOKEN
 
 
 def _tokens(told: int) -> int:

@@ -220,10 +220,6 @@ def _judge_task(workflow: Workflow, recorded: Recorded, event: InTask) -> Workfl
             assert_never(event)
 
 
-def _to(workflow: Workflow, phase: Phase) -> Workflow:
-    return workflow._replace(phase=phase)
-
-
 def _stop(workflow: Workflow, ending: Ending, reason: str, code: Code) -> Workflow | None:
     """Stop the round; a started action drains first: only its end is still awaited."""
     if workflow.phase in ("closing", "draining"):
@@ -238,7 +234,7 @@ def _close(workflow: Workflow, ending: Ending, reason: str, code: Code | None, p
 def _end(workflow: Workflow, ending: Ending) -> Workflow | None:
     if workflow.phase != "closing" or workflow.current.ending != ending:
         return None
-    return _to(workflow, "ended")
+    return workflow._replace(phase="ended")
 
 
 def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | None:
@@ -270,7 +266,7 @@ def _begin_task(workflow: Workflow, number: int, began_ms: int) -> Workflow:
 
 
 def _begin_attempt(workflow: Workflow) -> Workflow:
-    return _to(workflow, "select" if task_context(workflow).react_mode else "plan_actions")
+    return workflow._replace(phase="select" if task_context(workflow).react_mode else "plan_actions")
 
 
 def _actions_planned(workflow: Workflow, event: ActionsPlanned) -> Workflow:

@@ -10,12 +10,13 @@ from commands import Shell
 from builders import Told, completed, document, planned, refused, requested, reviewed, step
 from poweron_events.client import Heard
 from poweron_events.codec import encode, read
+from poweron_events.codes import Code
 from poweron_events.content import ContentStore
 from poweron_events.envelope import envelop
 from poweron_events.errors import Refused
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Workflow
-from poweron_events.outcome import RoundCompleted, Totals
+from poweron_events.outcome import RoundCompleted, RoundFailed, StageFailed, Totals
 from poweron_events.topics import PARTITIONS, partition_of
 from poweron_services.evaluation.judgement_of_answers import misses, verdict
 from poweron_services.evaluation.kept_run import KeptAnswer, KeptRun, keep, read_run
@@ -151,6 +152,20 @@ def test_what_may_have_stood_in_an_erased_document_is_inconclusive_and_what_stan
     assert verdict(misses(expecting(contains="tip", maxSteps=1), erased)) == "wrong"
 
 
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("What is the population of Zurich?", "I cannot answer “What is the population of Zurich?”."),
+        ("Read the estimate. What does labour in Zurich cost?", "Sorry: what does labour in  ZURICH cost"),
+        ("How many people live in Zurich", "Nothing was found. The question was: How many people live in Zurich?"),
+    ],
+)
+def test_an_answer_that_only_repeats_the_question_does_not_contain_what_is_expected(prompt: str, message: str) -> None:
+    refusal = changed(prompt=prompt, message=message, texts=[])
+    assert missed(refusal, contains="Zurich") == ["contains"]
+    assert missed(changed(prompt=prompt, message=f"{message} Zurich has 447,082."), contains="Zurich") == []
+
+
 # --- the answer in the log ------------------------------------------------------------------------------
 
 
@@ -204,6 +219,26 @@ def judge(answer: RecordedAnswer | None = ANSWER, *, line: int = 1, model: str =
 def test_what_another_process_worked_on_is_inconclusive() -> None:
     found = judge(changed(workers=frozenset({"here-1-abcd", "here-12-abcd"})))
     assert (found.verdict, "here-12-abcd" in (found.trouble or "")) == ("inconclusive", True)
+
+
+@pytest.mark.parametrize("code", ["model_unavailable", "model_access_denied", "stage_timeout", "search_timeout"])
+def test_what_was_not_answered_for_trouble_of_the_service_is_inconclusive(code: Code) -> None:
+    found = judge(changed(status="failed", code=code, message="It failed."), contains="total")
+    assert (found.verdict, code in (found.trouble or "")) == ("inconclusive", True)
+    assert judge(changed(status="failed", code=code), status="failed").verdict == "right"
+    assert judge(changed(status="failed", code="judged_by_model"), contains="total").verdict == "wrong"
+
+
+async def test_the_code_of_a_failure_is_read_from_the_log() -> None:
+    content = ContentStore.at("memory:///")
+    failure = StageFailed(
+        round=1, task=0, attempt=0, step=0, stage="plan", error="Nobody answers.", code="model_unavailable", tries=3
+    )
+    end = RoundFailed(
+        round=1, message="It failed.", totals=Totals(), reason="Nobody answers.", code="model_unavailable"
+    )
+    found = await recorded_answer(history(requested(), failure, end), content)
+    assert (found.status, found.code, found.prompt) == ("failed", "model_unavailable", "What is the grand total?")
 
 
 def test_what_has_no_end_in_the_log_is_inconclusive_for_the_reason_that_is_known() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from poweron_events.client import Heard
+from poweron_events.codes import Code
 from poweron_events.content import ContentStore, MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionStarted
@@ -34,6 +35,9 @@ class RecordedAnswer:
     """As `PROVIDER/MODEL`, each once."""
     workers: frozenset[str]
     """The instances of the processes whose decisions count."""
+    prompt: str = ""
+    code: Code | None = None
+    """Why the round failed; None if it did not."""
 
 
 async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> RecordedAnswer:
@@ -60,6 +64,8 @@ async def recorded_answer(history: Sequence[Heard], content: ContentStore) -> Re
         ],
         models=list(dict.fromkeys(_models(accepted))),
         workers=frozenset(_workers(accepted)),
+        prompt=round_.opening.prompt if round_ else "",
+        code=round_.code if round_ and status == "failed" else None,
     )
 
 

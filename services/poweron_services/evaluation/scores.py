@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from poweron_events.codes import RUN_TIME
 from poweron_services.evaluation.judgement_of_answers import Miss, Verdict, misses, verdict
 from poweron_services.evaluation.kept_run import KeptAnswer, KeptRun
 from poweron_services.evaluation.recorded_answer import RecordedAnswer
@@ -76,6 +77,9 @@ def judged(run: KeptRun, kept: KeptAnswer, expected: ExpectedFacts, answer: Reco
             f"Another process worked on it ({', '.join(sorted(strangers))}), so it may be the answer of another model"
         )
         return JudgedAnswer(kept, answer, "inconclusive", trouble=said)
+    if answer.code in RUN_TIME and expected.status != answer.status:
+        trouble = f"It was not answered, for trouble of the service and not of the model's work ({answer.code})"
+        return JudgedAnswer(kept, answer, "inconclusive", trouble=trouble)
     missed = misses(expected, answer)
     return JudgedAnswer(kept, answer, verdict(missed), missed)
 

@@ -7,7 +7,7 @@ readers let accepted outrank refused.
 from typing import NamedTuple
 
 from poweron_events.envelope import Recorded
-from poweron_events.request import RequestIdentity, RequestRefused
+from poweron_events.request import Requester, RequestIdentity, RequestRefused
 from poweron_projections.table_spec import Table, Uuid, text
 
 
@@ -24,6 +24,8 @@ class RequestRow(NamedTuple):
     reason: str | None
     code: str | None
     detail: str
+    requester: str | None
+    time_ms: int
 
 
 REQUESTS = Table("requests", RequestRow, key=("source", "id", "workflow_id", "seq"))
@@ -35,6 +37,7 @@ def request_rows(recorded: Recorded, seq: int) -> list[RequestRow]:
     request: RequestIdentity | None = vars(event).get("request")  # most events have none, which getattr finds slowly
     if request is None:
         return []
+    requester: Requester | None = getattr(event, "requester", None)
     refused = event if isinstance(event, RequestRefused) else None
     row = RequestRow(
         source=text(request.source),
@@ -47,5 +50,7 @@ def request_rows(recorded: Recorded, seq: int) -> list[RequestRow]:
         reason=None if refused is None else refused.reason,
         code=None if refused is None else refused.code,
         detail="" if refused is None else text(refused.detail),
+        requester=None if requester is None else text(requester.name) or None,
+        time_ms=recorded.time_ms,
     )
     return [row]

@@ -42,6 +42,7 @@ class RoundRow(NamedTuple):
     max_steps: int
     request_source: str
     request_id: str
+    requester: str | None
     status: str
     reason: str
     stopped_by: str | None
@@ -130,6 +131,7 @@ def round_row(workflow: Workflow) -> RoundRow:
         max_steps=opening.max_steps,
         request_source=text(opening.request.source),
         request_id=text(opening.request.id),
+        requester=text(opening.requester.name) or None,
         status=_status(workflow),
         reason=text(round_.reason),
         stopped_by=round_.code,

@@ -21,6 +21,7 @@ from builders import (
     cancellation,
     completed,
     planned,
+    refused,
     requested,
     reviewed,
     step,
@@ -31,6 +32,7 @@ from poweron_events.dead_letter import DeadLetter
 from poweron_events.log import Record
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCancelled, RoundFailed, Totals
+from poweron_events.request import ForkedFrom, Requester
 from poweron_projections import bi
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect, schema_of
@@ -98,15 +100,23 @@ def three_workflows(log: MemoryLog) -> list[Told]:
     plain = typical("plain", steps=1)
     write(log, plain, seconds(0, 2, 5, 6, 7, 11, 12, 13, 15, 16))
     first, second = At(1), At(1, attempt=2)
-    asked = Told("asked").tell(requested("asked"), planned(), first.selection_rejected(), first.selected())
-    asked.tell(first.parameters(), first.approval_requested(expires_ms=600_000), first.approval_granted("yes"))
+    anna, ben = Requester(name="anna"), Requester(name="ben@example.com")
+    asked = Told("asked").tell(
+        requested("asked", requester=anna), planned(), first.selection_rejected(), first.selected()
+    )
+    asked.tell(
+        first.parameters(), first.approval_requested(expires_ms=600_000), first.approval_granted("yes", requester=ben)
+    )
     asked.tell(first.started(), first.done(success=False, outcome="failed", code="not_found", documents=()))
     asked.tell(first.observed(observation=NOTHING_SEEN), first.refined(classification="retry"))
     asked.tell(reviewed(status="retry"), second.selected(failed_calls=(FAILED_CALLS,)), second.parameters())
     asked.tell(second.started(), second.done(), second.observed(), second.refined(), reviewed(attempt=2), completed())
     asked.write(asked.values[3])  # delivered twice
+    asked.tell(refused("late"))
     write(
-        log, asked, seconds(0, 1, 2, 3, 4, 5, 305, 306, 309, 310, 312, 314, 315, 316, 317, 318, 319, 320, 321, 322, 323)
+        log,
+        asked,
+        seconds(0, 1, 2, 3, 4, 5, 305, 306, 309, 310, 312, 314, 315, 316, 317, 318, 319, 320, 321, 322, 323, 324),
     )
     crashed = Told("crashed").tell(requested("crashed", workflow_mode="Actionplan"), planned())
     crashed.tell(
@@ -116,7 +126,11 @@ def three_workflows(log: MemoryLog) -> list[Told]:
         At(1).started(1),
         At(1).started(2),
     )
-    crashed.tell(cancellation(), At(1).done(2, success=False, outcome="cancelled", documents=()))
+    eve = Requester(name="Eve, whose name is a text")
+    crashed.tell(
+        cancellation().model_copy(update={"requester": eve}),
+        At(1).done(2, success=False, outcome="cancelled", documents=()),
+    )
     crashed.tell(RoundCancelled(round=1, message="Cancelled as asked.", totals=Totals()))
     letter = DeadLetter(topic=topics.REQUESTS.name, partition=3, offset=7, reason="No JSON.", size=5)
     log._topics[topics.DEAD_LETTERS.name][0].append(
@@ -271,3 +285,19 @@ async def test_each_review_is_counted_once_however_the_attempt_came_to_it(log: M
         reviews = [row for row in await rows_of(pool, "stage_times_by_day") if row["stage"] == "review"]
         assert [(row["times"], row["p50_ms"], row["total_ms"]) for row in reviews] == [(4, 7_500, 28_000)]
         assert (await rebuild(log, pool)).differences == []
+
+
+async def test_forks_are_counted_apart_from_production_runs(log: MemoryLog, pool: Pool) -> None:
+    origin = typical("plain", steps=1)
+    write(log, origin, seconds(0, 2, 5, 6, 7, 11, 12, 13, 15, 16))
+    of = ForkedFrom(workflow=origin.id, seq=3, head="0" * 64)
+    fork = Told("fork").tell(requested("fork", forked_from=of), planned(), *step(1), reviewed(), completed())
+    write(log, fork, seconds(*range(20, 20 + len(fork.messages))))
+    await catch_up(log, pool)
+    for view in ("outcomes", "model_usage", "task_costs", "spending", "actions"):
+        counted = await rows_of(pool, f"{view}_by_day")
+        assert {row["fork"] for row in counted} == {False, True}, view
+    assert {row["workflow_id"]: row["fork"] for row in await rows_of(pool, "rounds")} == {
+        uuid.UUID(origin.id): False,
+        uuid.UUID(fork.id): True,
+    }

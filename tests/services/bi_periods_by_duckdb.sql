@@ -4,13 +4,13 @@ CREATE OR REPLACE MACRO begin_of(at_ms) AS at_ms // {ms} * {ms};
 
 CREATE TABLE outcomes_by_{period} AS
 WITH both_ends AS (
-     SELECT begin_of(opened_at) AS {period}, mode, NULL AS status, NULL AS steps, NULL AS ms, NULL AS waited FROM rounds
+     SELECT begin_of(opened_at) AS {period}, fork, mode, NULL AS status, NULL AS steps, NULL AS ms, NULL AS waited FROM rounds
       UNION ALL
-     SELECT begin_of(ended_at), mode, CASE WHEN stopped_by LIKE 'fork\_%' ESCAPE '\' THEN 'fork stopped' ELSE status END,
+     SELECT begin_of(ended_at), fork, mode, CASE WHEN stopped_by LIKE 'fork\_%' ESCAPE '\' THEN 'fork stopped' ELSE status END,
             steps, duration_ms - waiting_for_people_ms, waiting_for_people_ms
        FROM rounds WHERE ended_at IS NOT NULL
 )
-SELECT {period}, mode, count(*) FILTER (status IS NULL) AS opened, count(status) AS ended,
+SELECT {period}, fork, mode, count(*) FILTER (status IS NULL) AS opened, count(status) AS ended,
        count(*) FILTER (status = 'completed') AS completed, count(*) FILTER (status = 'failed') AS failed,
        count(*) FILTER (status = 'cancelled') AS cancelled, count(*) FILTER (status = 'fork stopped') AS forks_stopped,
        CASE WHEN ended > forks_stopped THEN completed / (ended - forks_stopped) END AS success_share,
@@ -20,13 +20,13 @@ SELECT {period}, mode, count(*) FILTER (status IS NULL) AS opened, count(status)
 
 CREATE TABLE stops_by_{period} AS
 WITH stopped AS (
-     SELECT ended_at AS at_ms, 'round' AS level, stopped_by AS code, 1 AS times FROM rounds
-      UNION ALL SELECT ended_at, 'task', stopped_by, 1 FROM tasks
-      UNION ALL SELECT ended, 'step', stopped_by, 1 FROM lived
-      UNION ALL SELECT time_ms, 'action', data.code, 1 FROM told WHERE kind = 'action.completed'
-      UNION ALL SELECT time_ms, 'model_call', code, tries FROM calls
+     SELECT ended_at AS at_ms, workflow_id AS workflow, 'round' AS level, stopped_by AS code, 1 AS times FROM rounds
+      UNION ALL SELECT ended_at, workflow_id, 'task', stopped_by, 1 FROM tasks
+      UNION ALL SELECT ended, workflow, 'step', stopped_by, 1 FROM lived
+      UNION ALL SELECT time_ms, workflow, 'action', data.code, 1 FROM told WHERE kind = 'action.completed'
+      UNION ALL SELECT time_ms, workflow, 'model_call', code, tries FROM calls
 )
-SELECT begin_of(at_ms) AS {period}, level, code, sum(times) AS times
+SELECT begin_of(at_ms) AS {period}, workflow IN (FROM forks) AS fork, level, code, sum(times) AS times
   FROM stopped WHERE at_ms IS NOT NULL AND code IS NOT NULL GROUP BY ALL;
 
 CREATE TABLE stage_times_by_{period} AS
@@ -53,7 +53,7 @@ SELECT begin_of(ended) AS {period}, stage, stage = 'approve' AS by_people, count
   FROM stages WHERE ended IS NOT NULL GROUP BY ALL;
 
 CREATE TABLE model_usage_by_{period} AS
-SELECT begin_of(recorded_at) AS {period}, provider, model, stage, count(*) FILTER (code IS NULL) AS calls,
+SELECT begin_of(recorded_at) AS {period}, workflow_id IN (FROM forks) AS fork, provider, model, stage, count(*) FILTER (code IS NULL) AS calls,
        COALESCE(sum(tries) FILTER (code IS NOT NULL), 0) AS failed_calls, sum(input_tokens) AS input_tokens,
        sum(output_tokens) AS output_tokens, sum(cached_input_tokens) AS cached_input_tokens,
        sum(reasoning_tokens) AS reasoning_tokens, sum(cost_usd) AS cost_usd, sum(duration_ms) AS duration_ms
@@ -61,17 +61,17 @@ SELECT begin_of(recorded_at) AS {period}, provider, model, stage, count(*) FILTE
 
 CREATE TABLE task_costs_by_{period} AS
 WITH both_sides AS (
-     SELECT recorded_at AS at_ms, 0 AS ended, 0 AS completed, cost_usd AS cost, input_tokens + output_tokens AS tokens
+     SELECT recorded_at AS at_ms, workflow_id, 0 AS ended, 0 AS completed, cost_usd AS cost, input_tokens + output_tokens AS tokens
        FROM model_calls
       UNION ALL
-     SELECT ended_at, 1, CASE status WHEN 'success' THEN 1 ELSE 0 END, 0, 0 FROM tasks WHERE ended_at IS NOT NULL
+     SELECT ended_at, workflow_id, 1, CASE status WHEN 'success' THEN 1 ELSE 0 END, 0, 0 FROM tasks WHERE ended_at IS NOT NULL
 )
-SELECT begin_of(at_ms) AS {period}, sum(ended) AS tasks, sum(completed) AS completed, sum(cost) AS cost_usd,
+SELECT begin_of(at_ms) AS {period}, workflow_id IN (FROM forks) AS fork, sum(ended) AS tasks, sum(completed) AS completed, sum(cost) AS cost_usd,
        round(sum(cost) / nullif(sum(completed), 0))::BIGINT AS cost_per_completed_usd, sum(tokens) AS tokens
-  FROM both_sides GROUP BY 1;
+  FROM both_sides GROUP BY 1, 2;
 
 CREATE TABLE spending_by_{period} AS
-SELECT begin_of(recorded_at) AS {period}, fate, sum(calls) AS calls, sum(input_tokens + output_tokens) AS tokens,
+SELECT begin_of(recorded_at) AS {period}, workflow_id IN (FROM forks) AS fork, fate, sum(calls) AS calls, sum(input_tokens + output_tokens) AS tokens,
        sum(cost_usd) AS cost_usd
   FROM model_calls GROUP BY ALL;
 
@@ -98,7 +98,7 @@ SELECT begin_of(at_ms) AS {period}, from_action, to_action, count(*) AS times
   FROM each WHERE at_ms IS NOT NULL GROUP BY ALL;
 
 CREATE TABLE actions_by_{period} AS
-SELECT begin_of(completed) AS {period}, action, count(*) AS runs, count(*) FILTER (success) AS succeeded,
+SELECT begin_of(completed) AS {period}, workflow IN (FROM forks) AS fork, action, count(*) AS runs, count(*) FILTER (success) AS succeeded,
        count(*) FILTER (success) / count(*) AS success_share, sum(tries) AS tries, quantile_cont(took, 0.5) AS p50_ms,
        quantile_cont(took, 0.95) AS p95_ms, quantile_cont(took, 0.99) AS p99_ms
   FROM lived WHERE completed IS NOT NULL GROUP BY ALL;
@@ -118,3 +118,6 @@ SELECT begin_of(asked_at) AS {period}, action, count(*) AS asked, count(*) FILTE
 
 CREATE TABLE dead_letters_by_{period} AS
 SELECT begin_of(told_at) AS {period}, topic, count(*) AS dead_letters, sum(size) AS bytes FROM dead_letters GROUP BY ALL;
+
+CREATE TABLE requests_by_{period} AS
+SELECT begin_of(answered_at) AS {period}, kind, answer, code, count(*) AS requests FROM requests GROUP BY ALL;

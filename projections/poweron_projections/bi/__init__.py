@@ -16,11 +16,14 @@ from poweron_projections.connection import BI_ROLE, LIVE, Connection, schema_of
 
 log = logging.getLogger(__name__)
 
-VERSION: Final = 1
+VERSION: Final = 2
 """What `bi.version` says."""
 
 FORK_STOPS: Final = str(get_args(ForkStopCode))
 """As a list of SQL: a fork that stops for one of these was told to run nothing, and has not failed."""
+
+FORK: Final = "workflow_id IN (SELECT workflow_id FROM workflows WHERE forked_from IS NOT NULL)"
+"""As an expression of SQL: whether a row belongs to a fork."""
 
 PERIODS: Final = {"day": 86_400, "hour": 3_600}  # seconds
 
@@ -62,7 +65,13 @@ def views() -> tuple[BiView, ...]:
     counted = [
         _filled(
             periods,
-            {"period": period, "seconds": str(seconds), "ms": str(seconds * 1_000), "fork_stops": FORK_STOPS},
+            {
+                "period": period,
+                "seconds": str(seconds),
+                "ms": str(seconds * 1_000),
+                "fork_stops": FORK_STOPS,
+                "fork": FORK,
+            },
         )
         for period, seconds in PERIODS.items()
     ]
@@ -105,7 +114,7 @@ def _script(name: str) -> str:
 
 def _filled(script: str, values: dict[str, str]) -> str:
     """The script with what stands in braces filled in; `{bi}` and the braces of expressions stay."""
-    return re.sub(r"\{(period|seconds|ms|fork_stops)\}", lambda found: values[found[1]], script)
+    return re.sub(r"\{(period|seconds|ms|fork_stops|fork)\}", lambda found: values[found[1]], script)
 
 
 def _read(script: str) -> list[BiView]:

@@ -1,6 +1,7 @@
 -- Requests and how they ended, by {period} and mode: the opening counts where it was, the end where that was.
 CREATE VIEW {bi}.outcomes_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       fork, -- Whether they belong to forks of workflows.
        mode, -- How they were worked on: React or Actionplan.
        COUNT(*) FILTER (WHERE opening) AS opened, -- How many rounds were opened.
        COUNT(*) FILTER (WHERE NOT opening) AS ended, -- How many rounds ended.
@@ -15,11 +16,11 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[3] AS p99_ms, -- The 99th percentile of the same.
        COALESCE(SUM(waited_ms), 0)::bigint AS waiting_for_people_ms -- Milliseconds in which those that ended waited for an approval.
   FROM (
-       SELECT opened_ms / {ms} AS period, mode, status, FALSE AS fork_stopped, TRUE AS opening,
+       SELECT opened_ms / {ms} AS period, {fork} AS fork, mode, status, FALSE AS fork_stopped, TRUE AS opening,
               NULL::bigint AS steps, NULL::bigint AS ms, NULL::bigint AS waited_ms
          FROM rounds
        UNION ALL
-       SELECT rounds.ended_ms / {ms}, rounds.mode, rounds.status, COALESCE(rounds.stopped_by IN {fork_stops}, FALSE), FALSE,
+       SELECT rounds.ended_ms / {ms}, {fork}, rounds.mode, rounds.status, COALESCE(rounds.stopped_by IN {fork_stops}, FALSE), FALSE,
               rounds.steps, rounds.ended_ms - rounds.opened_ms - COALESCE(waited.ms, 0), COALESCE(waited.ms, 0)
          FROM rounds
          LEFT JOIN (
@@ -31,27 +32,28 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
          ) waited USING (workflow_id, round)
         WHERE rounds.ended_ms IS NOT NULL
   ) told
- GROUP BY period, mode;
+ GROUP BY period, fork, mode;
 
 -- Why things stopped, by {period}, as codes.
 CREATE VIEW {bi}.stops_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       fork, -- Whether they belong to forks of workflows.
        level, -- What stopped: round, task, step, action or model_call.
        code, -- Why, as the catalogue of codes names it.
        SUM(times)::bigint AS times -- How often.
   FROM (
-       SELECT ended_ms / {ms} AS period, 'round' AS level, stopped_by AS code, 1::bigint AS times
+       SELECT ended_ms / {ms} AS period, {fork} AS fork, 'round' AS level, stopped_by AS code, 1::bigint AS times
          FROM rounds WHERE stopped_by IS NOT NULL AND ended_ms IS NOT NULL
        UNION ALL
-       SELECT ended_ms / {ms}, 'task', stopped_by, 1 FROM tasks WHERE stopped_by IS NOT NULL AND ended_ms IS NOT NULL
+       SELECT ended_ms / {ms}, {fork}, 'task', stopped_by, 1 FROM tasks WHERE stopped_by IS NOT NULL AND ended_ms IS NOT NULL
        UNION ALL
-       SELECT ended_ms / {ms}, 'step', stopped_by, 1 FROM steps WHERE stopped_by IS NOT NULL
+       SELECT ended_ms / {ms}, {fork}, 'step', stopped_by, 1 FROM steps WHERE stopped_by IS NOT NULL
        UNION ALL
-       SELECT completed_ms / {ms}, 'action', error_code, 1 FROM steps WHERE error_code IS NOT NULL
+       SELECT completed_ms / {ms}, {fork}, 'action', error_code, 1 FROM steps WHERE error_code IS NOT NULL
        UNION ALL
-       SELECT time_ms / {ms}, 'model_call', code, tries FROM usage WHERE code IS NOT NULL
+       SELECT time_ms / {ms}, {fork}, 'model_call', code, tries FROM usage WHERE code IS NOT NULL
   ) told
- GROUP BY period, level, code;
+ GROUP BY period, fork, level, code;
 
 -- How long the stages took, by {period}; what people took is a stage of its own.
 CREATE VIEW {bi}.stage_times_by_{period} AS
@@ -100,6 +102,7 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
 -- What models were asked and what they cost, by {period}, model and stage, whatever became of the answers.
 CREATE VIEW {bi}.model_usage_by_{period} AS
 SELECT to_timestamp((time_ms / {ms}) * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       {fork} AS fork, -- Whether they belong to forks of workflows.
        provider, -- Who runs the model; empty for calls that failed.
        model, -- The model; empty for calls that failed.
        stage, -- What it was asked for.
@@ -112,38 +115,40 @@ SELECT to_timestamp((time_ms / {ms}) * {seconds}) AS {period}, -- The begin of t
        ROUND(SUM(cost_nano_usd) / 1e9, 9) AS cost_usd, -- What it cost in US dollars.
        SUM(duration_ms)::bigint AS duration_ms -- Milliseconds that the calls took together.
   FROM usage
- GROUP BY time_ms / {ms}, provider, model, stage;
+ GROUP BY time_ms / {ms}, 2, provider, model, stage;
 
 -- What a completed task costs, by {period}: everything that models cost then, shared by the tasks completed then.
 CREATE VIEW {bi}.task_costs_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       fork, -- Whether they belong to forks of workflows.
        SUM(ended)::bigint AS tasks, -- How many tasks ended.
        SUM(completed)::bigint AS completed, -- Those that succeeded.
        ROUND(SUM(cost_nano_usd) / 1e9, 9) AS cost_usd, -- What models cost in US dollars, whatever it was for.
        ROUND(SUM(cost_nano_usd) / 1e9 / NULLIF(SUM(completed), 0), 9) AS cost_per_completed_usd, -- The same for each task that succeeded.
        SUM(tokens)::bigint AS tokens -- Tokens that models read and wrote.
   FROM (
-       SELECT time_ms / {ms} AS period, 0 AS ended, 0 AS completed, SUM(cost_nano_usd) AS cost_nano_usd,
+       SELECT time_ms / {ms} AS period, {fork} AS fork, 0 AS ended, 0 AS completed, SUM(cost_nano_usd) AS cost_nano_usd,
               SUM(input_tokens + output_tokens) AS tokens
          FROM usage
-        GROUP BY 1
+        GROUP BY 1, 2
        UNION ALL
-       SELECT ended_ms / {ms}, COUNT(*), COUNT(*) FILTER (WHERE status = 'success'), 0, 0
+       SELECT ended_ms / {ms}, {fork}, COUNT(*), COUNT(*) FILTER (WHERE status = 'success'), 0, 0
          FROM tasks
         WHERE ended_ms IS NOT NULL
-        GROUP BY 1
+        GROUP BY 1, 2
   ) told
- GROUP BY period;
+ GROUP BY period, fork;
 
 -- What was paid for and what became of it, by {period}: used, superseded, failed, refused or retried.
 CREATE VIEW {bi}.spending_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       fork, -- Whether they belong to forks of workflows.
        fate, -- What became of the calls: used, superseded by another worker's, failed, refused as an answer, or retried in a later attempt.
        SUM(calls)::bigint AS calls, -- How many calls.
        SUM(input_tokens + output_tokens)::bigint AS tokens, -- Tokens that models read and wrote.
        ROUND(SUM(cost_nano_usd) / 1e9, 9) AS cost_usd -- What they cost in US dollars.
   FROM (
-       SELECT usage.time_ms / {ms} AS period,
+       SELECT usage.time_ms / {ms} AS period, {fork} AS fork,
               CASE
                   WHEN usage.verdict <> 'accepted' THEN 'superseded'
                   WHEN usage.code IS NOT NULL THEN 'failed'
@@ -156,7 +161,7 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
          FROM usage
          LEFT JOIN tasks USING (workflow_id, round, task)
   ) told
- GROUP BY period, fate;
+ GROUP BY period, fork, fate;
 
 -- How often something was done again, by {period}.
 CREATE VIEW {bi}.retries_by_{period} AS
@@ -200,6 +205,7 @@ SELECT to_timestamp((told.at_ms / {ms}) * {seconds}) AS {period}, -- The begin o
 -- What actions did, by {period} and action; those that a fork did not run are left out.
 CREATE VIEW {bi}.actions_by_{period} AS
 SELECT to_timestamp((completed_ms / {ms}) * {seconds}) AS {period}, -- The begin of the {period} in UTC in which they ended.
+       {fork} AS fork, -- Whether they belong to forks of workflows.
        action, -- The action.
        COUNT(*) AS runs, -- How many ended.
        COUNT(*) FILTER (WHERE success) AS succeeded, -- Those that did what they were selected for.
@@ -210,7 +216,7 @@ SELECT to_timestamp((completed_ms / {ms}) * {seconds}) AS {period}, -- The begin
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY duration_ms))[3] AS p99_ms -- The 99th percentile of the same.
   FROM steps
  WHERE completed_ms IS NOT NULL AND COALESCE(error_code NOT IN {fork_stops}, TRUE)
- GROUP BY completed_ms / {ms}, action;
+ GROUP BY completed_ms / {ms}, 2, action;
 
 -- Documents that came, by {period}, origin and media type.
 CREATE VIEW {bi}.documents_by_{period} AS
@@ -249,3 +255,13 @@ SELECT to_timestamp((time_ms / {ms}) * {seconds}) AS {period}, -- The begin of t
        SUM(size)::bigint AS bytes -- Their bytes together.
   FROM dead_letters
  GROUP BY time_ms / {ms}, 2;
+
+-- Answers to requests, by {period} and code: how many were accepted, and why the others were refused.
+CREATE VIEW {bi}.requests_by_{period} AS
+SELECT to_timestamp((time_ms / {ms}) * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       regexp_replace(type, '^poweron[.](.+)[.]v[0-9]+$', '\1') AS kind, -- The event that answers, such as workflow.requested, cancellation.requested or request.refused.
+       answer, -- The answer: accepted or refused.
+       CASE WHEN answer = 'refused' THEN COALESCE(code, reason) END AS code, -- The code of why they were refused; empty if they were accepted.
+       COUNT(*) AS requests -- How many.
+  FROM requests
+ GROUP BY time_ms / {ms}, 2, 3, 4;

@@ -1,6 +1,6 @@
 -- The version of these views; it grows whenever one of them loses a column or counts something else.
 CREATE VIEW {bi}.version AS
-SELECT 1 AS version; -- The number; new views and columns do not change it.
+SELECT 2 AS version; -- The number; new views and columns do not change it.
 
 -- One row for each workflow: how it stands and what it used in all its rounds.
 CREATE VIEW {bi}.workflows AS
@@ -42,8 +42,11 @@ SELECT rounds.workflow_id, -- The workflow's id.
        to_timestamp(rounds.ended_ms / 1000.0) AS ended_at, -- When it ended; empty while it runs.
        rounds.ended_ms - rounds.opened_ms AS duration_ms, -- Milliseconds from its opening to its end.
        COALESCE(waited.ms, 0)::bigint AS waiting_for_people_ms, -- Milliseconds of it in which an approval was waited for.
-       first.started_ms - rounds.opened_ms AS plan_ms -- Milliseconds until its tasks were planned.
+       first.started_ms - rounds.opened_ms AS plan_ms, -- Milliseconds until its tasks were planned.
+       workflows.forked_from IS NOT NULL AS fork, -- Whether its workflow is a fork of another one.
+       CASE WHEN rounds.requester ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN rounds.requester WHEN rounds.requester <> '' THEN 'other' END AS requester -- Who asked for it, if the request says so; other where that is no login name.
   FROM rounds
+  JOIN workflows ON workflows.workflow_id = rounds.workflow_id
   LEFT JOIN tasks first ON first.workflow_id = rounds.workflow_id AND first.round = rounds.round AND first.task = 1
   LEFT JOIN (
        SELECT steps.workflow_id, steps.round,
@@ -198,9 +201,21 @@ SELECT workflow_id, -- The workflow's id.
        to_timestamp(approval_ms / 1000.0) AS asked_at, -- When it was asked for.
        to_timestamp(approval_due_ms / 1000.0) AS due_at, -- Until when an answer was waited for.
        to_timestamp(approval_answered_ms / 1000.0) AS answered_at, -- When it was answered; empty where it was not.
-       approval_answered_ms - approval_ms AS waiting_ms -- Milliseconds until the answer.
+       approval_answered_ms - approval_ms AS waiting_ms, -- Milliseconds until the answer.
+       CASE WHEN approval_by ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN approval_by WHEN approval_by <> '' THEN 'other' END AS approver -- Who answered, if the answer says so; other where that is no login name.
   FROM steps
  WHERE approval_ms IS NOT NULL;
+
+-- One row for each answer to a request.
+CREATE VIEW {bi}.requests AS
+SELECT workflow_id, -- The workflow's id.
+       seq, -- The record of the workflow that answers, from 0.
+       regexp_replace(type, '^poweron[.](.+)[.]v[0-9]+$', '\1') AS kind, -- The event that answers, such as workflow.requested, cancellation.requested or request.refused.
+       answer, -- The answer: accepted or refused.
+       CASE WHEN answer = 'refused' THEN COALESCE(code, reason) END AS code, -- The code of why it was refused; empty if it was accepted.
+       CASE WHEN requester ~ '^[A-Za-z0-9._@+-]{1,64}$' THEN requester WHEN requester <> '' THEN 'other' END AS requester, -- Who asked, if the request says so; other where that is no login name.
+       to_timestamp(time_ms / 1000.0) AS answered_at -- When it was answered.
+  FROM requests;
 
 -- One row for each record that nobody can read.
 CREATE VIEW {bi}.dead_letters AS

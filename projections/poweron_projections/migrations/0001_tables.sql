@@ -64,6 +64,7 @@ CREATE TABLE rounds (
     max_steps      integer NOT NULL,
     request_source text    NOT NULL,
     request_id     text    NOT NULL,
+    requester      text,
     status         text    NOT NULL,
     reason         text    NOT NULL,
     stopped_by     text,
@@ -231,6 +232,8 @@ CREATE TABLE requests (
     reason      text,
     code        text,
     detail      text    NOT NULL,
+    requester   text,
+    time_ms     bigint  NOT NULL,
     PRIMARY KEY (source, id, workflow_id, seq)
 );
 

@@ -46,23 +46,27 @@ def table(title: str, sql: str, width: int = 12) -> Panel:
 
 
 OVERVIEW = [
-    number("Requests", f"SELECT SUM(opened) FROM bi.outcomes_by_day WHERE {IN_TIME}(day)"),
+    number("Requests", f"SELECT SUM(opened) FROM bi.outcomes_by_day WHERE {IN_TIME}(day) AND NOT fork"),
     number(
         "Completed of ended",
         "SELECT SUM(completed)::float8 / NULLIF(SUM(ended - forks_stopped), 0) FROM bi.outcomes_by_day "
-        f"WHERE {IN_TIME}(day)",
+        f"WHERE {IN_TIME}(day) AND NOT fork",
         "percentunit",
     ),
     number(
         "Median time, without people",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms - waiting_for_people_ms) "
-        f"FROM bi.rounds WHERE {IN_TIME}(ended_at)",
+        f"FROM bi.rounds WHERE {IN_TIME}(ended_at) AND NOT fork",
         "ms",
     ),
-    number("Cost of models", f"SELECT SUM(cost_usd) FROM bi.model_usage_by_day WHERE {IN_TIME}(day)", "currencyUSD"),
+    number(
+        "Cost of models",
+        f"SELECT SUM(cost_usd) FROM bi.model_usage_by_day WHERE {IN_TIME}(day) AND NOT fork",
+        "currencyUSD",
+    ),
     number(
         "Cost of a completed task",
-        f"SELECT SUM(cost_usd) / NULLIF(SUM(completed), 0) FROM bi.task_costs_by_day WHERE {IN_TIME}(day)",
+        f"SELECT SUM(cost_usd) / NULLIF(SUM(completed), 0) FROM bi.task_costs_by_day WHERE {IN_TIME}(day) AND NOT fork",
         "currencyUSD",
     ),
     number("Open now", "SELECT COUNT(*) FROM bi.workflows WHERE is_open"),
@@ -71,7 +75,7 @@ OVERVIEW = [
         "SELECT day AS time, metric, SUM(value) AS value FROM bi.outcomes_by_day "
         "CROSS JOIN LATERAL (VALUES ('completed', completed), ('failed', failed), ('cancelled', cancelled), "
         "('fork stopped', forks_stopped)) "
-        f"AS ended (metric, value) WHERE {IN_TIME}(day) GROUP BY 1, 2 ORDER BY 1",
+        f"AS ended (metric, value) WHERE {IN_TIME}(day) AND NOT fork GROUP BY 1, 2 ORDER BY 1",
     ),
     over_time(
         "Where the time went",
@@ -145,31 +149,37 @@ COST = [
     over_time(
         "What models cost",
         "SELECT day AS time, model AS metric, SUM(cost_usd) AS value FROM bi.model_usage_by_day "
-        f"WHERE {IN_TIME}(day) GROUP BY 1, 2 ORDER BY 1",
+        f"WHERE {IN_TIME}(day) AND NOT fork GROUP BY 1, 2 ORDER BY 1",
         "currencyUSD",
     ),
     over_time(
         "Tokens",
         "SELECT day AS time, model AS metric, SUM(input_tokens + output_tokens) AS value FROM bi.model_usage_by_day "
-        f"WHERE {IN_TIME}(day) GROUP BY 1, 2 ORDER BY 1",
+        f"WHERE {IN_TIME}(day) AND NOT fork GROUP BY 1, 2 ORDER BY 1",
     ),
     over_time(
         "What became of what was paid",
         "SELECT day AS time, fate AS metric, cost_usd AS value FROM bi.spending_by_day "
-        f"WHERE {IN_TIME}(day) ORDER BY 1",
+        f"WHERE {IN_TIME}(day) AND NOT fork ORDER BY 1",
         "currencyUSD",
     ),
     lines(
         "Cost of a completed task",
         "SELECT day AS time, cost_per_completed_usd AS value FROM bi.task_costs_by_day "
-        f"WHERE {IN_TIME}(day) ORDER BY 1",
+        f"WHERE {IN_TIME}(day) AND NOT fork ORDER BY 1",
+        "currencyUSD",
+    ),
+    over_time(
+        "What forks cost",
+        "SELECT day AS time, fate AS metric, cost_usd AS value FROM bi.spending_by_day "
+        f"WHERE {IN_TIME}(day) AND fork ORDER BY 1",
         "currencyUSD",
     ),
     table(
         "By model and stage",
         "SELECT provider, model, stage, SUM(calls) AS calls, SUM(failed_calls) AS failed, SUM(input_tokens) AS read, "
         "SUM(cached_input_tokens) AS cached, SUM(output_tokens) AS written, SUM(cost_usd) AS cost_usd "
-        f"FROM bi.model_usage_by_day WHERE {IN_TIME}(day) GROUP BY 1, 2, 3 ORDER BY 9 DESC",
+        f"FROM bi.model_usage_by_day WHERE {IN_TIME}(day) AND NOT fork GROUP BY 1, 2, 3 ORDER BY 9 DESC",
     ),
     table(
         "The dearest workflows",
@@ -181,7 +191,7 @@ COST = [
 RELIABILITY = [
     table(
         "Why things stopped",
-        f"SELECT level, code, SUM(times) AS times FROM bi.stops_by_day WHERE {IN_TIME}(day) "
+        f"SELECT level, code, SUM(times) AS times FROM bi.stops_by_day WHERE {IN_TIME}(day) AND NOT fork "
         "GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 30",
     ),
     over_time(
@@ -201,12 +211,18 @@ RELIABILITY = [
     table(
         "Actions",
         "SELECT action, SUM(runs) AS runs, SUM(succeeded)::float8 / SUM(runs) AS succeeded, SUM(tries) AS tries, "
-        f"MAX(p95_ms) AS worst_p95_ms FROM bi.actions_by_day WHERE {IN_TIME}(day) GROUP BY 1 ORDER BY 2 DESC",
+        f"MAX(p95_ms) AS worst_p95_ms FROM bi.actions_by_day WHERE {IN_TIME}(day) AND NOT fork "
+        "GROUP BY 1 ORDER BY 2 DESC",
     ),
     table(
         "Approvals",
         "SELECT day, action, asked, granted, denied, expired, waiting, withdrawn, p50_ms FROM bi.approvals_by_day "
         f"WHERE {IN_TIME}(day) ORDER BY 1 DESC, 2",
+    ),
+    table(
+        "Why requests were refused",
+        "SELECT code, SUM(requests) AS requests FROM bi.requests_by_day "
+        f"WHERE {IN_TIME}(day) AND answer = 'refused' GROUP BY 1 ORDER BY 2 DESC",
     ),
     over_time(
         "Records that nobody can read",

@@ -18,19 +18,20 @@ SELECT *, regexp_extract(type, '^poweron\.(.+)\.v\d+$', 1) AS kind,
                             sources STRUCT(n BIGINT)[])[],
            modelCall STRUCT(provider VARCHAR, model VARCHAR, inputTokens BIGINT, outputTokens BIGINT,
                             cachedInputTokens BIGINT, reasoningTokens BIGINT, costNanoUsd BIGINT, durationMs BIGINT,
-                            tries BIGINT, finishReason VARCHAR, usageEstimated BOOLEAN),
+                            tries BIGINT, finishReason VARCHAR, usageEstimated BOOLEAN, reservations BIGINT[]),
            modelCalls STRUCT(provider VARCHAR, model VARCHAR, inputTokens BIGINT, outputTokens BIGINT,
                              cachedInputTokens BIGINT, reasoningTokens BIGINT, costNanoUsd BIGINT, durationMs BIGINT,
-                             tries BIGINT, finishReason VARCHAR, usageEstimated BOOLEAN)[],
+                             tries BIGINT, finishReason VARCHAR, usageEstimated BOOLEAN, reservations BIGINT[])[],
            failedCalls STRUCT(code VARCHAR, count BIGINT, inputTokens BIGINT, outputTokens BIGINT,
-                              costNanoUsd BIGINT, durationMs BIGINT, usageEstimated BOOLEAN)[])'});
+                              costNanoUsd BIGINT, durationMs BIGINT, usageEstimated BOOLEAN, reservations BIGINT[])[],
+           reservation BIGINT, inputTokens BIGINT, outputTokens BIGINT, costNanoUsd BIGINT)'});
 
 CREATE TABLE letters AS SELECT * FROM read_json('{dead}', format = 'newline_delimited', columns = {
     topic: 'VARCHAR', partition: 'BIGINT', log_offset: 'BIGINT', size: 'BIGINT', time_ms: 'BIGINT'
 });
 
 -- What had an effect.
-CREATE TABLE told AS SELECT * FROM log WHERE verdict = 'accepted' AND kind NOT IN ('request.refused', 'document.erased');
+CREATE TABLE told AS SELECT * FROM log WHERE verdict = 'accepted' AND kind NOT IN ('request.refused', 'document.erased', 'call.reserved');
 
 CREATE TABLE openings AS
 SELECT workflow, round, seq, time_ms AS opened_ms, data.workflowMode AS mode, data.maxSteps AS max_steps,
@@ -84,12 +85,12 @@ WITH records AS (
             call.outputTokens AS output_tokens, COALESCE(call.cachedInputTokens, 0) AS cached_input_tokens,
             COALESCE(call.reasoningTokens, 0) AS reasoning_tokens, call.costNanoUsd AS cost_usd,
             COALESCE(call.usageEstimated, FALSE) AS usage_estimated, call.durationMs AS duration_ms,
-            call.finishReason AS finish_reason
+            call.finishReason AS finish_reason, call.reservations AS reservations
        FROM answers
       UNION ALL
      SELECT workflow, seq, position, time_ms, verdict, kind, data.stage, round, task, attempt, step, '', '', call.code,
             call.count, call.count, call.inputTokens, call.outputTokens, 0, 0, call.costNanoUsd, COALESCE(call.usageEstimated, FALSE),
-            call.durationMs, NULL
+            call.durationMs, NULL, call.reservations
        FROM failures
 )
 SELECT each.*,
@@ -104,6 +105,15 @@ SELECT each.*,
        SELECT workflow, round, task, 1 + count(*) AS last_attempt
          FROM retried WHERE kind = 'task.reviewed' AND allowed GROUP BY ALL
   ) USING (workflow, round, task);
+
+-- What was reserved for calls that no accepted event tells of, which counts as used; the final message is of no task.
+CREATE TABLE unsettled AS
+SELECT log.workflow, log.round, CASE WHEN closings.seq < log.seq THEN 0 ELSE log.task END AS task,
+       data.inputTokens AS input_tokens, data.outputTokens AS output_tokens, data.costNanoUsd AS cost_usd
+  FROM log LEFT JOIN closings USING (workflow, round)
+  ANTI JOIN (SELECT workflow, round, unnest(reservations) AS number FROM calls WHERE verdict = 'accepted') AS settled
+    ON settled.workflow = log.workflow AND settled.round = log.round AND settled.number = log.data.reservation
+ WHERE log.verdict = 'accepted' AND log.kind = 'call.reserved';
 
 -- --- one row for each workflow, round, task, step, call, try, document, approval
 
@@ -140,8 +150,11 @@ SELECT workflow AS workflow_id, round, task, plan.taskType AS task_type,
        SELECT workflow, round, task, count(*) AS actions FROM told WHERE kind = 'action.selected' GROUP BY ALL
   ) USING (workflow, round, task)
   LEFT JOIN (
-       SELECT workflow, round, task, sum(input_tokens + output_tokens) AS tokens, sum(cost_usd) AS cost
-         FROM calls WHERE verdict = 'accepted' GROUP BY ALL
+       SELECT workflow, round, task, sum(tokens) AS tokens, sum(cost) AS cost FROM (
+              SELECT workflow, round, task, input_tokens + output_tokens AS tokens, cost_usd AS cost
+                FROM calls WHERE verdict = 'accepted'
+               UNION ALL SELECT workflow, round, task, input_tokens + output_tokens, 0 FROM unsettled
+       ) GROUP BY ALL
   ) USING (workflow, round, task);
 
 CREATE TABLE step_times AS
@@ -251,7 +264,8 @@ SELECT workflow AS workflow_id, round, mode, max_steps, COALESCE(endings.status,
   LEFT JOIN (
        SELECT workflow, round, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
               sum(cost_usd) AS cost
-         FROM calls WHERE verdict = 'accepted' GROUP BY ALL
+         FROM (SELECT workflow, round, input_tokens, output_tokens, cost_usd FROM calls WHERE verdict = 'accepted'
+                UNION ALL SELECT workflow, round, input_tokens, output_tokens, cost_usd FROM unsettled) GROUP BY ALL
   ) USING (workflow, round)
   LEFT JOIN (
        SELECT workflow, round, sum(COALESCE(answered, ended_ms) - asked) AS waited

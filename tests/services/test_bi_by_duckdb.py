@@ -44,7 +44,7 @@ async def test_every_view_says_what_duckdb_counts_in_wandering_workflows(pool: P
     records += [LoggedRecord(b"x", b"{" * (number + 1), 0, None) for number in range(60)]
     counted = await _compare(pool, records, tmp_path)
     assert [name for name, rows in counted.items() if not rows] == []
-    assert {code for _, level, code, _ in counted["stops_by_day"] if level == "round"} == ENDINGS
+    assert {code for _, _, level, code, _ in counted["stops_by_day"] if level == "round"} == ENDINGS
 
 
 @pytest.fixture(
@@ -67,7 +67,7 @@ async def test_every_view_says_what_duckdb_counts_in_simulated_workflows(
 ) -> None:
     counted = await _compare(pool, worlds, tmp_path)
     assert [name for name, rows in counted.items() if not rows] == []
-    ends = {code for _, level, code, _ in counted["stops_by_day"] if level == "round"}
+    ends = {code for _, _, level, code, _ in counted["stops_by_day"] if level == "round"}
     assert ends >= {"answers_rejected", "cancelled", "deadline", "judged_by_model", "retry_limit", "token_budget"}
 
 

@@ -12,15 +12,18 @@ Row = dict[str, Any]
 
 _QUERIES: Final = {
     "outcomes": """
-SELECT day::date::text AS day, SUM(opened)::bigint AS opened, SUM(ended)::bigint AS ended,
-       SUM(completed)::bigint AS completed, SUM(failed)::bigint AS failed, SUM(cancelled)::bigint AS cancelled,
+SELECT day::date::text AS day, SUM(opened)::bigint AS opened,
+       SUM(CASE WHEN fork THEN forks_stopped ELSE ended END)::bigint AS ended,
+       COALESCE(SUM(completed) FILTER (WHERE NOT fork), 0)::bigint AS completed,
+       COALESCE(SUM(failed) FILTER (WHERE NOT fork), 0)::bigint AS failed,
+       COALESCE(SUM(cancelled) FILTER (WHERE NOT fork), 0)::bigint AS cancelled,
        SUM(forks_stopped)::bigint AS forks_stopped
   FROM {bi}.outcomes_by_day WHERE day >= $1 AND day < $2 GROUP BY 1 ORDER BY 1
 """,
     "durations": """
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_ms - waiting_for_people_ms) AS p50_ms,
        percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_ms - waiting_for_people_ms) AS p95_ms
-  FROM {bi}.rounds WHERE ended_at >= $1 AND ended_at < $2
+  FROM {bi}.rounds WHERE ended_at >= $1 AND ended_at < $2 AND NOT fork
 """,
     "costs": """
 SELECT day::date::text AS day, CASE WHEN model = '' THEN 'failed calls' ELSE model END AS model,
@@ -33,7 +36,7 @@ SELECT stage, COUNT(*) AS calls, SUM(cost_usd) AS cost_usd, SUM(input_tokens + o
 """,
     "tasks": """
 SELECT COALESCE(SUM(tasks), 0)::bigint AS tasks, COALESCE(SUM(completed), 0)::bigint AS completed
-  FROM {bi}.task_costs_by_day WHERE day >= $1 AND day < $2
+  FROM {bi}.task_costs_by_day WHERE day >= $1 AND day < $2 AND NOT fork
 """,
     "spending": """
 SELECT fate, SUM(calls)::bigint AS calls, SUM(tokens)::bigint AS tokens, SUM(cost_usd) AS cost_usd
@@ -45,11 +48,12 @@ SELECT level, code, ending, times
        SELECT 'round' AS level, stopped_by AS code,
               CASE WHEN stopped_by IN {fork_stops} THEN 'forks_stopped' ELSE status END AS ending, COUNT(*) AS times
          FROM {bi}.rounds WHERE ended_at >= $1 AND ended_at < $2 AND stopped_by IS NOT NULL
+          AND (NOT fork OR stopped_by IN {fork_stops})
         GROUP BY 2, 3
        UNION ALL
        SELECT level, code, 'failed', SUM(times)::bigint
          FROM {bi}.stops_by_day WHERE day >= $1 AND day < $2
-          AND level IN ('action', 'model_call') AND code NOT IN {fork_stops}
+          AND level IN ('action', 'model_call') AND code NOT IN {fork_stops} AND NOT fork
         GROUP BY 1, 2
   ) told
  ORDER BY times DESC, level, code, ending LIMIT 12
@@ -60,7 +64,7 @@ SELECT stage, by_people, SUM(times)::bigint AS times, MAX(p95_ms) AS p95_ms, SUM
 """,
     "actions": """
 SELECT action, SUM(runs)::bigint AS runs, SUM(succeeded)::bigint AS succeeded, SUM(tries)::bigint AS tries
-  FROM {bi}.actions_by_day WHERE day >= $1 AND day < $2 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 12
+  FROM {bi}.actions_by_day WHERE day >= $1 AND day < $2 AND NOT fork GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 12
 """,
     "transitions": """
 SELECT from_action, to_action, SUM(times)::bigint AS times

@@ -25,7 +25,14 @@ from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
 from poweron_services.client.ask import File, follow_up
 from poweron_services.client.follow import Callbacks, Outcome
 from poweron_services.config import Settings, wrong_language
-from poweron_services.standalone import check_content, check_files, local_identity, open_connections, run_request
+from poweron_services.standalone import (
+    check_content,
+    check_files,
+    local_identity,
+    local_user,
+    open_connections,
+    run_request,
+)
 
 EXIT_CODES = {"completed": 0, "failed": FAILED, "cancelled": CANCELLED}
 MAX_CONNECTIONS, MAX_LABEL = 100, 100  # of a request; characters
@@ -126,7 +133,7 @@ def run(
             connections=tuple(dict.fromkeys(connections)),
             budgets=budgets,
             user_language=language,
-            requester=Requester(language=settings.language),
+            requester=Requester(name=local_user(), language=settings.language),
         )
         handed_over = files.read(paths)
         if mode == "Actionplan":

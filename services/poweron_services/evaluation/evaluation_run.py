@@ -16,7 +16,7 @@ from poweron_services.client.follow import Callbacks
 from poweron_services.config import Settings
 from poweron_services.evaluation.kept_run import KeptAnswer
 from poweron_services.evaluation.request_table import TableRequest
-from poweron_services.standalone import local_identity, while_serving
+from poweron_services.standalone import local_identity, local_user, while_serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,9 @@ async def _asked(
 ) -> KeptAnswer:
     """What became of one request, which is asked as `poweron ask` does; trouble with it is no trouble with others."""
     sent = list[str]()
-    opening = RequestWorkflow(prompt=request.prompt, requester=Requester(language=connections.settings.language))
+    opening = RequestWorkflow(
+        prompt=request.prompt, requester=Requester(name=local_user(), language=connections.settings.language)
+    )
     callbacks = Callbacks(heard, sent.append)
     try:
         await ask(connections, opening, documents, identity=local_identity(), callbacks=callbacks)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -55,14 +56,14 @@ class Charging(Honest):
         return completion(prompt, self.said(prompt))
 
 
-async def begun(model: Any, budgets: Budgets, mode: str = "React") -> tuple[World, Process]:
+async def begun(model: Any, budgets: Budgets, mode: str = "React", **terms: Any) -> tuple[World, Process]:
     world = World([*await our_actions(), Counting("web.read")], model=model)
     content = await world.content.put(ID, LETTER)
     letter = DocumentRef(
         document_id="d1", document_name="letter.txt", mime_type="text/plain", size=len(LETTER), content=content
     )
     process = world.start()
-    await world.ask(prompt="When does it open?", workflow_mode=mode, documents=(letter,), budgets=budgets)
+    await world.ask(prompt="When does it open?", workflow_mode=mode, documents=(letter,), budgets=budgets, **terms)
     return world, process
 
 
@@ -204,3 +205,17 @@ async def test_each_request_to_a_provider_is_reserved_before_it_is_sent(
     assert [(each.code, each.reservations) for each in rejected.failed_calls] == [("model_unavailable", (1,))]
     assert rejected.model_call.reservations == (2,)
     assert workflow.current.reservations == ()
+
+
+@pytest.mark.req("B-02")
+async def test_a_stage_waits_for_the_log_to_take_its_reservation_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka is unavailable for longer than a stage may take; nothing is sent meanwhile, and nothing fails."""
+    outage, model = asyncio.Event(), Charging()
+    monkeypatch.setattr(World, "start", partialmethod(World.start, mishap=lambda: "" if outage.is_set() else "lost"))
+    world, process = await begun(model, AMPLE, stage_timeout_ms=1_000)
+    await asyncio.sleep(1.3)  # the outage itself
+    assert model.asked == []
+    outage.set()
+    await world.ended(ID)
+    await process.stop()
+    assert type(world.accepted(ID)[-1]).__name__ == "RoundCompleted"

@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+from collections.abc import Generator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -49,13 +51,16 @@ class TimeLimit:
         *,
         retry_seconds: float | None = None,
         outage_seconds: float = math.inf,
+        pauses: bool = False,
     ) -> None:
         """Limit everything to `seconds`, and the beginning of another try to `retry_seconds` if those are fewer.
 
-        `outage_seconds` are those from a failure on in which another try may begin, if no model answers meanwhile.
+        `outage_seconds` are those from a failure on in which another try may begin, if no model answers meanwhile;
+        `pauses` says whether the time stands still while the log does not take a reservation.
         """
         self._seconds, self._whose, self._outage_seconds = seconds, whose, outage_seconds
         self._failing_since: float | None = None
+        self._pauses = pauses
         self._retry_seconds = seconds if retry_seconds is None else min(seconds, retry_seconds)
         self._timeout = asyncio.timeout(seconds)
         self._lost = list[LostAnswer]()
@@ -115,6 +120,22 @@ class TimeLimit:
         if asked is not None and not self.allows(asked):
             said = f"{said} {_may_be_tried(asked)}, which is later than {self._whose} may take."
         return GivenUp(said, code=trouble.code)
+
+    @contextmanager
+    def paused(self) -> Generator[None, None, None]:
+        """Stop the clock, where the work can wait: a stage does for Kafka, an action has a claim that ends."""
+        end, loop = self._timeout.when(), asyncio.get_running_loop()
+        if not self._pauses or end is None:
+            yield
+            return
+        began = loop.time()
+        self._timeout.reschedule(None)
+        try:
+            yield
+        finally:
+            waited = loop.time() - began
+            self._retry_until += waited
+            self._timeout.reschedule(end + waited)
 
     async def __aenter__(self) -> None:
         self._token: Token[TimeLimit | None] = _CURRENT.set(self)

@@ -91,7 +91,7 @@ class RoundEnding:
             documents=tuple(document.document_name for document in documents),
         )
         seconds = min(MESSAGE_TIMEOUT, workflow.current.opening.stage_timeout_ms / 1000)
-        limit = TimeLimit(seconds, "the final message")
+        limit = TimeLimit(seconds, "the final message", pauses=True)
         try:
             async with limit:
                 called = await self.caller.call(workflow, prompt)

@@ -6,6 +6,7 @@ cannot both reserve what is left of a budget.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -88,10 +89,12 @@ class TurnReservations:
             raise ReservedByOthers(most_of(others))
 
     async def _accepted(self, event: CallReserved) -> bool:
+        limit = current_limit()
         try:
-            return await self.reservations.accepted(self.work.partition, self.workflow, event)
+            with nullcontext() if limit is None else limit.paused():
+                return await self.reservations.accepted(self.work.partition, self.workflow, event)
         except asyncio.CancelledError:
-            if (limit := current_limit()) is not None:
+            if limit is not None:
                 limit.failed(Unavailable("Kafka has not taken the reservation of the call, so nothing was sent."))
             raise
 

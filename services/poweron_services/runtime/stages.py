@@ -77,7 +77,7 @@ class _Stage:
     def __post_init__(self) -> None:
         """The time counts from the first try, however late; another begins within that of the stage (E-16)."""
         seconds, began_ms = self.timeout_ms / 1000, self.workflow.head_ms
-        self.limit = TimeLimit(seconds, retry_seconds=seconds - (self.now_ms() - began_ms) / 1000)
+        self.limit = TimeLimit(seconds, retry_seconds=seconds - (self.now_ms() - began_ms) / 1000, pauses=True)
 
     @property
     def timeout_ms(self) -> int:

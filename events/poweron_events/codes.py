@@ -197,6 +197,9 @@ CODES: Final[dict[str, Explained]] = {
     "event_too_large": Explained("What was to be said does not fit into an event.", _CHANGE),
     "event_unwritable": Explained("What was to be said holds text that is not Unicode.", _CHANGE),
     "refused": Explained("The work was refused, for the reason beside the code.", _CHANGE),
+    "content_lost": Explained(
+        "The content store holds nothing that recent events refer to.", "Restore it from a copy, or correct its place."
+    ),
     "rows_differ": Explained(
         "Rows in Postgres are not what the log says.", "Compare all rows with the log, and rebuild them from it."
     ),

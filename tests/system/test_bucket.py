@@ -35,7 +35,11 @@ async def test_a_question_is_answered_from_a_document_in_a_bucket_and_every_comm
         ESTIMATE.read_bytes()
     )
     assert not (tmp_path / "home" / "content").exists()
-    assert (await shell("verify")).code == 0
+    (verified,) = (await shell("verify", "--content", "--json")).lines
+    assert (verified["differences"], verified["content"]["faults"]) == ([], [])
+    assert verified["content"]["read"] == verified["content"]["referenced"] - 1 > 0  # the key names nothing
+    (status,) = (await shell("status", "--json")).lines
+    assert status["content"] == "reachable"
 
     before = {each.path async for page in ContentStore.at(place).stored() for each in page}
     for command in (("--dry-run",), ()):

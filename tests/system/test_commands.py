@@ -100,9 +100,11 @@ async def test_ask_answers_and_every_command_shows_what_came_of_it(shell: Shell,
     assert (shell.folder / shown[0]["path"]).read_bytes() == ESTIMATE.read_bytes()
 
     verified = await shell("verify", "--json")
-    assert (verified.code, verified.lines) == (0, [{"events": len(events), "differences": []}])
+    (found,) = verified.lines
+    assert (verified.code, found["events"], found["differences"]) == (0, len(events), [])
+    assert found["content"]["faults"] == []
     status = (await shell("status", "--json")).lines[0]
-    assert set(status) == {"kafka", "postgres", "home", "log"}
+    assert set(status) == {"kafka", "postgres", "home", "log", "content"}
     (listed,) = (await shell("workflows", "--json")).lines
     assert (listed["workflowId"], listed["status"]) == (workflow, "completed")
     unknown = await shell("watch", NOBODY)

@@ -32,6 +32,7 @@ _ADVICE: Final[dict[str, str]] = {
     "model_refused": _CHECK_MODEL,
     "model_misconfigured": f"See that its address and POWERON_MODEL_OUTPUT are right. {_CHECK_MODEL}",
     "prompt_too_long": "Hand over less, lower POWERON_MODEL_MAX_TOKENS, or use a model that takes more.",
+    "content_lost": "POWERON_CONTENT says where it is; restore it from a copy. `poweron verify` names what is missing.",
     "rows_differ": "Nothing of them is shown. `poweron verify` names every difference, `poweron rebuild` replaces all "
     "rows with what the log says.",
     "rows_missing": "`poweron rebuild` makes them again from the log.",

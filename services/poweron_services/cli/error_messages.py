@@ -26,6 +26,7 @@ from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.cli.setting_messages import explain_settings, number_range
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
+from poweron_services.client.content_check import ContentLost
 from poweron_services.config import Settings, misspelled
 from poweron_services.configured_secrets import hide_configured_secrets
 
@@ -153,7 +154,7 @@ def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911
         return f"{sentence(error)} {LOG_LOST}", error.code
     if isinstance(error, Unavailable) and not isinstance(error, Unserved):
         return f"{sentence(error)} {UNAVAILABLE if error.code == 'unavailable' else advice_for(error.code)}", error.code
-    if isinstance(error, RowsDiffer | RowsMissing):
+    if isinstance(error, RowsDiffer | RowsMissing | ContentLost):
         return f"{sentence(error)} {advice_for(error.code)}", error.code
     if isinstance(error, PowerOnError):
         return sentence(error), error.code

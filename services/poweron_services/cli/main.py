@@ -279,14 +279,18 @@ def rebuild(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def verify(as_json: AsJson = False) -> None:
-    """Compare the rows in Postgres with the log.
+def verify(
+    content: Annotated[bool, typer.Option("--content", help="Read every content, and check its digest.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare rows and content store with the log.
 
-    Names every cell and row that differs. Exit 0 if none does, else 1.
+    Names every cell and row in Postgres that differs, and every content that events refer to and that is missing.
+    Exit 0 if there is none, else 1.
     """
     from poweron_services.cli import service_commands
 
-    service_commands.verify(as_json=as_json)
+    service_commands.verify(reading=content, as_json=as_json)
 
 
 @app.command()

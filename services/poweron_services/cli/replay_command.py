@@ -21,6 +21,7 @@ from poweron_services.cli.output import counted, one_line, print_beside, print_j
 from poweron_services.cli.progress_bar import bar
 from poweron_services.cli.query_commands import bring_rows_on
 from poweron_services.client.connect import Connections
+from poweron_services.client.content_check import expect_content
 from poweron_services.client.recorded_history import verified_records
 from poweron_services.config import Settings
 from poweron_services.fork.run_comparison import decides_the_same
@@ -88,6 +89,7 @@ async def _all(settings: Settings, *, as_json: bool) -> None:
     async with open_connections(settings, tell) as connections, known_actions(settings) as known:
         await bring_rows_on(connections)
         await _expect_rows_of_log(connections)
+        await expect_content(connections.pool, connections.content)
         workflows = await reader.count_workflow_ids(connections.pool)
         with bar("Replaying", "workflows") as told:
             place = settings.content_place

@@ -15,6 +15,7 @@ from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_projections.connection import reach as reach_postgres
 from poweron_services import embedded
 from poweron_services.cli.advice import WHERE
+from poweron_services.cli.content_state import content_state
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentence, sentences
 from poweron_services.cli.log_state import LogState, log_state
@@ -50,9 +51,10 @@ def status(*, as_json: bool) -> None:
     settings = load_settings()
     own = _own_servers(settings)
     kafka, postgres, log = asyncio.run(_seen(settings, own))
-    places = _places(kafka, postgres, settings.home) | {"log": log}
+    content = asyncio.run(content_state(settings.content_place, postgres)) if postgres else "unknown"
+    places = _places(kafka, postgres, settings.home) | {"log": log, "content": content}
     _print(places, None if settings.kafka else own, as_json=as_json)
-    if log != "complete":
+    if log != "complete" or content != "reachable":
         raise typer.Exit(FAILED)
 
 

@@ -14,10 +14,12 @@ from poweron_projections.shadow import Difference
 from poweron_projections.verify import Verified
 from poweron_projections.verify import verify as verify_rows
 from poweron_services import telemetry, wiring
+from poweron_services.cli.content_faults import content_json, print_content
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
+from poweron_services.client.content_check import CheckedContent, check_content
 from poweron_services.config import Settings, misspelled
 from poweron_services.configured_secrets import hide_configured_secrets
 from poweron_services.process_memory import tune_memory
@@ -74,22 +76,27 @@ async def _rebuild(settings: Settings) -> Rebuilt:
 
 
 @sentences()
-def verify(*, as_json: bool) -> None:
-    """Compare the rows with the log."""
-    verified = asyncio.run(_verify(load_settings()))
+def verify(*, reading: bool, as_json: bool) -> None:
+    """Compare the rows with the log, and the content store with what events refer to."""
+    verified, content = asyncio.run(_verify(load_settings(), reading=reading))
     found = [_difference(each) for each in verified.differences]
     if as_json:
-        print_json({"events": verified.events, "differences": found})
+        print_json({"events": verified.events, "differences": found, "content": content_json(content)})
     else:
         stdout.print(f"{verified.events} records folded.")
         _print_differences(found)
-    raise typer.Exit(FAILED if found else 0)
+        print_content(content)
+    raise typer.Exit(FAILED if found or content.faults else 0)
 
 
-async def _verify(settings: Settings) -> Verified:
+async def _verify(settings: Settings, *, reading: bool) -> tuple[Verified, CheckedContent]:
     async with open_connections(settings, tell) as connections:
         with bar("Folding the log", "records") as told:
-            return await verify_rows(connections.log, connections.pool, told)
+            verified = await verify_rows(connections.log, connections.pool, told)
+        with bar("Reading contents" if reading else "Listing contents", "contents") as told:
+            return verified, await check_content(
+                connections.pool, connections.content, reading=reading, on_progress=told
+            )
 
 
 def _difference(found: Difference) -> dict[str, Any]:

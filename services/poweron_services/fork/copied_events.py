@@ -1,14 +1,14 @@
 """An event of a workflow as its fork says it: at no cost, with contents under the fork's own key."""
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar
 
 import orjson
 
 from poweron_events.codec import dumps
 from poweron_events.content import ContentStore, MissingContent
-from poweron_events.event import RECORDED, Commitment, DocumentRef, Model, ModelCall
+from poweron_events.content_references import content_fields
+from poweron_events.event import RECORDED, DocumentRef, Model, ModelCall
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals
 from poweron_events.refinement import IterationTelemetry, RefinementDecided
@@ -69,7 +69,7 @@ class Copying:
 
     async def _value(self, model: Model, name: str) -> Any:
         value = getattr(model, name)
-        if isinstance(value, str) and name in _names_of_content(type(model)):
+        if isinstance(value, str) and name in content_fields(type(model)):
             return await self.kept(value)
         if isinstance(value, Model):
             return await self.model(value)
@@ -112,10 +112,3 @@ _FREE: Final[dict[str, Any]] = {
     "tries": 1,
     "reservations": (),
 }
-
-
-@cache
-def _names_of_content(kind: type[Model]) -> frozenset[str]:
-    """The fields of such a model that name content."""
-    hints = get_type_hints(kind, include_extras=True)
-    return frozenset(name for name in kind.model_fields if hints[name] in (Commitment, Commitment | None))

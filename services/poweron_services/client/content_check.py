@@ -1,0 +1,280 @@
+"""Check the content store: which contents that accepted events refer to are missing, damaged or unreadable.
+
+Rows that were compared with the log say which events were accepted. References and listing are kept in a file on the
+disk while they are compared, so that a long log takes no more memory.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, closing, suppress
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from poweron_events.codec import Undecodable, decode
+from poweron_events.content import ContentStore, MissingContent, commitment
+from poweron_events.content_references import ContentReference, content_references
+from poweron_events.errors import Refused, Unavailable
+from poweron_events.event import DocumentRef, Model, ModelCall
+from poweron_events.execution import ActionCompleted
+from poweron_events.request import DocumentErased
+from poweron_projections.connection import Pool
+from poweron_projections.content_rows import accepted_events, recent_contents
+from poweron_services.client.content_inventory import Stored
+
+TOGETHER: Final = 16  # contents that are read at a time
+SMALL: Final = 1_000_000  # bytes; larger contents are read one by one
+KEY: Final = "key"
+
+_TABLES: Final = """
+PRAGMA cache_size = -8000;
+PRAGMA journal_mode = OFF;
+CREATE TABLE stored (workflow_id TEXT, name TEXT, size INTEGER, PRIMARY KEY (workflow_id, name)) WITHOUT ROWID;
+CREATE TABLE referenced (
+    workflow_id TEXT, name TEXT, seq INTEGER, field TEXT, document_id TEXT, document_name TEXT, size INTEGER,
+    PRIMARY KEY (workflow_id, name)
+) WITHOUT ROWID;
+CREATE TABLE erased (workflow_id TEXT, document_id TEXT, PRIMARY KEY (workflow_id, document_id)) WITHOUT ROWID;
+CREATE TABLE faults (workflow_id TEXT, name TEXT, fault TEXT, PRIMARY KEY (workflow_id, name)) WITHOUT ROWID;
+"""
+_WITHOUT_ERASED: Final = """
+DELETE FROM referenced
+ WHERE EXISTS (SELECT 1 FROM erased
+                WHERE erased.workflow_id = referenced.workflow_id AND erased.document_id = referenced.document_id)
+"""
+_KEYS: Final = """
+INSERT OR IGNORE INTO referenced (workflow_id, name, seq, field)
+SELECT workflow_id, 'key', min(seq), 'key' FROM referenced GROUP BY workflow_id
+"""
+_MISSING: Final = """
+INSERT INTO faults
+SELECT workflow_id, name, 'missing' FROM referenced LEFT JOIN stored USING (workflow_id, name) WHERE stored.size IS NULL
+"""
+_OF_OTHER_SIZE: Final = """
+INSERT INTO faults
+SELECT workflow_id, name, 'damaged' FROM referenced JOIN stored USING (workflow_id, name)
+ WHERE referenced.size <> stored.size
+"""
+_TO_READ: Final = """
+SELECT workflow_id, name, stored.size FROM referenced JOIN stored USING (workflow_id, name)
+ WHERE name <> 'key' AND NOT EXISTS (SELECT 1 FROM faults
+                                        WHERE faults.workflow_id = stored.workflow_id AND faults.name = stored.name)
+ ORDER BY workflow_id, name
+"""
+_UNREFERENCED: Final = """
+SELECT count(*) FROM stored LEFT JOIN referenced USING (workflow_id, name)
+ WHERE name <> 'key' AND referenced.name IS NULL
+"""
+_FAULTS: Final = """
+SELECT workflow_id, name, fault, seq, field, document_id, document_name
+  FROM faults JOIN referenced USING (workflow_id, name) ORDER BY workflow_id, seq, name
+"""
+
+Fault = Literal["missing", "damaged", "unreadable"]
+OnProgress = Callable[[int, int], None]
+
+
+class ContentFault(NamedTuple):
+    """A content that an accepted event refers to, and that the store does not hold as it was."""
+
+    workflow_id: str
+    name: str
+    fault: Fault
+    seq: int
+    """The first event that refers to it."""
+    field: str
+    document_id: str | None
+    """The document whose bytes it is; None if it is a prompt, an answer, the key of the workflow or another content."""
+    document_name: str | None
+
+
+class ContentLost(Refused):
+    """Nothing that recent events refer to is in the content store."""
+
+    code = "content_lost"
+
+
+@dataclass(slots=True)
+class CheckedContent:
+    """What a check of the content store found."""
+
+    referenced: int = 0
+    """How many contents events refer to, with the key of each of their workflows."""
+    stored: int = 0
+    unreferenced: int = 0
+    read: int = 0
+    """How many contents were compared with their names."""
+    faults: Sequence[ContentFault] = ()
+
+
+async def expect_content(pool: Pool, content: ContentStore) -> None:
+    """Look for contents that the newest workflows refer to, and expect to find one of them.
+
+    Raises:
+        ContentLost: there are such references, and the store holds none of them.
+        Unavailable: Postgres or the store cannot be reached.
+    """
+    await content.check()
+    recent = await recent_contents(pool)
+    for workflow_id, name in recent:
+        with suppress(MissingContent):
+            await content.size(workflow_id, name)
+            return
+    if recent:
+        raise ContentLost("The content store holds nothing of what the newest workflows refer to: it was lost or moved")
+
+
+async def check_content(
+    pool: Pool, content: ContentStore, *, reading: bool, on_progress: OnProgress = lambda _, __: None
+) -> CheckedContent:
+    """Compare what the store holds with what accepted events refer to; with `reading`, also the bytes.
+
+    Raises:
+        Unavailable: Postgres or the store cannot be reached.
+    """
+    await content.check()
+    with closing(sqlite3.connect("", isolation_level=None)) as file:
+        check = ContentCheck(content, file)
+        await check.take_references(accepted_events(pool))
+        await check.take_listing()
+        if reading:
+            await check.read(on_progress)
+        return check.result()
+
+
+@dataclass(slots=True)
+class ContentCheck:
+    """One check: references first, then the listing, so that what is stored meanwhile is not missed."""
+
+    content: ContentStore
+    file: sqlite3.Connection
+    _keys: dict[str, bytes | None] = field(default_factory=dict)
+    _read: int = 0
+
+    def __post_init__(self) -> None:
+        self.file.executescript(_TABLES)
+
+    async def take_references(self, pages: AsyncIterator[Sequence[tuple[str, int, bytes]]]) -> None:
+        """Note all contents that these events refer to, and those that lists among them name."""
+        async for page in pages:
+            self.file.execute("BEGIN")
+            for workflow_id, seq, value in page:
+                await self._take(workflow_id, seq, value)
+            self.file.execute("COMMIT")
+        self.file.execute(_WITHOUT_ERASED)
+        self.file.execute(_KEYS)
+
+    async def _take(self, workflow_id: str, seq: int, value: bytes) -> None:
+        try:
+            event = decode(value).event
+        except Undecodable:
+            return
+        if event is None:  # of a newer release
+            return
+        if isinstance(event, DocumentErased):
+            erased = ((workflow_id, document_id) for document_id in event.documents)
+            self.file.executemany("INSERT OR IGNORE INTO erased VALUES (?, ?)", erased)
+        self._refer(workflow_id, seq, content_references(event))
+        if isinstance(event, ActionCompleted):
+            for name, kind in _lists(event):
+                for entry in await self._entries(workflow_id, name, kind):
+                    self._refer(workflow_id, seq, content_references(entry))
+
+    def _refer(self, workflow_id: str, seq: int, references: Iterable[ContentReference]) -> None:
+        rows = [
+            (workflow_id, name, seq, field_, *((ref.document_id, ref.document_name, ref.size) if ref else (None,) * 3))
+            for name, field_, ref in references
+        ]
+        self.file.executemany("INSERT OR IGNORE INTO referenced VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+    async def _entries(self, workflow_id: str, name: str, kind: type[Model]) -> list[Model]:
+        """The entries of a list that is kept as content; none if it cannot be read, which is a fault of its own."""
+        try:
+            return [kind.model_validate(entry) for entry in orjson.loads(await self.content.get(workflow_id, name))]
+        except (MissingContent, Unavailable, ValidationError, ValueError, TypeError):
+            return []
+
+    async def take_listing(self) -> None:
+        """List the store, and note what is missing or has another size."""
+        async with aclosing(self.content.stored()) as pages:
+            async for page in pages:
+                found = (Stored.of(each) for each in page)
+                rows = [(each.workflow_id, each.name, each.size) for each in found if each and each.sort in _COUNTED]
+                self.file.execute("BEGIN")
+                self.file.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?, ?)", rows)
+                self.file.execute("COMMIT")
+        self.file.execute(_MISSING)
+        self.file.execute(_OF_OTHER_SIZE)
+
+    async def read(self, on_progress: OnProgress) -> None:
+        """Read every content that is there, and compare it with its name."""
+        (total,) = self.file.execute(f"SELECT count(*) FROM ({_TO_READ})").fetchone()  # noqa: S608 - our own query
+        for group in _groups(self.file.execute(_TO_READ)):
+            faults = await asyncio.gather(*(self._fault(workflow_id, name) for workflow_id, name, _ in group))
+            rows = [(*place[:2], fault) for place, fault in zip(group, faults, strict=True) if fault is not None]
+            self.file.executemany("INSERT INTO faults VALUES (?, ?, ?)", rows)
+            self._read += len(group)
+            on_progress(self._read, total)
+
+    async def _fault(self, workflow_id: str, name: str) -> Fault | None:
+        try:
+            data = await self.content.get(workflow_id, name)
+            key = await self._key(workflow_id)
+        except MissingContent:
+            return "missing"
+        except Unavailable as error:
+            if isinstance(error.__cause__, OSError):  # this file, and not the store
+                return "unreadable"
+            raise
+        if key is None:
+            return None  # the missing key is reported itself
+        return None if await asyncio.to_thread(commitment, key, data) == name else "damaged"
+
+    async def _key(self, workflow_id: str) -> bytes | None:
+        if workflow_id not in self._keys:
+            self._keys.clear()  # contents come by workflow
+            key = None
+            with suppress(MissingContent):
+                key = await self.content.read_path(f"{workflow_id}/{KEY}")
+            self._keys[workflow_id] = key
+        return self._keys[workflow_id]
+
+    def result(self) -> CheckedContent:
+        return CheckedContent(
+            self._count("SELECT count(*) FROM referenced"),
+            self._count("SELECT count(*) FROM stored"),
+            self._count(_UNREFERENCED),
+            self._read,
+            [ContentFault(*row) for row in self.file.execute(_FAULTS)],
+        )
+
+    def _count(self, query: str) -> int:
+        (count,) = self.file.execute(query).fetchone()
+        return int(count)
+
+
+_COUNTED: Final = ("content", KEY)
+
+
+def _lists(event: ActionCompleted) -> Iterator[tuple[str, type[Model]]]:
+    """The contents that list what the event has no room for."""
+    if event.all_calls is not None:
+        yield event.all_calls, ModelCall
+    if event.documents_left_out and event.documents:
+        yield event.documents[-1].content, DocumentRef
+
+
+def _groups(places: Iterable[tuple[str, str, int]]) -> Iterator[list[tuple[str, str, int]]]:
+    """Contents of one workflow that are read at the same time; a large one alone."""
+    group: list[tuple[str, str, int]] = []
+    for place in places:
+        is_full = len(group) == TOGETHER or place[2] > SMALL or (group and group[-1][2] > SMALL)
+        if group and (is_full or group[0][0] != place[0]):
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group

@@ -1,0 +1,90 @@
+"""Which contents count as referred to, and what a check makes of files that cannot be read."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from builders import CALL, At, Told, document, identity, requested
+from poweron_events.codec import dumps
+from poweron_events.content import ContentStore
+from poweron_events.event import CitedSource, WebPage
+from poweron_events.request import DocumentErased
+from poweron_services.client.content_check import CheckedContent, ContentCheck, ContentFault
+
+ID = Told().id
+PAGE = {"url": "https://example.org/", "fetched_at": "2026-11-21T00:00:00Z", "sha256": "00" * 32}
+
+
+async def pages(*stories: Told) -> AsyncIterator[Sequence[tuple[str, int, bytes]]]:
+    for story in stories:
+        yield [(story.id, seq, value) for seq, value in enumerate(story.values)]
+
+
+async def checked(store: ContentStore, *stories: Told) -> CheckedContent:
+    with closing(sqlite3.connect("", isolation_level=None)) as file:
+        check = ContentCheck(store, file)
+        await check.take_references(pages(*stories))
+        await check.take_listing()
+        await check.read(lambda _, __: None)
+        return check.result()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ContentStore:
+    return ContentStore.at(str(tmp_path))
+
+
+async def test_every_field_that_names_content_counts_also_within_lists_that_are_content(store: ContentStore) -> None:
+    names = iter(await store.put_all(ID, [b"%d" % number for number in range(9)]))
+    page = WebPage(**PAGE, content=next(names))
+    source = CitedSource(n=1, page=page, text=next(names))
+    shown = document("answer.md", content=next(names), size=1, sources=(source,))
+    hidden = document("listed.md", content=next(names), size=1)
+    calls = [CALL.model_copy(update={"prompt_ref": next(names), "answer_ref": None})]
+    listed = dumps([each.model_dump(mode="json", by_alias=True) for each in (shown, hidden)])
+    all_calls = await store.put(ID, dumps([each.model_dump(mode="json", by_alias=True) for each in calls]))
+    index = document("documents.json", content=await store.put(ID, listed), size=len(listed))
+    done = At().done(documents=(shown, index), documents_left_out=1, all_calls=all_calls)
+    found = await checked(store, Told().tell(requested(documents=()), done))
+    assert found.faults == []
+    assert (found.referenced, found.read, found.stored, found.unreferenced) == (8, 7, 12, 4)  # with the key
+
+
+async def test_what_was_erased_is_not_missing_and_what_was_lost_is_named(store: ContentStore) -> None:
+    key = await store.put(ID, b"kept")
+    gone = [document(name, document_id=name, content=content * 32) for name, content in (("a", "aa"), ("b", "bb"))]
+    erased = DocumentErased(documents=("a",), reason="asked for", request=identity("9"))
+    told = Told().tell(requested(documents=(*gone, document("c", content=key, size=4))), erased)
+    found = await checked(store, told)
+    assert found.faults == [ContentFault(ID, "bb" * 32, "missing", 0, "content", "b", "b")]
+
+
+async def test_a_file_that_cannot_be_read_is_named_and_the_others_are_checked(
+    store: ContentStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = [b"1", b"2" * 2_000_000, b"3", b"4" * 2_000_000]
+    names = await store.put_all(ID, contents)
+    (tmp_path / ID / names[1]).write_bytes(b"5" * 2_000_000)
+    read = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name == names[2]:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    sizes = zip(names, map(len, contents), strict=True)
+    documents = [document(name, document_id=name[:4], content=name, size=size) for name, size in sizes]
+    found = await checked(store, Told().tell(requested(documents=documents)))
+    assert {fault.name: fault.fault for fault in found.faults} == {names[1]: "damaged", names[2]: "unreadable"}
+    assert (found.read, found.unreferenced) == (4, 0)
+
+
+async def test_without_its_key_the_contents_of_a_workflow_cannot_be_verified(store: ContentStore) -> None:
+    name = await store.put(ID, b"1")
+    await store.remove([f"{ID}/key"])
+    found = await checked(store, Told().tell(requested(documents=(document("a", content=name, size=1),))))
+    assert [(fault.name, fault.field, fault.fault) for fault in found.faults] == [("key", "key", "missing")]

@@ -474,7 +474,7 @@ async def test_a_worker_that_stops_leaves_no_task_and_no_claim_behind() -> None:
             await world.ended(await world.ask(str(number)))
         await soon(lambda: not process.executor._claims)
     assert asyncio.all_tasks() == before
-    assert process.executor._claims._places._value == 4
+    assert process.executor._claims._places._free == 4
 
 
 async def test_an_opening_of_a_second_round_is_known_from_postgres() -> None:

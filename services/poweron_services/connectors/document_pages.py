@@ -18,6 +18,7 @@ from poweron_services.connectors.document_child import Heard, hear
 from poweron_services.connectors.documents_child.document import ExtractedDocument, Section
 from poweron_services.connectors.documents_child.limits import MEGABYTE, Limits
 from poweron_services.connectors.documents_child.readers import clean
+from poweron_services.fair_slots import FairSlots
 
 MOST_LOST = 5  # pages on which a child failed, of one document; then it is read no further
 MOST_BESIDE = 10_000  # things of one kind, beside the text
@@ -48,7 +49,7 @@ class PagesReading:
     name: str
     limits: Limits
     on_page: OnPage | None = None
-    places: asyncio.Semaphore | None = None
+    places: FairSlots | None = None
     heard: dict[int, Heard] = field(default_factory=dict)
     """What children said, by the first page that they were asked for."""
     waiting: deque[Pages] = field(default_factory=deque)
@@ -109,7 +110,7 @@ class PagesReading:
                     raise
                 return
 
-    async def _help(self, places: asyncio.Semaphore) -> None:
+    async def _help(self, places: FairSlots) -> None:
         """Ask for what is waiting, as long as nobody else wants the place."""
         while self.waiting and not places.locked():
             async with places:

@@ -19,6 +19,7 @@ from poweron_services.connectors.documents_child.document import ExtractedDocume
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
 from poweron_services.connectors.documents_child.readers import without_text
 from poweron_services.connectors.text_recognition import TextRecognition, shown_places
+from poweron_services.fair_slots import FairSlots
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -67,7 +68,7 @@ class DocumentReader:
 
     def __init__(self, at_once: int, recognition: TextRecognition | None = None) -> None:
         self.recognition = recognition
-        self.places = asyncio.Semaphore(at_once)
+        self.places = FairSlots(at_once)
         """Whoever else reads what strangers made takes one of these, too."""
 
     async def __call__(
@@ -92,7 +93,7 @@ async def extract(
     *,
     limits: Limits = DEFAULT_LIMITS,
     on_page: OnPage | None = None,
-    places: asyncio.Semaphore | None = None,
+    places: FairSlots | None = None,
     recognition: TextRecognition | None = None,
 ) -> ExtractedDocument:
     """Text and tables of a document, in reading order.

@@ -17,6 +17,7 @@ from poweron_services.connectors.documents_child.document import Right
 from poweron_services.connectors.documents_child.limits import DEFAULT_LIMITS, MEGABYTE, Limits
 from poweron_services.connectors.isolated_process import isolated_process, send
 from poweron_services.connectors.reports_child.report import Draft, Part, PartKind, ReportFormat
+from poweron_services.fair_slots import FairSlots
 
 __all__ = ["LIMITS", "Draft", "Part", "PartKind", "Rendered", "ReportFormat", "ReportRenderer"]
 
@@ -52,7 +53,7 @@ class ReportRenderer:
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
-        self._turn = asyncio.Semaphore(1)
+        self._turn = FairSlots(1)
 
     async def __call__(self, draft: Draft) -> Rendered:
         """The report in each of the draft's formats, in their order.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from poweron_events.codec import RequestAddress, request_address
 from poweron_events.log import Record
-from poweron_services.intake.sender_turns import SenderTurns
+from poweron_services.fair_slots import SenderTurns
 
 MAX_HELD = 20_000  # requests; more wait in Kafka
 MAX_HELD_BYTES = 16_777_216

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.intake_ports import IntakeQueries
-from poweron_services.intake.sender_turns import SenderTurns
 from poweron_services.intake.shared_query import SharedQuery
 
 

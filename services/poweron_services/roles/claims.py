@@ -1,6 +1,5 @@
 """Claims: which actions this process has said that it will run, and the places in which it can run them (E-08)."""
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from dataclasses import dataclass
 from poweron_events.execution import ActionStarted
 from poweron_events.fold.state import Workflow, step_place
 from poweron_services.actions.action import Action
+from poweron_services.fair_slots import FairSlots
 
 GRACE_MS = 30_000  # what a claim holds beyond the action's time limit: reading documents or storing results, appending
 
@@ -42,7 +42,7 @@ class Claims:
         self._actions = actions
         self._worker = worker
         self._claims: dict[str, Claim] = {}
-        self._places = asyncio.Semaphore(concurrency)
+        self._places = FairSlots(concurrency)
 
     def __len__(self) -> int:
         return len(self._claims)

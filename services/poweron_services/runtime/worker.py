@@ -26,6 +26,7 @@ from poweron_events.retry import Failure, retry
 from poweron_events.stream import WorkflowEvent
 from poweron_services import telemetry
 from poweron_services.background_tasks import BackgroundTasks
+from poweron_services.fair_slots import FairSlots, current_sender
 from poweron_services.models.call_reservations import reserving
 from poweron_services.roles.claims import Assignment
 from poweron_services.roles.executor import Executor
@@ -74,7 +75,7 @@ class Worker:
         self._group = group
         self._instance = instance
         self._now_ms = now_ms
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = FairSlots(concurrency)
         self._waiting = 0
         self._works: dict[str, Work] = {}
         self._follower: Follower | None = None
@@ -206,6 +207,7 @@ class Worker:
             log.error("work_retried", exc_info=failure.error, workflow_id=workflow.id, role=role)
             work.thinking = True
 
+        current_sender.set(workflow.current.opening.request.source)
         try:
             if work.earlier is None or not await in_flight_already(work, workflow):
                 await retry(partial(self._act, work, workflow, role), failed=failed, on=Exception)

@@ -12,6 +12,7 @@ from aiolimiter import AsyncLimiter
 from poweron_events.errors import Refused
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_settings import PAUSE
+from poweron_services.fair_slots import FairSlots
 
 AT_ONCE: Final = 4  # requests to one host, and so many without a pause at first
 AT_ONCE_TO_OWN: Final = 16  # requests to a host of the operator's
@@ -21,7 +22,7 @@ MAX_HOSTS: Final = 1_000  # that are remembered
 
 @dataclass(slots=True)
 class _Host:
-    places: asyncio.Semaphore
+    places: FairSlots
     pauses: AsyncLimiter | None
     not_before: float = 0.0
     """By the loop's clock."""
@@ -74,9 +75,9 @@ class HostTurns:
 
     def _new_host(self, address: WebAddress) -> _Host:
         if self._is_own(address):
-            return _Host(asyncio.Semaphore(AT_ONCE_TO_OWN), None)
+            return _Host(FairSlots(AT_ONCE_TO_OWN), None)
         pauses = AsyncLimiter(AT_ONCE, AT_ONCE * self._pause) if self._pause else None
-        return _Host(asyncio.Semaphore(AT_ONCE), pauses)
+        return _Host(FairSlots(AT_ONCE), pauses)
 
 
 async def _wait(host: str, known: _Host) -> None:

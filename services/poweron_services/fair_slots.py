@@ -1,0 +1,85 @@
+"""Slots for which the senders of requests take turns: one of each after the other, however much one of them waits for.
+
+The worker names the sender of the workflow in hand in `current_sender`; every task that it starts inherits the name.
+"""
+
+import asyncio
+from collections import deque
+from contextvars import ContextVar
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+current_sender: ContextVar[str] = ContextVar("current_sender", default="")
+"""The CloudEvent `source` of the request in hand; empty where there is none."""
+
+
+class SenderTurns(Generic[Item]):
+    """A queue for each sender; the senders take turns, and each sender's items keep their order."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, deque[Item]] = {}  # the sender whose turn is next comes first
+
+    def add(self, sender: str, item: Item) -> None:
+        self._lines.setdefault(sender, deque()).append(item)
+
+    def remove(self, sender: str, item: Item) -> None:
+        """Remove an item that no longer waits."""
+        line = self._lines.get(sender)
+        if line is not None and item in line:
+            line.remove(item)
+            if not line:
+                del self._lines[sender]
+
+    def next(self) -> Item | None:
+        """Remove and return the next item; None if nothing waits."""
+        if not self._lines:
+            return None
+        sender = next(iter(self._lines))
+        line = self._lines.pop(sender)
+        item = line.popleft()
+        if line:
+            self._lines[sender] = line  # its next turn is after everybody else's
+        return item
+
+
+class FairSlots:
+    """A semaphore whose waiters are served in turns by sender, and in order within one sender."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._waiting = SenderTurns[asyncio.Future[None]]()
+
+    async def __aenter__(self) -> None:
+        await self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
+    def locked(self) -> bool:
+        """Return whether `acquire` would have to wait."""
+        return not self._free
+
+    async def acquire(self) -> None:
+        """Take a slot, at once if one is free; a waiter that is cancelled leaves the queue."""
+        if self._free:
+            self._free -= 1
+            return
+        sender, turn = current_sender.get(), asyncio.get_running_loop().create_future()
+        self._waiting.add(sender, turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._waiting.remove(sender, turn)
+            else:
+                self.release()  # it was given a slot before it was cancelled
+            raise
+
+    def release(self) -> None:
+        """Hand the slot to the next waiter, or keep it free if nobody waits."""
+        while (turn := self._waiting.next()) is not None:
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

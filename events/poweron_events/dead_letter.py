@@ -36,7 +36,7 @@ class DeadLetter(Model):
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
-            reason=reason[:MAX_REASON],
+            reason=(record.unreadable or reason)[:MAX_REASON],
             size=len(record.value or b""),
             raw=None if record.value is None else base64.b64encode(record.value[:MAX_RAW]),
         )

@@ -6,7 +6,10 @@ from typing import NamedTuple, Protocol
 
 
 class Record(NamedTuple):
-    """One record as the log keeps it. `time_ms` is the broker's, in ms since 1970."""
+    """One record as the log keeps it. `time_ms` is the broker's, in ms since 1970.
+
+    `unreadable` says why a record, or the batch that ends with it, is not read; it then has no key and no value.
+    """
 
     topic: str
     partition: int
@@ -15,6 +18,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes]
+    unreadable: str = ""
 
     @property
     def size(self) -> int:

@@ -1,16 +1,20 @@
 """Clients of Kafka: starting one, and what one brings."""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Sequence
+from contextvars import copy_context
 from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
+from poweron_events.log.kafka_batches import Unreadable, limit_batches
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 from poweron_events.task_cancellation import cancel_task, retrieve_error
@@ -19,6 +23,7 @@ CONNECT_TIMEOUT = 1.0  # seconds that a client which is no longer wanted gets to
 MAX_RECORDS = 2_000  # in one poll
 MAX_BYTES = 8_388_608  # in one poll, about: how many records that is, is told by the first of them
 FIRST_RECORDS = 8
+MAX_READ = 2 * topics.MAX_RECORD  # bytes of one record with its key and headers; PowerOn's own have half of it
 
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what matters of it is raised as errors of ours
 
@@ -67,10 +72,21 @@ async def take_records(
         most = min(limit - count, 8 * len(came), (MAX_BYTES - size) * count // (size + 1))
 
 
-def _record(topic: str, record: Any) -> Record:
-    return Record(
-        topic, record.partition, record.offset, record.timestamp, record.key, record.value, dict(record.headers)
+def _record(topic: str, fetched: Any) -> Record:
+    record = Record(
+        topic, fetched.partition, fetched.offset, fetched.timestamp, fetched.key, fetched.value, dict(fetched.headers)
     )
+    if isinstance(fetched.value, Unreadable):
+        return record._replace(value=None, unreadable=fetched.value.decode())
+    return record if record.size <= MAX_READ else _too_large(record)
+
+
+def _too_large(record: Record) -> Record:
+    said = (
+        f"the record takes {record.size:,} bytes, and at most {MAX_READ:,} are read; "
+        f"the SHA-256 of its value is {hashlib.sha256(record.value or b'').hexdigest()}"
+    )
+    return record._replace(key=None, value=None, headers={}, unreadable=said)
 
 
 async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
@@ -78,7 +94,9 @@ async def started(client: Any, settings: KafkaSettings, timeout: float) -> None:
 
     It gets a moment to connect before it is interrupted, since it would leave that connection open.
     """
-    starting = asyncio.ensure_future(client.start())
+    context = copy_context()
+    context.run(limit_batches)
+    starting = asyncio.create_task(client.start(), context=context)
     retrieve_error(starting)
     try:
         async with asyncio.timeout(timeout):

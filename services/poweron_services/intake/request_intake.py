@@ -129,8 +129,9 @@ class Intake:
         await (self._dead_letter if is_approval(record) else _leave_to_its_turn)(record, reason)
 
     async def _dead_letter(self, record: Record, reason: str) -> None:
-        await self._log.append(topics.DEAD_LETTERS.name, [DeadLetter.of(record, reason).message()])
-        log.warning("request_dead_lettered", partition=record.partition, offset=record.offset, reason=reason)
+        letter = DeadLetter.of(record, reason)
+        await self._log.append(topics.DEAD_LETTERS.name, [letter.message()])
+        log.warning("request_dead_lettered", partition=record.partition, offset=record.offset, reason=letter.reason)
 
 
 def _next_cancellation(held: HeldRequest) -> ReceivedRequest | None:

@@ -1,0 +1,190 @@
+"""Batches of records as Kafka delivers them, decompressed up to a limit.
+
+aiokafka decompresses a batch in one piece, whatever comes out: 19 kB can become 600 MB.
+The consumers of PowerOn get one record in place of a batch that is too large, and go on behind it (decision 69).
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple
+
+import cramjam
+from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import DefaultRecordBatch
+
+from poweron_events import topics
+
+MAX_DECOMPRESSED: Final = 8 * topics.MAX_RECORD  # bytes of one batch; PowerOn's own have two at most
+MAX_COUNT: Final = 32_768  # records of one batch; other clients send 10,000 at most by default
+_ROOMS: Final = (32_768, 524_288, MAX_DECOMPRESSED)  # bytes, tried in turn: most batches are small
+
+_LENGTH_AT, _BEFORE_LENGTH, _MAGIC_AT = 8, 12, 16
+_ATTRIBUTES_AT, _COUNT_AT, _HEADER = 22, 57, 61  # of format 2; the lower byte of the attributes
+_OLD_ATTRIBUTES_AT, _OLD_TIME_AT, _OLD_HEADERS = 17, 18, (18, 26)  # of formats 0 and 1
+_CODEC: Final = 0b111
+_SNAPPY: Final = 2
+_NAMES: Final = {1: "gzip", _SNAPPY: "snappy", 3: "lz4", 4: "zstd"}
+_XERIAL: Final = struct.pack(">b7sB", -126, b"SNAPPY\0", 0)[:8]
+_XERIAL_HEADER: Final = 16  # bytes, before blocks that each have their length before them
+
+_number = struct.Struct(">i").unpack_from
+
+
+class Unreadable(bytes):
+    """What stands in place of the value of a record that is not read: why, in UTF-8."""
+
+
+class _TooLarge(Exception):
+    """A batch has more in it than is read."""
+
+
+class _Stand(NamedTuple):
+    """A record in place of a batch, at the batch's last offset, as aiokafka takes records."""
+
+    offset: int
+    timestamp: int | None
+    value: Unreadable
+    timestamp_type: int = 1
+    key: None = None
+    checksum: None = None
+    headers: tuple[()] = ()
+
+
+class LimitedBatches:
+    """The batches of one fetch, as aiokafka asks for them."""
+
+    def __init__(self, fetched: bytes) -> None:
+        self._fetched, self._at = memoryview(fetched), 0
+        self._batches = _unlimited(fetched)
+        self.has_next: Callable[[], bool] = self._batches.has_next
+        self.size_in_bytes: Callable[[], int] = self._batches.size_in_bytes
+
+    def next_batch(self) -> Any:
+        batch = self._batches.next_batch()
+        end = self._at + _BEFORE_LENGTH + _number(self._fetched, self._at + _LENGTH_AT)[0]
+        raw, self._at = self._fetched[self._at : end], end
+        if raw[_MAGIC_AT] < 2:
+            return _LimitedBatch(batch, raw, _old_records) if raw[_OLD_ATTRIBUTES_AT] & _CODEC else batch
+        if raw[_ATTRIBUTES_AT] & _CODEC or _count(raw) > MAX_COUNT:
+            return _LimitedBatch(batch, raw, _records)
+        return batch
+
+
+class _LimitedBatch:
+    """One batch, which is decompressed when its records are asked for."""
+
+    def __init__(self, batch: Any, raw: memoryview, records: Callable[[Any, memoryview], Any]) -> None:
+        self._batch, self._raw, self._records = batch, raw, records
+
+    def __getattr__(self, name: str) -> Any:  # its checksum, and everything else, is that of the batch
+        return getattr(self._batch, name)
+
+    def __next__(self) -> Any:  # only of batches of the broker, which are not compressed
+        return next(self._batch)
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            return iter(self._records(self._batch, self._raw))
+        except _TooLarge as error:
+            return iter((_stand(self._batch, self._raw, str(error)),))
+
+
+def _records(_: Any, raw: memoryview) -> Any:
+    """The records of a batch of format 2: the batch itself, not compressed any more."""
+    if (count := _count(raw)) > MAX_COUNT:
+        raise _TooLarge(f"holds {count:,} records, and at most {MAX_COUNT:,} are read")
+    codec = raw[_ATTRIBUTES_AT] & _CODEC
+    plain = decompressed(codec, raw[_HEADER:], before=raw[:_HEADER])
+    plain[_ATTRIBUTES_AT] &= ~_CODEC
+    return DefaultRecordBatch(plain)
+
+
+def _old_records(batch: Any, raw: memoryview) -> Any:
+    """The records of a batch of format 0 or 1, which aiokafka decompresses once it is known to be small."""
+    decompressed(raw[_OLD_ATTRIBUTES_AT] & _CODEC, _compressed(raw))
+    return batch
+
+
+def decompressed(codec: int, data: memoryview, *, before: memoryview | bytes = b"") -> bytearray:
+    """The decompressed data behind the bytes `before`.
+
+    Raises:
+        _TooLarge: it would be larger than `MAX_DECOMPRESSED`, or is damaged.
+    """
+    problem: Exception | None = None
+    for room in _ROOMS:
+        into = bytearray(len(before) + room)
+        try:
+            size = _decompress(codec, data, memoryview(into)[len(before) :])
+        except (cramjam.DecompressionError, struct.error) as error:
+            problem = error
+            continue
+        into[: len(before)] = before
+        del into[len(before) + size :]
+        return into
+    raise _TooLarge(f"cannot be decompressed to at most {MAX_DECOMPRESSED:,} bytes ({_NAMES[codec]}: {problem})")
+
+
+def _decompress(codec: int, data: memoryview, into: memoryview) -> int:
+    """Decompress; returns how many bytes that made, and fails where there is no room for them."""
+    if codec == _SNAPPY:
+        return _decompress_snappy(data, into)
+    return int(getattr(cramjam, _NAMES[codec]).decompress_into(data, into))
+
+
+def _decompress_snappy(data: memoryview, into: memoryview) -> int:
+    if data[:8] != _XERIAL or len(data) <= _XERIAL_HEADER:
+        return int(cramjam.snappy.decompress_raw_into(data, into))
+    at, made = _XERIAL_HEADER, 0
+    while at < len(data):
+        (length,) = _number(data, at)
+        at += 4
+        made += int(cramjam.snappy.decompress_raw_into(data[at : at + length], into[made:]))
+        at += length
+    return made
+
+
+def _stand(batch: Any, raw: memoryview, why: str) -> _Stand:
+    compressed, last = _compressed(raw), batch.next_offset - 1
+    first = last if raw[_MAGIC_AT] < 2 else batch.base_offset
+    said = (
+        f"the batch of records at offsets {first} to {last} {why}; "
+        f"it has {len(compressed):,} bytes as it stands, with the SHA-256 {hashlib.sha256(compressed).hexdigest()}"
+    )
+    return _Stand(last, _newest(batch, raw), Unreadable(said.encode()))
+
+
+def _newest(batch: Any, raw: memoryview) -> int | None:
+    """The time of a batch; one of format 0 has none."""
+    if raw[_MAGIC_AT] >= 2:
+        return int(batch.max_timestamp)
+    return int(struct.unpack_from(">q", raw, _OLD_TIME_AT)[0]) if raw[_MAGIC_AT] else None
+
+
+def _compressed(raw: memoryview) -> memoryview:
+    """The records of a batch as they stand in it."""
+    if raw[_MAGIC_AT] >= 2:
+        return raw[_HEADER:]
+    at = _OLD_HEADERS[raw[_MAGIC_AT]]
+    at += 4 + max(0, _number(raw, at)[0])
+    return raw[at + 4 : at + 4 + max(0, _number(raw, at)[0])]
+
+
+def _count(raw: memoryview) -> int:
+    return int(_number(raw, _COUNT_AT)[0])
+
+
+def limit_batches() -> None:
+    """Limit the batches of consumers that are started in this context; others in the process read as before."""
+    _kind.set(LimitedBatches)
+
+
+def _batches(fetched: bytes) -> Any:
+    return _kind.get()(fetched)
+
+
+_unlimited = fetcher.MemoryRecords
+_kind: ContextVar[Callable[[bytes], Any]] = ContextVar("poweron_batches", default=_unlimited)
+fetcher.MemoryRecords = _batches  # aiokafka has no setting for it

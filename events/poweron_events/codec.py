@@ -168,8 +168,6 @@ def read(
 
 def read_record(record: Record, known: Envelope | None = None) -> Recorded:
     """A record of `poweron.events` as the fold takes it; takes `known` and raises like `read`."""
-    if record.unreadable:
-        raise Undecodable(record.unreadable)
     value, key, partition, offset = record.value, record.key, record.partition, record.offset
     return read(value, key=key, partition=partition, offset=offset, time_ms=record.time_ms, known=known)
 

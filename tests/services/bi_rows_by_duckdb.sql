@@ -108,9 +108,14 @@ SELECT each.*,
 
 -- What was reserved for calls that no accepted event tells of, which counts as used; the final message is of no task.
 CREATE TABLE unsettled AS
-SELECT log.workflow, log.round, CASE WHEN closings.seq < log.seq THEN 0 ELSE log.task END AS task,
+SELECT log.workflow, log.round, CASE WHEN closings.seq < log.seq AND NOT COALESCE(runs, FALSE) THEN 0 ELSE log.task END AS task,
        data.inputTokens AS input_tokens, data.outputTokens AS output_tokens, data.costNanoUsd AS cost_usd
   FROM log LEFT JOIN closings USING (workflow, round)
+  LEFT JOIN (
+       SELECT log.workflow, log.seq, max(told.seq) FILTER (told.kind = 'action.started')
+              > COALESCE(max(told.seq) FILTER (told.kind = 'action.completed'), -1) AS runs
+         FROM log JOIN told USING (workflow, round) WHERE log.kind = 'call.reserved' AND told.seq < log.seq GROUP BY ALL
+  ) AS actions ON actions.workflow = log.workflow AND actions.seq = log.seq
   ANTI JOIN (SELECT workflow, round, unnest(reservations) AS number FROM calls WHERE verdict = 'accepted') AS settled
     ON settled.workflow = log.workflow AND settled.round = log.round AND settled.number = log.data.reservation
  WHERE log.verdict = 'accepted' AND log.kind = 'call.reserved';

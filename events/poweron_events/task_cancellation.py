@@ -1,7 +1,10 @@
-"""The end of a task whose result nobody needs any more."""
+"""Cancellation: ending a task whose result nobody needs any more, and finishing work in spite of it."""
 
 import asyncio
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 async def cancel_task(task: "asyncio.Future[Any]", timeout: float | None = None) -> None:
@@ -14,3 +17,15 @@ async def cancel_task(task: "asyncio.Future[Any]", timeout: float | None = None)
 def retrieve_error(task: "asyncio.Future[Any]") -> None:
     """Retrieve the error of a task when it ends, even if nobody waits for that."""
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+
+async def finish(work: Coroutine[Any, Any, Result]) -> Result:
+    """Finish work that must not stop half-way; a cancellation is raised once it is done."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+    finally:
+        retrieve_error(task)

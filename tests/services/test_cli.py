@@ -338,12 +338,12 @@ def test_a_command_that_fails_says_why_in_json_where_that_is_asked_for(name: str
 
 
 STOPPED_EARLY = """
-import sys
-wanted = sys.argv.pop(1)
+import os, signal, sys
+signalled, wanted = sys.argv.pop(1), sys.argv.pop(1)
 class CtrlC:
     def find_spec(self, name, *_):
         if name == wanted:
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), getattr(signal, signalled))
 sys.meta_path.insert(0, CtrlC())
 from poweron_services.cli.entry import main
 main()
@@ -358,11 +358,22 @@ main()
         ("poweron_services.cli.ask_command", '{"error": "Stopped before anything was asked for."}\n'),
     ],
 )
-def test_ctrl_c_before_a_command_has_begun_is_said_in_a_sentence(imported: str, printed: str) -> None:
-    command = [sys.executable, "-c", STOPPED_EARLY, imported, "ask", "?", "--json"]
+@pytest.mark.parametrize(("signalled", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_before_a_command_has_begun_is_said_in_a_sentence(
+    imported: str, printed: str, signalled: str, code: int
+) -> None:
+    command = [sys.executable, "-c", STOPPED_EARLY, signalled, imported, "ask", "?", "--json"]
     stopped = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (stopped.returncode, stopped.stderr) == (130, "Stopped before anything was asked for.\n")
+    assert (stopped.returncode, stopped.stderr) == (code, "Stopped before anything was asked for.\n")
     assert stopped.stdout == printed
+
+
+@pytest.mark.parametrize("signalled", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("imported", ["typer", "poweron_services.wiring"])
+def test_a_service_that_is_stopped_while_it_starts_exits_with_0(imported: str, signalled: str) -> None:
+    command = [sys.executable, "-c", STOPPED_EARLY, signalled, imported, "serve"]
+    stopped = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def evaluate(
     each is possible: contains, status, maxSteps, actions. The models are asked one after the other, by this process:
     nobody else may serve on the same servers meanwhile. What was asked is kept in a file beside FILE, for --recorded.
 
-    Exit 0 done, 1 a model has less right than --require, 2 wrong usage, 130 stopped by Ctrl-C.
+    Exit 0 done, 1 a model has less right than --require, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     from poweron_services.cli import evaluate_command
 

@@ -1,6 +1,5 @@
 """`poweron approve`, `poweron deny` and `poweron approvals`: what waits for a person, and the answer."""
 
-import asyncio
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +13,7 @@ from poweron_events.request import Requester
 from poweron_projections import reader
 from poweron_projections.entries import ApprovalEntry, DocumentEntry
 from poweron_services.cli.context import FAILED, USAGE
-from poweron_services.cli.error_messages import check_id, check_reason, load_settings, sentences, stop
+from poweron_services.cli.error_messages import check_id, check_reason, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import commands, tell_untaken
 from poweron_services.cli.output import MIN_COLUMNS, one_line, print_json, printable, stderr, stdout, tell, utc
 from poweron_services.cli.query_commands import bring_rows_on
@@ -37,7 +36,7 @@ def approvals(limit: int, *, as_json: bool) -> None:
                 for entry in asked
             ]
 
-    found = asyncio.run(read())
+    found = run_work(read())
     for entry, documents in found:
         if as_json:
             print_json(entry.model_dump(mode="json", by_alias=True))
@@ -98,10 +97,9 @@ def decide(workflow: str, decision: Decision, reason: str, *, as_json: bool) -> 
         if decision == "deny" and not reason.strip():
             stop("The reason is empty. Say why the action must not run.", USAGE)
         sent: list[str] = []
-        try:
-            outcome = asyncio.run(_decide(load_settings(), workflow, decision, reason, sent))
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(_interrupted(workflow, sent=bool(sent))) from None
+        outcome = run_work(
+            _decide(load_settings(), workflow, decision, reason, sent), lambda: _interrupted(workflow, sent=bool(sent))
+        )
         if as_json:
             print_json(
                 {"workflowId": workflow, "status": outcome.status, "code": outcome.code, "detail": outcome.detail}

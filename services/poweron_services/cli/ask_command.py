@@ -1,7 +1,7 @@
 """`poweron ask`: the whole way from a sentence to an answer."""
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,7 +18,7 @@ from poweron_services import telemetry
 from poweron_services.cli import files
 from poweron_services.cli.code_advice import advice_for, advice_for_search
 from poweron_services.cli.context import CANCELLED, FAILED, NOTHING_YET, USAGE
-from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
+from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_untaken
 from poweron_services.cli.output import and_joined, counted, one_line, print_json, printable, stderr, stdout, tell
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
@@ -138,12 +138,10 @@ def run(
         handed_over = files.read(paths)
         if mode == "Actionplan":
             tell("Mode Actionplan is deprecated; mode React, the default, learns from each action for the next.")
-        try:
-            outcome, documents = asyncio.run(
-                _ask(settings, request, workflow, handed_over, output, serving=serving, asked=asked)
-            )
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(asked.interrupted(serving=serving)) from None
+        outcome, documents = run_work(
+            _ask(settings, request, workflow, handed_over, output, serving=serving, asked=asked),
+            partial(asked.interrupted, serving=serving),
+        )
         if as_json:
             print_json(outcome_json(outcome, documents, asked.models))
         else:

@@ -1,6 +1,5 @@
 """`poweron bench`: our figures beside the yardsticks of the same run."""
 
-import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -14,7 +13,7 @@ from poweron_services.bench.benchmark import PARTS, BenchmarkPlan, measure
 from poweron_services.bench.figures import FigureLine, Figures, lines, peer_lines, value, why_void
 from poweron_services.bench.peer import peer_command
 from poweron_services.cli.context import FAILED, USAGE
-from poweron_services.cli.error_messages import load_settings, sentence, sentences, stop
+from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 
@@ -31,7 +30,7 @@ def bench(parts: Sequence[str], *, fsync: bool, processes: int, peer: str | None
     with bar("Measuring", "iterations") as told:
         plan = BenchmarkPlan(processes=processes)
         measuring = measure(home, tell, parts=parts or PARTS, fsync=fsync, peer=command, plan=plan, on_iterations=told)
-        figures = asyncio.run(measuring)
+        figures = run_work(measuring)
     void = why_void(figures, fsync=fsync)
     if as_json:
         print_json({**figures.model_dump(mode="json", by_alias=True), "void": void})

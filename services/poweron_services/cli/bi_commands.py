@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,6 @@ from poweron_services.cli.error_messages import sentences
 from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.query_commands import bring_rows_on, with_rows
 from poweron_services.client.connect import Connections
-from poweron_services.signals import until_stopped
 
 PERIOD: Final = 10.0  # seconds after which a follower looks again
 
@@ -28,7 +28,8 @@ def export(output: Path, since: date | None, *, follow: bool, as_json: bool) -> 
     async def exporting(connections: Connections) -> None:
         _tell_written(await _export(connections, output, since), output, as_json=as_json)
         if follow:
-            await until_stopped(_follow(connections, output, since, as_json=as_json))
+            with suppress(asyncio.CancelledError):  # that is how following ends
+                await _follow(connections, output, since, as_json=as_json)
             tell(f"Stopped following; {output} is whole, and the next export goes on from there.")
 
     with_rows(exporting)

@@ -1,12 +1,10 @@
 """`poweron cancel`: stop the open round of a workflow, and say what came of it."""
 
-import asyncio
-
 import typer
 
 from poweron_events.request import Requester
 from poweron_services.cli.context import FAILED, NOTHING_YET
-from poweron_services.cli.error_messages import check_id, check_reason, load_settings, sentences
+from poweron_services.cli.error_messages import check_id, check_reason, load_settings, run_work, sentences
 from poweron_services.cli.event_lines import Narrator, tell_untaken
 from poweron_services.cli.output import print_json, printable, stderr, stdout, tell
 from poweron_services.client.cancel import cancel
@@ -22,10 +20,9 @@ def run(workflow: str, reason: str, *, as_json: bool) -> None:
         check_id(workflow)
         check_reason(reason)
         sent: list[str] = []
-        try:
-            outcome = asyncio.run(_cancel(load_settings(), workflow, reason, sent))
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(_interrupted(workflow, asked_for=bool(sent))) from None
+        outcome = run_work(
+            _cancel(load_settings(), workflow, reason, sent), lambda: _interrupted(workflow, asked_for=bool(sent))
+        )
         if as_json:
             print_json(_json(outcome))
         else:

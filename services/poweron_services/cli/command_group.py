@@ -1,16 +1,15 @@
 """A group of commands that says in our words what is wrong before a command begins. It imports nothing slow."""
 
-import json
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from poweron_services.cli.context import AS_JSON, INTERRUPTED, NOTHING_YET
+from poweron_services.cli.context import AS_JSON
 
 
 class CommandGroup(TyperGroup):
-    """Says in our words what is wrong with an argument, and that a command was stopped before it began."""
+    """Says in our words what is wrong with an argument."""
 
     def invoke(self, ctx: Any) -> Any:  # typer does not export the type
         AS_JSON.set(False)
@@ -23,14 +22,6 @@ class CommandGroup(TyperGroup):
             if ctx.parent is None:
                 error_messages.tell_json(error.format_message())
             raise
-        except KeyboardInterrupt:  # what runs already says more
-            raise _stopped() from None
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().make_context(*args, **kwargs)
-        except KeyboardInterrupt:  # it takes a while to import what reads arguments
-            raise _stopped() from None
 
 
 class DocumentsGroup(CommandGroup):
@@ -46,10 +37,3 @@ def remember_json(as_json: bool) -> bool:
     """The value of `--json`, which whatever goes wrong from now on is told by."""
     AS_JSON.set(as_json)
     return as_json
-
-
-def _stopped() -> typer.Exit:
-    typer.echo(NOTHING_YET, err=True)
-    if AS_JSON.get():
-        typer.echo(json.dumps({"error": NOTHING_YET}))
-    return typer.Exit(INTERRUPTED)

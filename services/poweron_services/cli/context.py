@@ -9,5 +9,6 @@ FAILED: Final = 1
 USAGE: Final = 2
 CANCELLED: Final = 3
 INTERRUPTED: Final = 130
-"""Exit codes, as the README tells them; the last one is that of shells after Ctrl-C."""
+"""Exit codes, as the README lists them; the last one is that of shells after Ctrl-C."""
+STOPPED: Final = "Stopped."
 NOTHING_YET: Final = "Stopped before anything was asked for."

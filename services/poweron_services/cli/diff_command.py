@@ -1,6 +1,5 @@
 """`poweron diff`: where two workflows part first, and what each cost."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from rich.table import Table
 from poweron_events.event import NANO
 from poweron_projections.judged_records import judged_records
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import check_id, load_settings, sentences
+from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences
 from poweron_services.cli.event_lines import shown_value
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
 from poweron_services.client.connect import Connections
@@ -29,7 +28,7 @@ def run(a: str, b: str, *, as_json: bool) -> None:
     with sentences():
         check_id(a)
         check_id(b)
-        compared = asyncio.run(_compared(a, b))
+        compared = run_work(_compared(a, b))
         if as_json:
             print_json(_json(a, b, compared))
         else:

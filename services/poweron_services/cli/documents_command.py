@@ -1,12 +1,11 @@
 """`poweron documents gc`: removes what the content store holds and no event names."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from poweron_services.cli.error_messages import load_settings, sentence, sentences, stop
+from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences, stop
 from poweron_services.cli.event_lines import size
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell
 from poweron_services.client.content_cleanup import Cleanup, NotItsLog, clearing_up
@@ -25,7 +24,7 @@ FOREIGN = (
 def gc(*, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove what no event names, or tell what that would be."""
     try:
-        cleanup = asyncio.run(_clean_up(load_settings(), dry_run=dry_run, yes=yes))
+        cleanup = run_work(_clean_up(load_settings(), dry_run=dry_run, yes=yes))
     except NotItsLog as error:
         stop(f"{sentence(error)} {FOREIGN}", code=error.code)
     if as_json:

@@ -1,23 +1,47 @@
-"""Where `poweron` begins: nothing slow is imported before Ctrl-C is waited for."""
+"""Where `poweron` begins: signals are handled before anything slow is imported."""
 
+import json
+import os
 import sys
 
-from poweron_services.cli.context import FAILED, INTERRUPTED, NOTHING_YET
+from poweron_services import shutdown
+from poweron_services.cli.context import AS_JSON, FAILED, NOTHING_YET, STOPPED
 from poweron_services.cli.standard_streams import outlive_readers, unwritten
 
 
 def main() -> None:
     """The entry point of `poweron`."""
+    shutdown.handle_signals(_exit_code, _stopped)
     outlive_readers()
-    try:
-        from poweron_services.cli import main as commands  # noqa: PLC0415 - takes long to import
-    except KeyboardInterrupt:
-        print(NOTHING_YET, file=sys.stderr)  # noqa: T201 - what prints in colour is not there yet
-        raise SystemExit(INTERRUPTED) from None
+    from poweron_services.cli import main as commands  # noqa: PLC0415 - takes long to import
+
     try:
         commands.main()
     finally:
+        shutdown.ignore_signals()
         if (why := unwritten()) is not None:
             said = f"Not everything could be printed: {why}. Free some space, and see `poweron workflows`."
             print(said, file=sys.stderr)  # noqa: T201 - it concerns all commands
             raise SystemExit(FAILED)
+
+
+def _exit_code(signum: int) -> int:
+    """That of shells after a signal; a service does as it is told when it ends."""
+    return 0 if sys.argv[1:2] == ["serve"] else 128 + signum
+
+
+def _stopped(has_run: bool) -> None:
+    """Say it past the buffered streams, which a signal handler must not touch."""
+    if sys.argv[1:2] == ["serve"]:
+        return
+    said = STOPPED if has_run else NOTHING_YET
+    _write(2, said)
+    if AS_JSON.get():
+        _write(1, json.dumps({"error": said}))
+
+
+def _write(descriptor: int, line: str) -> None:
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    except OSError:  # nobody reads it
+        return

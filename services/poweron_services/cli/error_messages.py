@@ -1,9 +1,11 @@
 """How a command ends: with an exit code, and with a sentence whatever went wrong."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
 
 import structlog
 import typer
@@ -19,10 +21,10 @@ from poweron_events.request import MAX_REASON
 from poweron_events.stream import REQUESTS
 from poweron_events.validation_messages import explain
 from poweron_projections.workflow_check import RowsDiffer, RowsMissing
-from poweron_services import telemetry
+from poweron_services import shutdown, telemetry
 from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
 from poweron_services.cli.code_advice import advice_for
-from poweron_services.cli.context import AS_JSON, FAILED, INTERRUPTED, USAGE
+from poweron_services.cli.context import AS_JSON, FAILED, STOPPED, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.cli.setting_messages import explain_settings, number_range
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
@@ -32,6 +34,7 @@ from poweron_services.configured_secrets import hide_configured_secrets
 
 log = structlog.get_logger()
 
+Result = TypeVar("Result")
 LOG: Final = "poweron.log"
 _REQUESTS: Final = {kind.__name__ for kind in REQUESTS.values()}
 _WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
@@ -104,9 +107,31 @@ def sentences() -> Generator[None, None, None]:
     except typer.Exit:
         raise
     except KeyboardInterrupt as interrupt:
-        stop(str(interrupt) or "Stopped.", INTERRUPTED)
+        stop(str(interrupt) or STOPPED, shutdown.exit_code())
     except Exception as error:  # noqa: BLE001 - the last one who can say it in a sentence
         _stop_with(_leaf(error))
+
+
+def run_work(work: Coroutine[Any, Any, Result], stopped: Callable[[], str] = lambda: STOPPED) -> Result:
+    """Run what a command does; after SIGTERM or Ctrl-C say how things are, also if not all could be closed in time.
+
+    Args:
+        work: what the command does.
+        stopped: how things are when it has been stopped, in a sentence.
+
+    Raises:
+        KeyboardInterrupt: it was stopped; the sentence is its message.
+    """
+
+    def say() -> None:
+        tell(stopped(), style="bold red")
+        tell_json(stopped())
+
+    with shutdown.at_deadline(partial(copy_context().run, say)):
+        try:
+            return shutdown.run(work)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(stopped()) from None
 
 
 def argument(error: typer.BadParameter) -> str:

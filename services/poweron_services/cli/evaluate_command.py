@@ -1,10 +1,10 @@
 """`poweron evaluate`: a table of requests, asked of models and judged; or a run of before, judged again."""
 
-import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from poweron_events.execution import ApprovalRequested
 from poweron_services import wiring
 from poweron_services.cli import files
 from poweron_services.cli.context import FAILED, NOTHING_YET, USAGE
-from poweron_services.cli.error_messages import explained, load_settings, sentences, stop
+from poweron_services.cli.error_messages import explained, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import tell_how_to_answer
 from poweron_services.cli.named_model import built
 from poweron_services.cli.output import counted, print_json, printable, stdout, tell
@@ -54,9 +54,9 @@ def run(
     requests = _usable(lambda: read_table(table))
     settings = load_settings()
     if recorded is not None:
-        found = asyncio.run(_judge_again(settings, requests, _kept(table, recorded, requests, models)))
+        found = run_work(_judge_again(settings, requests, _kept(table, recorded, requests, models)))
     else:
-        asyncio.run(_check_models(settings, models))
+        run_work(_check_models(settings, models))
         chosen = candidates(settings, models)
         asked = [(each, files.read(list(each.documents))) for each in requests]
         found = _ask(settings, _Run(table, chosen), asked, repeat=repeat, at_once=at_once)
@@ -142,15 +142,16 @@ def _ask(
 ) -> tuple[KeptRun, list[ModelScore]]:
     running.keep()
     tell(f"Run {running.kept.run_id}: {counted(len(asked) * repeat * len(running.chosen), 'request')}.", style="bold")
-    try:
-        return asyncio.run(_asked(settings, running, asked, repeat=repeat, at_once=at_once))
-    except KeyboardInterrupt:
-        if not running.kept.answers:
-            raise KeyboardInterrupt(NOTHING_YET) from None
-        raise KeyboardInterrupt(
-            f"Stopped. {counted(len(running.kept.answers), 'answer')} kept in {str(running.place)!r}: "
-            f"`poweron evaluate {running.table} --recorded {running.kept.run_id}` judges them."
-        ) from None
+    return run_work(_asked(settings, running, asked, repeat=repeat, at_once=at_once), partial(_stopped, running))
+
+
+def _stopped(running: _Run) -> str:
+    if not running.kept.answers:
+        return NOTHING_YET
+    return (
+        f"Stopped. {counted(len(running.kept.answers), 'answer')} kept in {str(running.place)!r}: "
+        f"`poweron evaluate {running.table} --recorded {running.kept.run_id}` judges them."
+    )
 
 
 async def _asked(

@@ -1,7 +1,7 @@
 """`poweron fork`: a workflow from one of its events on, once more."""
 
-import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import typer
@@ -20,7 +20,7 @@ from poweron_services.cli.ask_command import (
     print_outcome,
 )
 from poweron_services.cli.context import USAGE
-from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences, stop
+from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences, stop
 from poweron_services.cli.event_lines import tell_untaken
 from poweron_services.cli.output import counted, print_json, stdout, tell
 from poweron_services.cli.progress_bar import watching_progress
@@ -48,10 +48,9 @@ def run(wish: ForkWish, *, model: str | None, serving: bool, as_json: bool) -> N
         settings = load_settings(telemetry.StageWaitReporter(asked.waits))
         if serving:
             settings = _checked(settings, model)
-        try:
-            forked, documents = asyncio.run(_fork(settings, wish, serving=serving, asked=asked))
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(asked.interrupted(serving=serving)) from None
+        forked, documents = run_work(
+            _fork(settings, wish, serving=serving, asked=asked), partial(asked.interrupted, serving=serving)
+        )
         if as_json:
             print_json(_json(forked, documents, asked))
         else:

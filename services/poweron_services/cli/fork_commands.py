@@ -33,7 +33,7 @@ def _fork(
     The result of an action with the same parameters is taken over there, too; at any other one the fork stops,
     unless --live runs it. An action whose effect must not happen twice is never run.
 
-    Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C.
+    Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     from poweron_services.cli import fork_command
     from poweron_services.client.fork_request import ForkWish

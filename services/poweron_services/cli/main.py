@@ -91,7 +91,7 @@ def ask(
     else to poweron-output/WORKFLOW. Ctrl-C stops following; the workflow stands and is never lost.
     A follow-up begins when the round before has ended.
 
-    Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C.
+    Exit 0 completed, 1 failed, 2 wrong usage, 3 cancelled, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     from poweron_services.cli import ask_command
 
@@ -126,7 +126,7 @@ def cancel(
     What is running for it is stopped; what it has done so far stays, and a follow-up is possible.
     It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened it.
 
-    Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C.
+    Exit 0 cancelled, 1 ended otherwise or not cancelled, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     from poweron_services.cli import cancel_command
 
@@ -144,7 +144,7 @@ def approve(
     Shows it first. The approval is for exactly these parameters.
     It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
-    Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C.
+    Exit 0 approved, 1 not approved, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     from poweron_services.cli import approval_commands
 
@@ -162,7 +162,7 @@ def deny(
     Shows it first. The workflow goes on without it.
     It needs somebody who serves: `poweron serve`, or the `poweron ask` that opened the workflow.
 
-    Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C.
+    Exit 0 denied, 1 not denied, 2 wrong usage, 130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     from poweron_services.cli import approval_commands
 
@@ -377,7 +377,7 @@ def chaos(
     Then all must come to rest: every request answered, every workflow ended once, no effect twice, rows as the log.
     Your own servers and data are not touched.
 
-    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C.
+    Exit 0 clean, 1 not clean, 130 stopped by Ctrl-C or SIGTERM.
     """
     from poweron_services.cli import chaos_command
 

@@ -15,7 +15,7 @@ from poweron_events.errors import PowerOnError, Refused
 from poweron_services.actions.server_tool import ServerTool
 from poweron_services.cli.code_advice import advice_for
 from poweron_services.cli.context import FAILED, USAGE
-from poweron_services.cli.error_messages import load_settings, sentences, stop
+from poweron_services.cli.error_messages import load_settings, run_work, sentences, stop
 from poweron_services.cli.output import counted, one_line, print_json, printable, stdout, tell
 from poweron_services.config import Settings
 from poweron_services.connectors.mcp.action_names import action_of, with_own_names
@@ -65,14 +65,14 @@ class CheckedServer:
 @sentences()
 def check(*, as_json: bool) -> None:
     """Ask every server for its tools; exit 1 where one does not answer, or a tool is not as it was approved."""
-    if not asyncio.run(_all_work(load_settings(), as_json=as_json)):
+    if not run_work(_all_work(load_settings(), as_json=as_json)):
         raise typer.Exit(FAILED)
 
 
 @sentences()
 def approve(which: str | None) -> None:
     """Approve what the servers offer now: of all, of one, or one tool; what changes is shown."""
-    changes = asyncio.run(_approved(load_settings(), which or ""))
+    changes = run_work(_approved(load_settings(), which or ""))
     if not changes:
         stdout.print("Everything is approved already.")
 

@@ -13,7 +13,7 @@ from mcp.server.stdio import stdio_server
 from poweron_events.client import Heard
 from poweron_services import wiring
 from poweron_services.cli.context import USAGE
-from poweron_services.cli.error_messages import explained, load_settings, sentences, stop
+from poweron_services.cli.error_messages import explained, load_settings, run_work, sentences, stop
 from poweron_services.cli.event_lines import told_lines
 from poweron_services.cli.output import tell
 from poweron_services.client.connect import Connections
@@ -31,7 +31,7 @@ def serve(folders: Sequence[Path], *, serving: bool) -> None:
     for folder in folders:
         if not folder.is_dir():
             stop(f"There is no folder {str(folder)!r} to allow.", USAGE)
-    asyncio.run(_serve(load_settings(), AllowedFolders.of(folders), serving=serving))
+    run_work(_serve(load_settings(), AllowedFolders.of(folders), serving=serving))
 
 
 async def _serve(settings: Settings, folders: AllowedFolders, *, serving: bool) -> None:

@@ -14,7 +14,7 @@ from poweron_events.event import NANO
 from poweron_services import wiring
 from poweron_services.cli.code_advice import advice_for_model
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import load_settings, sentences
+from poweron_services.cli.error_messages import load_settings, run_work, sentences
 from poweron_services.cli.output import one_line, print_json, stdout
 from poweron_services.config import MODEL_STAGES, Settings
 from poweron_services.models.answers import PlanningAnswer, parse
@@ -42,7 +42,7 @@ class Checked:
 @sentences()
 def check(*, as_json: bool) -> None:
     """Ask every configured model once; exit 1 where one does not answer as it must."""
-    checked = asyncio.run(_all(load_settings()))
+    checked = run_work(_all(load_settings()))
     if as_json:
         for each in checked:
             print_json(_object(each))

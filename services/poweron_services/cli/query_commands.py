@@ -24,7 +24,7 @@ from poweron_projections.entries import ApprovalEntry, DeadLetterEntry, EventEnt
 from poweron_services.cli import files
 from poweron_services.cli.advice import LOG_LOST, advice
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import check_id, load_settings, sentence, sentences
+from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentence, sentences
 from poweron_services.cli.event_lines import STYLES, Narrator, size, tell_how_to_answer, waiting
 from poweron_services.cli.output import one_line, print_beside, print_json, print_row, printable, stdout, tell, utc
 from poweron_services.cli.progress_bar import ProgressWatch, watching_progress
@@ -51,7 +51,7 @@ def with_rows(work: Callable[[Connections], Awaitable[Result]]) -> Result:
             await bring_rows_on(connections)
             return await work(connections)
 
-    return asyncio.run(caught_up())
+    return run_work(caught_up())
 
 
 async def bring_rows_on(connections: Connections) -> None:
@@ -239,10 +239,7 @@ def _dead_letter(letter: DeadLetterEntry) -> dict[str, Any]:
 def watch(workflow: str, *, as_json: bool) -> None:
     """Follow a workflow from its first event until no round is open."""
     check_id(workflow)
-    try:
-        asyncio.run(_watch(workflow, as_json=as_json))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Stopped watching; workflow {workflow} goes on without you.") from None
+    run_work(_watch(workflow, as_json=as_json), lambda: f"Stopped watching; workflow {workflow} goes on without you.")
 
 
 async def _watch(workflow_id: str, *, as_json: bool) -> None:

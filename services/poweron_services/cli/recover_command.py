@@ -1,6 +1,5 @@
 """`poweron recover`: after events were lost, tell which, and make the rows from what the log still holds."""
 
-import asyncio
 import sys
 from collections.abc import Sequence
 
@@ -10,7 +9,7 @@ from poweron_events.errors import LogLost
 from poweron_projections.log_loss import LogLoss, LostWorkflow, find_loss
 from poweron_projections.rebuild import rebuild
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import load_settings, sentence, sentences
+from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences
 from poweron_services.cli.output import counted, one_line, print_json, stdout, tell, utc
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
@@ -32,12 +31,12 @@ _MEANS = (
 def recover(*, yes: bool, as_json: bool) -> None:
     """Tell what is lost, ask, and recover."""
     settings = load_settings()
-    loss = asyncio.run(_loss(settings))
+    loss = run_work(_loss(settings))
     if loss is not None and not as_json:
         _print_loss(loss)
     goes_on = loss is not None and (yes or (not as_json and _confirmed()))
     if goes_on:
-        goes_on = asyncio.run(_recover(settings))
+        goes_on = run_work(_recover(settings))
     if as_json:
         print_json({"loss": loss and loss.model_dump(mode="json", by_alias=True), "recovered": goes_on})
     elif loss is None:

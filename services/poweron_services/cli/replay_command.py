@@ -1,6 +1,5 @@
 """The command that takes decisions again, and tells which would be others now."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -15,7 +14,7 @@ from poweron_projections import reader
 from poweron_projections.verify import verify
 from poweron_projections.workflow_check import RowsDiffer
 from poweron_services.cli.context import FAILED, USAGE
-from poweron_services.cli.error_messages import check_id, load_settings, sentences, stop
+from poweron_services.cli.error_messages import check_id, load_settings, run_work, sentences, stop
 from poweron_services.cli.named_model import built
 from poweron_services.cli.output import counted, one_line, print_beside, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
@@ -56,13 +55,13 @@ def run(
         stop("-n says how often a model is asked: name one with --model.", USAGE)
     settings = load_settings(unless_replaying)
     if workflow is None:
-        asyncio.run(_all(settings, as_json=as_json))
+        run_work(_all(settings, as_json=as_json))
         return
     check_id(workflow)
     if models:
-        asyncio.run(_ask(settings, workflow, at or 0, models, times or 1, as_json=as_json))
+        run_work(_ask(settings, workflow, at or 0, models, times or 1, as_json=as_json))
     else:
-        asyncio.run(_one(settings, workflow, at, as_json=as_json))
+        run_work(_one(settings, workflow, at, as_json=as_json))
 
 
 async def _one(settings: Settings, workflow: str, at: int | None, *, as_json: bool) -> None:

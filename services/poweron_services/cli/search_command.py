@@ -1,6 +1,5 @@
 """The command that asks the search engine for something tiny, and says what came of it."""
 
-import asyncio
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from rich.text import Text
 from poweron_events.errors import PowerOnError
 from poweron_services.cli.code_advice import advice_for_search
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import load_settings, sentences
+from poweron_services.cli.error_messages import load_settings, run_work, sentences
 from poweron_services.cli.output import one_line, print_json, stdout
 from poweron_services.config import Settings
 from poweron_services.connectors.search.search_engine import open_search
@@ -38,7 +37,7 @@ class Checked:
 @sentences()
 def check(*, as_json: bool) -> None:
     """Ask the engine once; exit 1 where it does not answer as it must, or where there is none."""
-    checked = asyncio.run(_checked(load_settings()))
+    checked = run_work(_checked(load_settings()))
     if as_json:
         print_json(_object(checked))
     else:

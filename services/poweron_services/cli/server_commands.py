@@ -1,6 +1,5 @@
 """The commands that start, stop and ask after Kafka and Postgres. They need little, so that they are quick."""
 
-import asyncio
 import re
 import shlex
 from collections.abc import Coroutine
@@ -17,7 +16,7 @@ from poweron_services import embedded
 from poweron_services.cli.advice import WHERE
 from poweron_services.cli.content_state import content_state
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import load_settings, sentence, sentences
+from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences
 from poweron_services.cli.log_state import LogState, log_state
 from poweron_services.cli.output import print_json, stdout, tell
 from poweron_services.config import Settings
@@ -34,14 +33,14 @@ _SECRET = re.compile(r"((?:^|&)(?:ssl)?password=)[^&]*")
 @sentences()
 def up(*, as_json: bool) -> None:
     """Start the embedded servers and leave them running."""
-    servers = asyncio.run(embedded.up(load_settings().home, tell))
+    servers = run_work(embedded.up(load_settings().home, tell))
     _print(_places(servers.kafka.bootstrap, servers.postgres, servers.home), None, as_json=as_json)
 
 
 @sentences()
 def down() -> None:
     """Stop the embedded servers."""
-    stopped = asyncio.run(embedded.down(load_settings().home, tell))
+    stopped = run_work(embedded.down(load_settings().home, tell))
     tell("Kafka and Postgres are stopped." if stopped else "Nothing was running.")
 
 
@@ -50,8 +49,8 @@ def status(*, as_json: bool) -> None:
     """Ask the servers whether they answer, and say where; of our own Kafka also how clients get in."""
     settings = load_settings()
     own = _own_servers(settings)
-    kafka, postgres, log = asyncio.run(_seen(settings, own))
-    content = asyncio.run(content_state(settings.content_place, postgres)) if postgres else "unknown"
+    kafka, postgres, log = run_work(_seen(settings, own))
+    content = run_work(content_state(settings.content_place, postgres)) if postgres else "unknown"
     places = _places(kafka, postgres, settings.home) | {"log": log, "content": content}
     _print(places, None if settings.kafka else own, as_json=as_json)
     if log != "complete" or content != "reachable":

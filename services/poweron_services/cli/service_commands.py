@@ -1,8 +1,8 @@
 """The commands that run and look after the service."""
 
-import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -13,17 +13,16 @@ from poweron_projections.rebuild import rebuild as rebuild_rows
 from poweron_projections.shadow import Difference
 from poweron_projections.verify import Verified
 from poweron_projections.verify import verify as verify_rows
-from poweron_services import telemetry, wiring
+from poweron_services import shutdown, telemetry, wiring
 from poweron_services.cli.content_faults import content_json, print_content
 from poweron_services.cli.context import FAILED
-from poweron_services.cli.error_messages import load_settings, sentences
+from poweron_services.cli.error_messages import load_settings, run_work, sentences
 from poweron_services.cli.output import one_line, print_json, stdout, tell
 from poweron_services.cli.progress_bar import bar
 from poweron_services.client.content_check import CheckedContent, check_content
 from poweron_services.config import Settings, misspelled
 from poweron_services.configured_secrets import hide_configured_secrets
 from poweron_services.process_memory import tune_memory
-from poweron_services.signals import until_stopped
 from poweron_services.standalone import open_connections
 
 log = structlog.get_logger()
@@ -39,13 +38,18 @@ def serve(roles: Sequence[str]) -> None:
         log.warning("setting_deprecated", advice=settings.deprecated)
     for warning in misspelled(os.environ):
         log.warning("setting_unknown", advice=warning)
-    asyncio.run(until_stopped(_serve(settings, roles or wiring.ROLES)))
+    with suppress(KeyboardInterrupt), shutdown.at_deadline(_log_given_up):
+        shutdown.run(_serve(settings, roles or wiring.ROLES))
 
 
 async def _serve(settings: Settings, roles: Sequence[str]) -> None:
     async with open_connections(settings, _tell_log, wait=True) as connections, wiring.open_model(settings) as model:
         tune_memory()
         await wiring.keep_serving(connections, roles, model)
+
+
+def _log_given_up() -> None:
+    log.warning("shutdown_incomplete", seconds=shutdown.CLOSE_DEADLINE)
 
 
 def _tell_log(said: str) -> None:
@@ -55,7 +59,7 @@ def _tell_log(said: str) -> None:
 @sentences()
 def rebuild(*, as_json: bool) -> None:
     """Fill the rows again from the log and swap them in."""
-    rebuilt = asyncio.run(_rebuild(load_settings()))
+    rebuilt = run_work(_rebuild(load_settings()))
     found = None if rebuilt.differences is None else [_difference(each) for each in rebuilt.differences]
     if as_json:
         print_json({"events": rebuilt.events, "deadLetters": rebuilt.dead_letters, "differences": found})
@@ -78,7 +82,7 @@ async def _rebuild(settings: Settings) -> Rebuilt:
 @sentences()
 def verify(*, reading: bool, as_json: bool) -> None:
     """Compare the rows with the log, and the content store with what events refer to."""
-    verified, content = asyncio.run(_verify(load_settings(), reading=reading))
+    verified, content = run_work(_verify(load_settings(), reading=reading))
     found = [_difference(each) for each in verified.differences]
     if as_json:
         print_json({"events": verified.events, "differences": found, "content": content_json(content)})

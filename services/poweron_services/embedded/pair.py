@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -17,7 +18,8 @@ import structlog
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.outages import Outage
-from poweron_events.task_cancellation import cancel_task
+from poweron_events.task_cancellation import cancel_task, finish
+from poweron_services import shutdown
 from poweron_services.embedded import older_kafka
 from poweron_services.embedded.folders import Folders, expect_space, explained, prepare
 from poweron_services.embedded.kafka_server import Kafka
@@ -73,12 +75,13 @@ async def lease(
     """
     folders = await asyncio.to_thread(prepare, home)
     user = await _join(folders, progress)
-    try:
-        servers = await _run(folders, progress, fsync=fsync)
-        async with _mending(servers, folders, progress, fsync=fsync) if mend else nullcontext():
-            yield servers
-    finally:
-        await _leave(folders, user, progress)
+    with shutdown.at_deadline(partial(_kill_unused, folders, user)):
+        try:
+            servers = await _run(folders, progress, fsync=fsync)
+            async with _mending(servers, folders, progress, fsync=fsync) if mend else nullcontext():
+                yield servers
+        finally:
+            await finish(_leave(folders, user, progress))
 
 
 async def up(home: Path, progress: Callable[[str], None], *, fsync: bool = False) -> Servers:
@@ -121,6 +124,15 @@ async def _leave(folders: Folders, user: User, progress: Callable[[str], None]) 
         if not living(folders.users) and not load(folders.state).kept:
             progress("Stopping Kafka and Postgres…")
             await _stop(folders)
+
+
+def _kill_unused(folders: Folders, user: User) -> None:
+    """Kill the pair unless others use it, when the time to stop it has passed; the next start repairs what is open."""
+    if not user.is_alone() or load(folders.state).kept:
+        return
+    for server in _pair(folders, load(folders.state)):
+        if (process := server.find()) is not None:
+            process.kill()
 
 
 async def _run(folders: Folders, progress: Callable[[str], None], *, fsync: bool) -> Servers:

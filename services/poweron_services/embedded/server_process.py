@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from poweron_events.errors import PowerOnError, Refused, Unavailable
+from poweron_events.task_cancellation import finish
 
 PAUSE = 0.02  # seconds between two looks at something we wait for
 KILL_DEADLINE = 10.0  # seconds until a killed process is gone
@@ -44,6 +45,13 @@ class Running:
         if not await true_within(deadline, self.is_gone):
             self._send(signal.SIGKILL)
             await true_within(KILL_DEADLINE, self.is_gone)
+
+    def kill(self) -> None:
+        """Kill the process and its children at once, also frozen ones."""
+        with suppress(_psutil().NoSuchProcess):
+            for process in (self.handle, *self.handle.children(recursive=True)):
+                with suppress(_psutil().NoSuchProcess):
+                    process.kill()
 
     def _send(self, what: signal.Signals) -> None:
         with suppress(_psutil().NoSuchProcess):
@@ -89,7 +97,7 @@ async def start_apart(command: Sequence[str], *, folder: Path, log: Path, env: M
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    written, _ = await shell.communicate()
+    written, _ = await finish(shell.communicate())  # else a server would start that nobody knows of
     if not written:
         raise Unavailable(f"No process could be started for {Path(command[0]).name!r}; this machine may have no room")
     return int(written)

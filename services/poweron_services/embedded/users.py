@@ -31,6 +31,10 @@ class User:
         self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
 
+    def is_alone(self) -> bool:
+        """Return whether nobody else uses the pair, without the lock: somebody who joins now repairs what ends."""
+        return not any(_lives(path) for path in self.path.parent.iterdir() if path != self.path)
+
 
 def join(folder: Path) -> User:
     """Call it under the lock: between creating and locking, the file looks like that of a dead user."""

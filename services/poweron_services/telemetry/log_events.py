@@ -165,6 +165,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
     "setting_unknown": LogEvent(
         "warning", "A variable of the environment looks like a setting and is none.", "Rename it as `advice` says."
     ),
+    "shutdown_incomplete": LogEvent(
+        "warning",
+        "Not everything could be closed within `seconds` of SIGTERM or Ctrl-C, so the process ended without.",
+        "Nothing is lost: other processes take over the work. See whether Kafka and Postgres answer.",
+    ),
     "spans_dropped": LogEvent(
         "warning", "The collector of traces did not take the last spans in time.", "See that it can be reached."
     ),

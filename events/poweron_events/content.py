@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
-from poweron_events.content_files import remove_files, write, write_below
+from poweron_events.content_files import protect, remove_files, write, write_below
 from poweron_events.errors import Conflict, DiskFull, Refused, Unavailable
 from poweron_events.object_store import (
     NO_CONDITIONS,
@@ -346,7 +346,13 @@ class ContentStore:
         """
         if self._is_remote:
             return await getattr(self._store, f"{method}_async")(*arguments, **options)
-        return await asyncio.to_thread(getattr(self._store, method), *arguments, **options)
+        return await asyncio.to_thread(self._call_at_once, method, *arguments, **options)
+
+    def _call_at_once(self, method: str, *arguments: Any, **options: object) -> Any:
+        found = getattr(self._store, method)(*arguments, **options)
+        if method == "put" and self._folder is not None:
+            protect(self._folder / arguments[0])
+        return found
 
 
 def _write_all(folder: str, key: bytes, contents: Sequence[bytes]) -> list[str]:

@@ -28,15 +28,25 @@ def remove_files(folder: Path, paths: Sequence[str]) -> None:
 def write_below(path: Path, content: bytes) -> None:
     """Write into a folder of the workflow's, which is made where there is none; the workflow's own is there."""
     with suppress(FileExistsError):
-        path.parent.mkdir()
+        path.parent.mkdir(mode=0o700)
     write(str(path), content)
 
 
+def protect(path: Path) -> None:
+    """Let only this account read a file and its folder."""
+    with suppress(FileNotFoundError):  # removed meanwhile
+        path.parent.chmod(0o700)
+        path.chmod(0o600)
+
+
 def write(path: str, content: bytes) -> None:
-    """All of it or nothing, whoever else writes it; by descriptors, which takes half the time of file objects."""
+    """Write all of it or nothing, whoever else writes it; only this account may read it.
+
+    Uses descriptors, which take half the time of file objects.
+    """
     beside = f"{path}.{_PROCESS}-{next(_NUMBERS)}"
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             written = os.write(descriptor, content)
             while written < len(content):  # the system may take a part at a time

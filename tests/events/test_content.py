@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import stat
 import uuid
 from pathlib import Path
 from typing import NoReturn
@@ -141,6 +142,16 @@ async def test_nothing_comes_back_to_a_workflow_whose_folder_was_erased(tmp_path
         with pytest.raises(MissingContent, match="was erased"):
             await store.put(WORKFLOW, b"the estimate")
     assert not (tmp_path / WORKFLOW).exists()
+
+
+async def test_only_its_own_account_may_read_what_is_stored(tmp_path: Path) -> None:
+    store = ContentStore.at(str(tmp_path / "content"))
+    await store.put_all(WORKFLOW, [b"small"])
+    await store.put(WORKFLOW, b"x" * (PART + 1))
+    await store.remember(WORKFLOW, "search", b"question", b"answer")
+    stored = list((tmp_path / "content").rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in stored if path.is_file()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in stored if path.is_dir()} == {0o700}
 
 
 @pytest.mark.req("R-02")

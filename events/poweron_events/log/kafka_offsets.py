@@ -8,6 +8,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaError
+from aiokafka.structs import OffsetAndMetadata
 
 from poweron_events import topics
 from poweron_events.errors import LogLost, Refused, Unavailable
@@ -66,10 +67,7 @@ async def group_state(admin: AIOKafkaAdminClient, group: str, topic: str, ends: 
     """
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
-            coordinator = await _coordinator(admin, group)
-            offsets = await admin.list_consumer_group_offsets(
-                group, coordinator, [TopicPartition(topic, number) for number in ends]
-            )
+            coordinator, offsets = await _committed(admin, group, [TopicPartition(topic, number) for number in ends])
             (response,) = await admin.describe_consumer_groups([group], coordinator)
     except GroupAuthorizationFailedError as error:
         raise Refused(f"Kafka does not let us look at the group {group!r}") from error
@@ -80,6 +78,22 @@ async def group_state(admin: AIOKafkaAdminClient, group: str, topic: str, ends: 
         {number: offset if 0 <= offset <= ends[number] else 0 for number, offset in committed.items()},
         has_members=bool(response.groups[0][5]),
     )
+
+
+async def _committed(
+    admin: AIOKafkaAdminClient, group: str, partitions: list[TopicPartition]
+) -> tuple[int, Mapping[TopicPartition, OffsetAndMetadata]]:
+    """The broker that keeps the group, and the offsets of the group there.
+
+    While a broker loads the group, or after it handed it over, its answer has an error code and no partitions; the
+    client library looks at the partitions only.
+    """
+    while True:
+        coordinator = await _coordinator(admin, group)
+        offsets = await admin.list_consumer_group_offsets(group, coordinator, partitions)
+        if all(each in offsets for each in partitions):
+            return coordinator, offsets
+        await asyncio.sleep(COORDINATOR_PERIOD)
 
 
 async def _coordinator(admin: AIOKafkaAdminClient, group: str) -> int:

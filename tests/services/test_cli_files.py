@@ -119,10 +119,20 @@ def test_what_is_no_file_in_the_folder_is_not_written_through(
     assert "that is no file has this name" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_document_that_was_written_before_is_written_again(tmp_path: Path) -> None:
-    (tmp_path / "r1d1-a.txt").write_bytes(b"of an earlier time, and longer than what is written now")
+def test_another_file_of_the_same_name_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "r1d1-a.txt").write_bytes(OUTSIDE)
     (told,) = asyncio.run(written([("r1d1", "a.txt")], tmp_path))
+    assert told["path"] == str(tmp_path / "r1d1-a-2.txt")
     assert Path(told["path"]).read_bytes() == DATA
+    assert (tmp_path / "r1d1-a.txt").read_bytes() == OUTSIDE
+    assert "is another file and stays" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_document_that_was_written_before_is_not_written_twice(tmp_path: Path) -> None:
+    (tmp_path / "r1d1-a.txt").write_bytes(OUTSIDE)
+    for _ in range(2):
+        asyncio.run(written([("r1d1", "a.txt")], tmp_path))
+    assert everything(tmp_path) == {f"{tmp_path}/r1d1-a.txt", f"{tmp_path}/r1d1-a-2.txt"}
 
 
 @pytest.mark.req("X-03")

@@ -6,7 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,6 +23,7 @@ from poweron_services.decider.spreadsheet_text import csv_as_text
 
 MAX_NAME = 200  # characters
 MAX_FILE_NAME = 190  # bytes behind the id, which has at most 64; file systems take 255
+MAX_SAME_NAMES = 1_000  # files of one name, told apart by numbers of at most 4 digits
 CSV = "text/csv"
 MAX_FILE = 200_000_000  # bytes
 NO_FILE = (errno.EEXIST, "a link, a folder or something else that is no file has this name")
@@ -136,14 +137,16 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
         return shown | {"path": None, "code": error.code}
     name = _file_name(document)
     try:
-        await asyncio.to_thread(_write_file, folder, name, _without_formulas(document, data))
+        written = await asyncio.to_thread(_write_file, folder, name, _without_formulas(document, data))
     except OSError as error:
         tell(
             f"{document.document_name!r} cannot be written to {str(folder / name)!r}: {error.strerror}. "
             f"`poweron documents {workflow_id} --output DIR` writes it elsewhere."
         )
         return shown | {"path": None, "code": "folder_unwritable"}
-    return shown | {"path": str(folder / name).encode(errors="replace").decode()}
+    if written != name:
+        tell(f"{str(folder / name)!r} is another file and stays; the document is written to {written!r} beside it.")
+    return shown | {"path": str(folder / written).encode(errors="replace").decode()}
 
 
 def _without_formulas(document: DocumentRef, data: bytes) -> bytes:
@@ -156,23 +159,51 @@ def _without_formulas(document: DocumentRef, data: bytes) -> bytes:
         return data
 
 
-def _write_file(folder: Path, name: str, data: bytes) -> None:
-    """Write to a file of the folder itself: no link is followed, and nothing but a file is written to (X-03)."""
+def _write_file(folder: Path, name: str, data: bytes) -> str:
+    """Write to a new file of the folder itself and return its name; no file or link is replaced or followed (X-03).
+
+    A file of that name with the same content is the same document and stays; beside any other, the name gets a number.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666, dir_fd=place)
+        for number in range(1, MAX_SAME_NAMES + 1):
+            numbered = name if number == 1 else _numbered(name, number)
+            with suppress(FileExistsError):
+                descriptor = os.open(numbered, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=place)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                return numbered
+            if _holds(place, numbered, data):
+                return numbered
+    finally:
+        os.close(place)
+    raise OSError(errno.EEXIST, f"{MAX_SAME_NAMES} files have this name already")
+
+
+def _numbered(name: str, number: int) -> str:
+    path = Path(name)
+    return f"{path.stem}-{number}{path.suffix}"
+
+
+def _holds(place: int, name: str, data: bytes) -> bool:
+    """Return whether a file of the folder has this content; a link, folder or pipe ends the search."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    except PermissionError:
+        return False
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise OSError(*NO_FILE) from error
         raise
-    finally:
-        os.close(place)
-    with os.fdopen(descriptor, "wb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(*NO_FILE)
-        file.truncate()
-        file.write(data)
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            return status.st_size == len(data) and file.read() == data
+    finally:
+        os.close(descriptor)
 
 
 def _why_unread(error: MissingContent | Unavailable) -> str:

@@ -122,13 +122,17 @@ def bare_pdf(contents: Sequence[bytes]) -> bytes:
 
 @contextmanager
 def peak_memory() -> Iterator[dict[int, int]]:
-    """The most bytes that this process and each of its children had resident, by their ids."""
+    """The most bytes that this process and each one that reads documents had resident, by their ids.
+
+    Not of other children: the servers of the tests are children of this process, too, and until a new child executes
+    its own program it has the memory of this process.
+    """
     most: dict[int, int] = {}
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.02):
-            for process in (psutil.Process(), *psutil.Process().children()):
+            for process in (psutil.Process(), *reading()):
                 with suppress(psutil.Error):  # it has ended meanwhile
                     most[process.pid] = max(most.get(process.pid, 0), process.memory_info().rss)
 

@@ -4,6 +4,7 @@ import time
 
 import pytest
 from asked import INVOICE, TEMPLATE, process
+from processor_time import within
 
 from poweron_events.errors import Refused
 from poweron_services.models.builtin import BuiltinModel
@@ -27,10 +28,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("question", ["What is the total?", *HOSTILE[::3]])
 async def test_no_text_takes_long_or_breaks_it(question):
-    started = time.process_time()
-    for text in HOSTILE:
-        assert await process(question, text, INVOICE)
-    assert time.process_time() - started < 10
+    with within(10):
+        for text in HOSTILE:
+            assert await process(question, text, INVOICE)
 
 
 async def test_a_huge_document_is_read_in_part_and_that_is_said():

@@ -131,7 +131,7 @@ async def find(files: Files, model: ChatModel, least: int, places: Mapping[str, 
     own = most.pop(os.getpid())
     found = [thing for thing, place in places.items() if code(thing) in answers[thing] and place in answers[thing]]
     told = f"{len(found)} of {len(places)} in {time.monotonic() - began:.0f} s, {own >> 20} MB here"
-    sys.stderr.write(f"{told}, {max(most.values()) >> 20} MB in a child\n")
+    sys.stderr.write(f"{told}, {max(most.values(), default=0) >> 20} MB in a child\n")
     assert len(found) >= least, {thing: answers[thing][:300] for thing in places if thing not in found}
     assert max(own, *most.values()) < MOST_MEMORY
 

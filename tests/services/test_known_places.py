@@ -1,11 +1,11 @@
 """Addresses and paths in parameters of any action: which there are, and which a workflow knows (X-01, S4)."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processor_time import within
 
 from builders import document
 from poweron_events.catalog import CATALOG, ActionSpec
@@ -200,16 +200,14 @@ def test_an_address_is_known_as_it_is_for_actions_of_the_web() -> None:
 @pytest.mark.req("X-06")
 def test_long_results_and_many_paths_take_no_long_time() -> None:
     known = replace(KNOWN, results=("/srv/docs " * 100_000,))
-    began = time.process_time()
-    for number in range(20):
-        assert not known.holds(Place("path", "path", f"/srv/docs/{'x/' * 200}{number}"))
-    assert time.process_time() - began < 3
+    with within(3):
+        for number in range(20):
+            assert not known.holds(Place("path", "path", f"/srv/docs/{'x/' * 200}{number}"))
 
 
 @pytest.mark.req("X-01")
 @pytest.mark.parametrize("path", ["a", "/a" * 20_000, "a/" * 2_000])
 def test_a_result_that_repeats_a_name_without_end_costs_little_time(path: str) -> None:
     known = KnownPlaces((), frozenset(), frozenset(), results=("a" * 1_000_000,))
-    began = time.process_time()
-    assert not known.holds(Place("path", "path", path))
-    assert time.process_time() - began < 0.4
+    with within(0.4):
+        assert not known.holds(Place("path", "path", path))

@@ -1,9 +1,9 @@
 """Which addresses of the web a workflow knows: what people and results gave, never what a model wrote (S4)."""
 
-import time
 from typing import Any
 
 import pytest
+from processor_time import within
 
 from builders import At, Told, document, planned, requested
 from poweron_events.event import DocumentRef, WebPage
@@ -152,6 +152,5 @@ def test_a_document_of_which_nobody_knows_whose_it_is_counts_as_a_models() -> No
 @pytest.mark.req("X-06")
 @pytest.mark.parametrize("address", ["http://a", "a.example/"])
 def test_an_address_with_much_punctuation_behind_it_takes_no_long_time(address: str) -> None:
-    began = time.process_time()
-    known_addresses([said("workflow_start", address + ")" * 80_000)])
-    assert time.process_time() - began < 1
+    with within(1):
+        known_addresses([said("workflow_start", address + ")" * 80_000)])

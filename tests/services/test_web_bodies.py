@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from internet import PUBLIC, Answering, Internet, answer, client, leading, redirect, refusal, serving, web
+from processor_time import slowness
 
 from poweron_services.connectors.web.web_client import WebResponse
 
@@ -309,7 +310,7 @@ async def test_others_have_their_turn_while_a_server_sends_what_is_much_work(ans
 
     async def tick() -> None:
         while True:
-            ticks.append(time.perf_counter())
+            ticks.append(time.process_time())
             await asyncio.sleep(0.001)
 
     async with asyncio.TaskGroup() as group:
@@ -324,4 +325,4 @@ async def test_others_have_their_turn_while_a_server_sends_what_is_much_work(ans
                 assert getattr(error, "code", repr(error)) in {"page_timeout", "page_too_large"}  # noqa: PT017
         ticking.cancel()
     waited = sorted(after - before for before, after in pairwise(ticks))
-    assert waited[len(waited) // 2] < 0.03  # it was 0.07 and 0.17; the last ones are those of a busy machine
+    assert waited[len(waited) // 2] < 0.03 * slowness()  # it was 0.07 and 0.17

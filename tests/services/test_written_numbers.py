@@ -1,9 +1,9 @@
 """Numbers as documents write them: what a cell is worth, and that no cell takes long to be read."""
 
-import time
 from decimal import Decimal
 
 import pytest
+from processor_time import within
 
 from poweron_services.decider.written_numbers import column_numbers, number
 
@@ -44,6 +44,5 @@ def test_the_decimals_of_a_column_tell_what_groups_its_thousands() -> None:
 
 @pytest.mark.parametrize("cell", ["-" + " " * 20_000 + "x", "$" + " " * 20_000 + "x", "1" + ",234" * 20_000 + "x"])
 def test_a_hostile_cell_is_read_in_no_time(cell: str) -> None:
-    began = time.process_time()
-    assert number(cell, ".") is None
-    assert time.process_time() - began < 0.5
+    with within(0.5):
+        assert number(cell, ".") is None

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-QUIET = 0.030  # seconds that the sample takes on a quiet machine
+QUIET = 0.05  # seconds that the sample takes on a quiet machine
 
 
 def slowness() -> float:

@@ -36,7 +36,7 @@ _BRACKETS = re.compile(r"[\[\]]")
 _MARKUP = re.compile(
     r"\*\*|__|`|<sup>.*?</sup>|</?[a-z]+[^>]*>|\\(?=[\[\]_*#])|(?<=[\w.,;:!?)\"”'\u2019\]])\[(?:\d{1,3}|[a-z])\]"
 )
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*\)")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s]{0,2000}\)")
 _ENDS_SENTENCE = re.compile(r"[.!?…。:;,]['\"”\u2019)]*$")
 _SENTENCE = re.compile(r".*[a-zäöüß][.!?]['\"”\u2019)]*")
 

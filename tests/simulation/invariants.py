@@ -254,9 +254,9 @@ def places(process: Process) -> Iterator[Flag]:
     worker = process.worker
     if worker is None:
         return
-    free = {"thinking": worker._slots._value}
+    free = {"thinking": worker._slots._free}
     if worker._executor is not None:
-        free["acting"] = worker._executor._claims._places._value
+        free["acting"] = worker._executor._claims._places._free
     for kind, left in free.items():
         if left != CONCURRENCY:
             yield "PLACE_LOST", (process.name, kind, left)

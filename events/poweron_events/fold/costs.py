@@ -76,12 +76,11 @@ def reserve(workflow: Workflow, event: CallReserved) -> Workflow | None:
     return workflow._replace(round=reserved)
 
 
-def without_reservations(workflow: Workflow, calls: Collection[AnyCall]) -> Workflow:
-    """The workflow as if nothing were reserved for these calls."""
-    round_ = workflow.round
-    settled = settled_by(round_, calls) if round_ is not None and round_.reservations else ()
-    if round_ is None or not settled:
+def without_reservations(workflow: Workflow, settled: Collection[Reservation]) -> Workflow:
+    """The workflow as if these of its reservations were not made."""
+    if not settled:
         return workflow
+    round_ = workflow.current
     task = round_.task
     own = most_of(each for each in settled if task and each.task == task.number)
     changed = round_._replace(

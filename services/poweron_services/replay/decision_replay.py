@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final, NamedTuple, cast
 
 from structlog import DropEvent
@@ -12,7 +13,7 @@ from poweron_events.codec import writable
 from poweron_events.errors import PowerOnError, Unavailable
 from poweron_events.event import ModelCall
 from poweron_events.execution import ActionCompleted, ApprovalRequested
-from poweron_events.fold.costs import model_calls
+from poweron_events.fold.costs import model_calls, without_reservations
 from poweron_events.fold.state import Workflow, step_place
 from poweron_events.fold.turn import TURNS
 from poweron_events.observation import ObservationRecorded
@@ -109,6 +110,13 @@ def is_decision(event: WorkflowEvent | None) -> bool:
     return isinstance(event, (*OF_ROLES, ApprovalRequested))
 
 
+def _read(workflow: Workflow) -> Iterator[Workflow]:
+    """The workflow as the decision may have read it: reservations leave the head, so the last ones may be later."""
+    open_ = workflow.round.reservations if workflow.round else ()
+    for known in range(len(open_), -1, -1):
+        yield without_reservations(workflow, open_[known:])
+
+
 def unless_replaying(_: object, __: str, line: EventDict) -> EventDict:
     """A processor of log lines that drops those of a replay."""
     if AT_WORK.get():
@@ -167,9 +175,9 @@ class DecisionReplay:
         if any(call.is_taken_over for call in model_calls(event)):
             return _replayed(folded, TAKEN_OVER, TAKEN_OVER)
         first: tuple[Checked, Checked] | None = None
-        for catalog, unusable in self._circumstances(folded.before, event):
+        for before, (catalog, unusable) in product(_read(folded.before), self._circumstances(folded.before, event)):
             answers = StoredAnswers(event, calls, self._earlier, self._release is not None, unusable)
-            found = await self._compared(folded, event, answers, catalog), answers.prompt
+            found = await self._compared(folded._replace(before=before), event, answers, catalog), answers.prompt
             if found[0].sameness == "same":
                 first = found
                 break

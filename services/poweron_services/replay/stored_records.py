@@ -8,7 +8,7 @@ import orjson
 
 from poweron_events.codec import Undecodable, read
 from poweron_events.envelope import Recorded
-from poweron_events.fold.costs import reported, without_reservations
+from poweron_events.fold.costs import reported, settled_by, without_reservations
 from poweron_events.fold.evolve import evolve
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_projections.reader import StoredRecord
@@ -62,7 +62,8 @@ def folded(workflow_id: str, records: Iterable[StoredRecord]) -> Iterator[Folded
         expect_known(workflow_id, stored.seq, recorded.envelope)
         after, verdict = evolve(workflow, recorded)
         event = recorded.envelope.event
-        before = without_reservations(workflow, reported(event)) if event is not None else workflow
+        settled = settled_by(workflow.round, reported(event)) if event and workflow.round else ()
+        before = without_reservations(workflow, settled)
         yield Folded(stored.seq, recorded, verdict, before, after, stored)
         workflow = after
 

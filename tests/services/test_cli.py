@@ -10,6 +10,7 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import orjson
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -19,11 +20,12 @@ from poweron_events.client import Heard
 from poweron_events.codec import read_record
 from poweron_events.errors import Refused, Unavailable, Unserved
 from poweron_events.log import Record
+from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.outcome import RoundCancelled, Totals
 from poweron_events.planning import TasksPlanned
 from poweron_events.stream import WorkflowEvent
 from poweron_events.topics import EVENTS, PARTITIONS, partition_of
-from poweron_services import telemetry
+from poweron_services import embedded, telemetry
 from poweron_services.cli.ask_command import AskProgress, summary
 from poweron_services.cli.error_messages import sentences
 from poweron_services.cli.main import app
@@ -240,6 +242,36 @@ def test_a_server_that_does_not_answer_is_told_by_status_with_what_to_do(
     assert postgres.startswith("The address of Postgres cannot be read: ")
     assert postgres.endswith("write it like `postgresql://user@host:5432/database`.")
     assert where.startswith("POWERON_KAFKA and POWERON_POSTGRES say where they are")
+
+
+def test_status_as_json_has_the_first_problem_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POWERON_POSTGRES", "postgresql://u@127.0.0.1:1/db")
+    ended = CliRunner().invoke(app, ["status", "--json"])
+    found = orjson.loads(ended.stdout)
+    assert (ended.exit_code, found["kafka"], found["postgres"], found["log"]) == (1, None, None, "unknown")
+    assert (found["error"], found["code"]) == (ended.stderr.splitlines()[0], "unavailable")
+
+
+@pytest.mark.parametrize(
+    ("silent", "said"),
+    [
+        (["Postgres"], "Postgres does not answer on this machine"),
+        (["Kafka"], "Kafka does not answer on this machine"),
+        (["Kafka", "Postgres"], "No Kafka and no Postgres run on this machine"),
+    ],
+)
+def test_status_says_which_of_the_two_servers_of_this_machine_does_not_answer(
+    silent: list[str], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("POWERON_KAFKA")
+    monkeypatch.delenv("POWERON_POSTGRES", raising=False)
+    servers = embedded.Servers(KafkaSettings("127.0.0.1:1"), "postgresql://u@127.0.0.1:1/db", tmp_path)
+    monkeypatch.setattr(embedded, "status", lambda _: (servers, silent))
+    ended = CliRunner().invoke(app, ["status", "--json"])
+    found = orjson.loads(ended.stdout)
+    assert ended.stderr.startswith(f"{said} for this data directory. `poweron up` starts what does not run.\n")
+    assert (found["error"], found["code"]) == (ended.stderr.splitlines()[0], "unavailable")
+    assert [name for name in ("Kafka", "Postgres") if found[name.lower()] is None] == silent
 
 
 def test_a_prompt_with_invalid_bytes_is_refused_in_plain_words() -> None:

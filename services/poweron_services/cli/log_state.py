@@ -10,14 +10,14 @@ from poweron_projections.connection import connect as connect_postgres
 from poweron_projections.guarded_log import GuardedLog
 from poweron_services.cli.advice import LOG_LOST
 from poweron_services.cli.error_messages import sentence
-from poweron_services.cli.output import tell
+from poweron_services.cli.problems import Problems
 
 LogState = Literal["complete", "lost", "unknown"]
 
 CHECK_TIMEOUT: Final = 5.0  # seconds
 
 
-async def log_state(kafka: KafkaSettings, postgres: str) -> LogState:
+async def log_state(kafka: KafkaSettings, postgres: str, problems: Problems) -> LogState:
     """Whether the log holds what the rows were made of; where it does not, or nobody knows, that is told."""
     try:
         async with (
@@ -27,12 +27,12 @@ async def log_state(kafka: KafkaSettings, postgres: str) -> LogState:
         ):
             await GuardedLog(log, pool).check()
     except LogLost as error:
-        tell(f"{sentence(error)} {LOG_LOST}", style="bold red")
+        problems.report(f"{sentence(error)} {LOG_LOST}", error.code, style="bold red")
         return "lost"
     except PowerOnError as error:
-        tell(sentence(error))
+        problems.report(sentence(error), error.code)
         return "unknown"
     except TimeoutError:
-        tell(f"Whether the log is complete was not found out within {CHECK_TIMEOUT:g} s.")
+        problems.report(f"Whether the log is complete was not found out within {CHECK_TIMEOUT:g} s.", "unavailable")
         return "unknown"
     return "complete"

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -19,10 +19,12 @@ from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, run_work, sentence, sentences
 from poweron_services.cli.log_state import LogState, log_state
 from poweron_services.cli.output import print_json, stdout, tell
+from poweron_services.cli.problems import Problems
 from poweron_services.config import Settings
 from poweron_services.embedded import Servers
 
 REACH_TIMEOUT = 5.0  # seconds that a server has to answer
+START: Final = "`poweron up` starts what does not run."
 WITHHELD: Final = "POWERON_KAFKA_SASL_PASSWORD"
 GET_IN: Final = """
 This Kafka lets in only who has its password, which nobody but you can read. Clients of your own get in with:"""
@@ -47,53 +49,62 @@ def down() -> None:
 @sentences()
 def status(*, as_json: bool) -> None:
     """Ask the servers whether they answer, and say where; of our own Kafka also how clients get in."""
-    settings = load_settings()
-    own = _own_servers(settings)
-    kafka, postgres, log = run_work(_seen(settings, own))
-    content = run_work(content_state(settings.content_place, postgres)) if postgres else "unknown"
+    settings, problems = load_settings(), Problems()
+    own, silent = _own_servers(settings, problems)
+    kafka, postgres, log = run_work(_seen(settings, own, silent, problems))
+    content = run_work(content_state(settings.content_place, postgres, problems)) if postgres else "unknown"
     places = _places(kafka, postgres, settings.home) | {"log": log, "content": content}
-    _print(places, None if settings.kafka else own, as_json=as_json)
+    _print(places, own if kafka and not settings.kafka else None, problems, as_json=as_json)
     if log != "complete" or content != "reachable":
         raise typer.Exit(FAILED)
 
 
-def _own_servers(settings: Settings) -> Servers | None:
-    """Those of this machine, if they are needed and answer."""
-    if settings.kafka and settings.postgres:
-        return None
-    own = embedded.status(settings.home)
-    if own is None:
-        tell("No Kafka and no Postgres run on this machine for this data directory. Start them with `poweron up`.")
-    return own
+def _own_servers(settings: Settings, problems: Problems) -> tuple[Servers | None, Collection[str]]:
+    """Those of this machine, if they are needed, and which of them do not answer."""
+    needed = {"Kafka": not settings.kafka, "Postgres": not settings.postgres}
+    if not any(needed.values()):
+        return None, ()
+    own, silent = embedded.status(settings.home)
+    missing = [name for name in silent if needed[name]]
+    if len(missing) == len(needed):
+        problems.report(f"No Kafka and no Postgres run on this machine for this data directory. {START}", "unavailable")
+    elif missing:
+        problems.report(f"{missing[0]} does not answer on this machine for this data directory. {START}", "unavailable")
+    return own, silent
 
 
-async def _seen(settings: Settings, own: Servers | None) -> tuple[str | None, str | None, LogState]:
+async def _seen(
+    settings: Settings, own: Servers | None, silent: Collection[str], problems: Problems
+) -> tuple[str | None, str | None, LogState]:
     """The addresses of Kafka and Postgres, and what state the log is in."""
-    kafka, postgres = await _answering(settings, own)
+    kafka, postgres = await _answering(settings, own, silent, problems)
     clients = settings.named_kafka or (settings.clients_of(own.kafka) if own else None)
     if kafka is None or postgres is None or clients is None:
         return kafka, postgres, "unknown"
-    return kafka, postgres, await log_state(clients, postgres)
+    return kafka, postgres, await log_state(clients, postgres, problems)
 
 
-async def _answering(settings: Settings, own: Servers | None) -> tuple[str | None, str | None]:
+async def _answering(
+    settings: Settings, own: Servers | None, silent: Collection[str], problems: Problems
+) -> tuple[str | None, str | None]:
     """The addresses of Kafka and Postgres, None for the one that does not answer."""
-    kafka, postgres = (own.kafka.bootstrap, own.postgres) if own else (None, None)
+    kafka = own.kafka.bootstrap if own and "Kafka" not in silent else None
+    postgres = own.postgres if own and "Postgres" not in silent else None
     named, given = settings.named_kafka, settings.postgres.get_secret_value() if settings.postgres else None
     if named:
-        kafka = named.bootstrap if await _reached(reach_kafka(named, REACH_TIMEOUT)) else None
+        kafka = named.bootstrap if await _reached(reach_kafka(named, REACH_TIMEOUT), problems) else None
     if given:
-        postgres = given if await _reached(reach_postgres(given, REACH_TIMEOUT)) else None
+        postgres = given if await _reached(reach_postgres(given, REACH_TIMEOUT), problems) else None
     if (named and kafka is None) or (given and postgres is None):
         tell(WHERE)
     return kafka, postgres
 
 
-async def _reached(reaching: Coroutine[Any, Any, None]) -> bool:
+async def _reached(reaching: Coroutine[Any, Any, None], problems: Problems) -> bool:
     try:
         await reaching
     except PowerOnError as error:
-        tell(sentence(error))
+        problems.report(sentence(error), error.code)
         return False
     return True
 
@@ -102,10 +113,12 @@ def _places(kafka: str | None, postgres: str | None, home: Path) -> dict[str, st
     return {"kafka": kafka, "postgres": masked(postgres) if postgres else None, "home": str(home)}
 
 
-def _print(places: dict[str, str | None], own: Servers | None, *, as_json: bool) -> None:
+def _print(
+    places: dict[str, str | None], own: Servers | None, problems: Problems | None = None, *, as_json: bool
+) -> None:
     """Where the servers are, and how a client gets into our own Kafka."""
     if as_json:
-        print_json(places | (_login(own) if own else {}))
+        print_json(places | (_login(own) if own else {}) | (problems.as_object() if problems else {}))
         return
     for name, value in places.items():
         stdout.print(f"{name:<9} {value or 'does not answer'}")

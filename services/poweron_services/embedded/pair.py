@@ -6,7 +6,7 @@ does, looks again and again.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -103,14 +103,15 @@ async def down(home: Path, progress: Callable[[str], None] = lambda _: None) -> 
         return await _stop(folders)
 
 
-def status(home: Path) -> Servers | None:
-    """The pair if both answer at this moment; a stale file proves nothing."""
+def status(home: Path) -> tuple[Servers, Collection[str]]:
+    """The pair, and which of both (`Kafka`, `Postgres`) do not answer at this moment; a stale file proves nothing."""
     folders = Folders.of(home)
     with explained(folders.home):
         kafka, postgres = _pair(folders, load(folders.state))
         older_kafka.refuse(kafka, folders)
-        running = all(server.find() is not None and server.answers() for server in (kafka, postgres))
-        return Servers(kafka.client_settings, postgres.dsn, folders.home) if running else None
+        both = (("Kafka", kafka), ("Postgres", postgres))
+        silent = [name for name, server in both if server.find() is None or not server.answers()]
+        return Servers(kafka.client_settings, postgres.dsn, folders.home), silent
 
 
 async def _join(folders: Folders, progress: Callable[[str], None]) -> User:

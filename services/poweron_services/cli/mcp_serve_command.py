@@ -19,6 +19,7 @@ from poweron_services.cli.output import tell
 from poweron_services.client.connect import Connections
 from poweron_services.config import Settings
 from poweron_services.mcp_server.allowed_folders import AllowedFolders
+from poweron_services.mcp_server.answerable_requests import answerable
 from poweron_services.mcp_server.tool_calls import ToolCalls
 from poweron_services.mcp_server.tool_protocol import tool_server
 from poweron_services.mcp_server.workplace import workplace
@@ -36,7 +37,11 @@ def serve(folders: Sequence[Path], *, serving: bool) -> None:
 
 async def _serve(settings: Settings, folders: AllowedFolders, *, serving: bool) -> None:
     roles = partial(_play, settings) if serving else _leave_to_others
-    async with workplace(partial(open_connections, settings, tell), roles) as place, stdio_server() as (read, write):
+    async with (
+        workplace(partial(open_connections, settings, tell), roles) as place,
+        stdio_server() as (received, write),
+        answerable(received) as read,
+    ):
         server = tool_server(ToolCalls(place, folders, _narrated), explained)
         await server.run(read, write, server.create_initialization_options())
 

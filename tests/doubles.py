@@ -283,7 +283,7 @@ class ProcessLog:
             self.followers.append(follower)
             yield follower
 
-    async def ends(self, topic: str) -> Mapping[int, int]:
+    async def ends(self, topic: str, at_least: Mapping[int, int] | None = None) -> Mapping[int, int]:
         return await self._log.ends(topic)
 
     def __getattr__(self, name: str) -> Any:

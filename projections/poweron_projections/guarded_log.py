@@ -88,9 +88,9 @@ class GuardedLog:
                 self._reach(self.partition_of(EVENTS, message.key), offset + 1)
         return offsets
 
-    async def ends(self, topic: str) -> Mapping[int, int]:
+    async def ends(self, topic: str, at_least: Mapping[int, int] | None = None) -> Mapping[int, int]:
         if topic != EVENTS:
-            return await self.unguarded.ends(topic)
+            return await self.unguarded.ends(topic, at_least)
         if self._kept is None:
             await self.check()
         with self._closing():
@@ -138,7 +138,7 @@ class GuardedLog:
     async def _expect_as_long(self) -> Mapping[int, int]:
         """The ends of the log, which is as long as it was before they were asked for."""
         reached, now = dict(self._reached), asyncio.get_running_loop().time()
-        ends = await self.unguarded.ends(EVENTS)
+        ends = await self.unguarded.ends(EVENTS, reached)
         for partition, end in reached.items():
             if ends[partition] < end:
                 raise LogLost(

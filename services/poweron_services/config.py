@@ -98,7 +98,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     kafka_prefix: str = ""
     kafka_session_timeout_ms: int = Field(default=6_000, ge=1_000, le=10_000)
     """After this the partitions of a killed process move on; the broker has a lower limit of its own."""
-    kafka_replication_factor: int = Field(default=1, ge=1)
+    kafka_replication_factor: int | None = Field(default=None, ge=1)
+    """Of the topics that PowerOn creates; unset: the default of the brokers."""
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
     kafka_sasl_username: str | None = None

@@ -13,11 +13,12 @@ from aiokafka.errors import KafkaConnectionError
 
 from poweron_events import topics
 from poweron_events.errors import Conflict, Refused, Unavailable
-from poweron_events.log import Message, Record, kafka_clients, kafka_shutdown
+from poweron_events.log import Message, Record, kafka_clients, kafka_offsets, kafka_shutdown
 from poweron_events.log import kafka as kafka_log
 from poweron_events.log.kafka import KafkaLog, KafkaSettings, connect
 from poweron_events.log.kafka_clients import FIRST_RECORDS, MAX_BYTES
 from poweron_events.log.kafka_follower import KafkaFollower
+from poweron_events.log.kafka_offsets import end_offsets
 
 TOPIC = "poweron.events"
 
@@ -222,6 +223,39 @@ async def test_closing_ends_whatever_the_client_swallows(cancelled: bool, monkey
         closing.cancel()
     await asyncio.wait({closing}, timeout=5)
     assert (closing.done(), closing.cancelled()) == (True, cancelled)
+
+
+class _OldLeader:
+    """A consumer whose partition's leader answers some times as one that was frozen, without what came meanwhile."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self._answers = answers
+        self._client = self
+        self.refreshed = 0
+
+    async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self._answers.pop(0) if len(self._answers) > 1 else self._answers[0])
+
+    def force_metadata_update(self) -> None:
+        self.refreshed += 1
+
+
+@pytest.mark.req("E-02")
+@pytest.mark.parametrize(("answers", "end", "refreshed"), [([7, 7, 9], 9, 2), ([9], 9, 0)])
+async def test_a_leader_that_has_less_than_was_seen_is_asked_again_with_new_metadata(
+    answers: list[int], end: int, refreshed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_offsets, "SHORTER_PERIOD", 0.0)
+    consumer = _OldLeader(answers)
+    assert await end_offsets(consumer, [TopicPartition(TOPIC, 0)], {0: 8}) == {0: end}
+    assert consumer.refreshed == refreshed
+
+
+@pytest.mark.req("E-02")
+async def test_a_log_that_stays_shorter_is_believed_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_offsets, "SHORTER_TIMEOUT", 0.05)
+    monkeypatch.setattr(kafka_offsets, "SHORTER_PERIOD", 0.01)
+    assert await end_offsets(_OldLeader([7]), [TopicPartition(TOPIC, 0)], {0: 8}) == {0: 7}
 
 
 class _Stuck:

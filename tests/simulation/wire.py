@@ -189,7 +189,7 @@ class Cable:
             self.followers.append(follower)
             yield follower
 
-    async def ends(self, topic: str) -> Mapping[int, int]:
+    async def ends(self, topic: str, at_least: Mapping[int, int] | None = None) -> Mapping[int, int]:
         await self.reach("ends away")
         ends = await self._log.ends(topic)
         if topic == EVENTS:

@@ -152,8 +152,10 @@ class EventLog(Protocol):
     async def partitions(self, topic: str) -> int:
         """How many partitions the topic has."""
 
-    async def ends(self, topic: str) -> Mapping[int, int]:
+    async def ends(self, topic: str, at_least: Mapping[int, int] | None = None) -> Mapping[int, int]:
         """The end offset of every partition.
+
+        An end that is lower than in `at_least` is asked for again for several seconds before it is believed.
 
         Raises:
             Unavailable: the log cannot be reached.

@@ -178,11 +178,11 @@ class KafkaLog:
     async def partitions(self, topic: str) -> int:
         return self._partitions[topic]
 
-    async def ends(self, topic: str) -> Mapping[int, int]:
+    async def ends(self, topic: str, at_least: Mapping[int, int] | None = None) -> Mapping[int, int]:
         async with self._asking_lock:
             if self._asking is None:
                 self._asking = await _start_consumer(self._settings)
-            return await end_offsets(self._asking, self._topic_partitions(topic))
+            return await end_offsets(self._asking, self._topic_partitions(topic), at_least)
 
     async def read(
         self, topic: str, start: Mapping[int, int], end: Mapping[int, int]
@@ -195,10 +195,11 @@ class KafkaLog:
         fetched = MAX_BATCH if most_wanted == 1 else FETCHED
         async with _consumer(self._settings, fetched=fetched) as consumer:
             consumer.assign(list(left))
-            for partition in left:
-                consumer.seek(partition, start.get(partition.partition, 0))
+            at = {partition: start.get(partition.partition, 0) for partition in left}
+            for partition, offset in at.items():
+                consumer.seek(partition, offset)
             while left:
-                async for records in _upto(consumer, topic, left):
+                async for records in _upto(consumer, topic, left, at):
                     yield records
 
     async def tail(self, topic: str, partition: int, offset: int) -> AsyncGenerator[Sequence[Record], None]:
@@ -213,7 +214,8 @@ class KafkaLog:
                     if not taken:
                         await expect_there(consumer, [followed])
                 except OffsetOutOfRangeError as error:
-                    raise gone(followed) from error
+                    await _expect_as_long(consumer, {followed: await consumer.position(followed)})
+                    raise Unavailable(f"A broker that lost {followed.topic!r} to another one has answered") from error
                 except KafkaError as error:
                     raise Unavailable(f"Kafka cannot be read: {error!r}") from error
                 if taken:
@@ -225,32 +227,36 @@ class KafkaLog:
 
 
 async def _upto(
-    consumer: AIOKafkaConsumer, topic: str, left: dict[TopicPartition, int]
+    consumer: AIOKafkaConsumer, topic: str, left: dict[TopicPartition, int], at: dict[TopicPartition, int]
 ) -> AsyncGenerator[Sequence[Record], None]:
-    """One fetch; partitions that have reached their end are struck from `left`."""
+    """One fetch, which moves `at` on; partitions that have reached their end are struck from `left`."""
     taken: list[Record] = []
+    wanted = sum(stop - at[partition] for partition, stop in left.items())
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):
-            wanted = sum([stop - await consumer.position(partition) for partition, stop in left.items()])
             await take_records(consumer, topic, taken, timeout=READ_TIMEOUT, partitions=list(left), limit=wanted)
-            at = {partition: await consumer.position(partition) for partition in left}
+            positions = {partition: await consumer.position(partition) for partition in left}
     except (KafkaError, TimeoutError) as error:
         raise Unavailable(f"Kafka cannot be read: {error!r}") from error
-    if not taken:
+    back = [partition for partition, position in positions.items() if position < at[partition]]
+    if back or not taken:
         await _expect_as_long(consumer, left)
-    ends = {partition.partition: stop for partition, stop in left.items()}
-    within = [record for record in taken if record.offset < ends[record.partition]]
+    for partition in back:  # the broker that sent them had less: it is not the leader any more
+        consumer.seek(partition, at[partition])
+    wanted_of = {partition.partition: range(at[partition], stop) for partition, stop in left.items()}
+    within = [record for record in taken if record.offset in wanted_of[record.partition]]
     if within:
         yield within
-    for partition, position in at.items():
-        if position >= left[partition]:
+    for partition in positions.keys() - set(back):
+        at[partition] = positions[partition]
+        if at[partition] >= left[partition]:
             consumer.pause(partition)
             del left[partition]
 
 
 async def _expect_as_long(consumer: AIOKafkaConsumer, left: Mapping[TopicPartition, int]) -> None:
     """Wait for no record that has gone."""
-    ends = await end_offsets(consumer, left)
+    ends = await end_offsets(consumer, left, {partition.partition: stop for partition, stop in left.items()})
     for partition, stop in left.items():
         if ends[partition.partition] < stop:
             raise gone(partition)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import NoReturn
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
@@ -16,6 +17,7 @@ from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, K
 from poweron_events.log.kafka_shutdown import closed
 from poweron_events.log.kafka_topics import make_again
 
+EVENTS = topics.EVENTS.name
 MAX_POLL_INTERVAL_MS = 60_000
 FETCHED = {topics.REQUESTS.name: 65_536}  # bytes of a partition at a time: what is not taken at once is fetched again
 WATCHDOG_PERIOD = 5.0  # seconds of polling between looks at whether a silent consumer is stuck
@@ -97,13 +99,23 @@ class KafkaFollower(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka
         return self._polled(records)
 
     async def _expect_order(self, records: list[Record]) -> None:
-        """Begin again where records come a second time: the topic was cut, or deleted and made again."""
+        """Begin again where records come a second time: the topic was cut, or made again, or the leader is another."""
         for record in records:
             if record.offset < self._sought.get(record.partition, 0):
-                await self._rebuild()
-                raise gone(self._partition(record.partition))
+                await self._begin_again(record.partition)
             if record.partition in self._sought:
                 self._sought[record.partition] = record.offset + 1
+
+    async def _begin_again(self, number: int) -> NoReturn:
+        """Raise what it means that the leader sends again what was read."""
+        consumer, partition, sought = await self._ready(), self._partition(number), self._sought[number]
+        try:
+            ends = await end_offsets(consumer, [partition], {number: sought} if self._topic == EVENTS else None)
+        finally:
+            await self._rebuild()
+        if ends[number] < sought:
+            raise gone(partition)
+        raise Unavailable(f"A broker that is not the leader of {partition.topic!r} any more has answered")
 
     async def _fetch(self, consumer: AIOKafkaConsumer, timeout: float) -> list[Record]:
         """Records, or none if time is up, also while the group is being formed anew; nothing fetched is lost."""

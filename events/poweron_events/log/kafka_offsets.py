@@ -17,17 +17,34 @@ from poweron_events.log.kafka_settings import REQUEST_TIMEOUT
 from poweron_events.task_cancellation import retrieve_error
 
 MISSING_AFTER: Final = 1.0  # seconds in which a topic must turn up
+SHORTER_TIMEOUT: Final = 6.0  # seconds in which a broker that was frozen may still answer as the leader that it was
+SHORTER_PERIOD: Final = 0.25  # seconds between two questions meanwhile
 COORDINATOR_PERIOD: Final = 0.1  # seconds between looks for the coordinator of a group
 
 
-async def end_offsets(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> dict[int, int]:
+async def end_offsets(
+    consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition], at_least: Mapping[int, int] | None = None
+) -> dict[int, int]:
     """The end of each of these partitions, which are of one topic.
+
+    While one is lower than in `at_least`, ask its leader again for several seconds, with new metadata: a broker that
+    was frozen or cut off answers for a moment as the leader that it was, without what was appended meanwhile.
 
     Raises:
         LogLost: the topic of the events is not there.
         Unavailable: Kafka does not answer, or another topic is not there.
     """
-    wanted = list(partitions)
+    wanted, now = list(partitions), asyncio.get_running_loop().time
+    deadline = now() + SHORTER_TIMEOUT
+    while True:
+        ends = await _ask_for_ends(consumer, wanted)
+        if now() > deadline or all(ends[number] >= end for number, end in (at_least or {}).items()):
+            return ends
+        consumer._client.force_metadata_update()  # noqa: SLF001 - the client has no public way to ask for it
+        await asyncio.sleep(SHORTER_PERIOD)
+
+
+async def _ask_for_ends(consumer: AIOKafkaConsumer, wanted: list[TopicPartition]) -> dict[int, int]:
     asking = asyncio.ensure_future(consumer.end_offsets(wanted))
     try:
         async with asyncio.timeout(REQUEST_TIMEOUT):

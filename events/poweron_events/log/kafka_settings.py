@@ -27,7 +27,7 @@ class KafkaSettings:
     ca_file: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
-    replication_factor: int = 1  # of the topics that PowerOn creates
+    replication_factor: int | None = None  # of the topics that PowerOn creates; None: the default of the brokers
     session_timeout_ms: int = 6_000  # a killed member's partitions move on after this
     prefix: str = ""  # before the names of topics and groups: several PowerOns on one Kafka
 

@@ -5,7 +5,7 @@ That of the events is not made a second time by itself: where the others are the
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.log.kafka_clients import started, unreachable
+from poweron_events.log.kafka_replication import BROKER_DEFAULT, Cluster, check_replication
 from poweron_events.log.kafka_settings import LEADER_TIMEOUT, REQUEST_TIMEOUT, KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 from poweron_events.topics import Topic
@@ -45,7 +46,7 @@ async def prepare(settings: KafkaSettings, *, recreate_events: bool) -> Mapping[
         found = await ours.partitions([*there, *made])
         await ours.check(found)
         await ours.offer(topics.PROGRESS)
-    return {topic.name: found.get(topic.name, topic.partitions) for topic in topics.ALL}
+    return {topic.name: len(found.get(topic.name, range(topic.partitions))) for topic in topics.ALL}
 
 
 async def make_again(settings: KafkaSettings, name: str) -> None:
@@ -88,11 +89,13 @@ class _OurTopics:
         return [topic for topic in topics.ALL if self._settings.physical(topic.name) in names]
 
     async def make(self, topic: Topic) -> None:
-        name = self._settings.physical(topic.name)
-        factor = self._settings.replication_factor
-        response = await self._admin.create_topics(
-            [NewTopic(name, topic.partitions, factor, topic_configs=dict(topic.settings))]
-        )
+        name, factor = self._settings.physical(topic.name), self._settings.replication_factor
+        cluster = await self._cluster()
+        if topic in topics.ALL:
+            cluster.expect_replicas(factor)
+        configs = {**topic.settings, **cluster.topic_settings(factor)}
+        new = NewTopic(name, topic.partitions, factor or BROKER_DEFAULT, topic_configs=configs)
+        response = await self._admin.create_topics([new])
         ((_, code, *_),) = response.topic_errors
         error = for_code(code)
         if code and error is not TopicAlreadyExistsError:
@@ -107,32 +110,46 @@ class _OurTopics:
             if self._settings.physical(topic.name) not in await self._admin.list_topics():
                 await self.make(topic)
 
-    async def partitions(self, expected: Iterable[Topic]) -> dict[str, int]:
-        """How many there are of each of these topics, once all of them have leaders."""
+    async def _cluster(self) -> Cluster:
+        brokers = await self._brokers()
+        return Cluster(len(brokers), await self._configuration(ConfigResourceType.BROKER, str(brokers[0]), default={}))
+
+    async def _brokers(self) -> list[int]:
+        return [broker["node_id"] for broker in (await self._admin.describe_cluster())["brokers"]]
+
+    async def partitions(self, expected: Iterable[Topic]) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Those of each of these topics, once all of them have leaders."""
         names = {self._settings.physical(topic.name): topic.name for topic in expected}
         async with asyncio.timeout(LEADER_TIMEOUT):
             while True:
                 described = await self._admin.describe_topics(list(names)) if names else ()
-                ready = {names[each["topic"]]: len(each["partitions"]) for each in described if _has_leaders(each)}
+                ready = {names[each["topic"]]: each["partitions"] for each in described if _has_leaders(each)}
                 if len(ready) == len(names):
                     return ready
                 await asyncio.sleep(LOOK_PERIOD)
 
-    async def check(self, found: Mapping[str, int]) -> None:
+    async def check(self, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         """Refuse what would break the log."""
         if topics.EVENTS.name in found:
-            topics.check_partitions(topics.EVENTS, found[topics.EVENTS.name])
+            topics.check_partitions(topics.EVENTS, len(found[topics.EVENTS.name]))
+        brokers, factor = len(await self._brokers()), self._settings.replication_factor
         for topic in topics.ALL:
             if topic.name in found:
-                topics.check(topic, await self._configuration(topic))
+                name = self._settings.physical(topic.name)
+                replicas = min(len(partition["replicas"]) for partition in found[topic.name])
+                settings = await self._configuration(ConfigResourceType.TOPIC, name)
+                topics.check(topic, settings)
+                check_replication(name, replicas, settings, brokers=brokers, factor=factor)
 
-    async def _configuration(self, topic: Topic) -> dict[str, str]:
-        resource = ConfigResource(ConfigResourceType.TOPIC, self._settings.physical(topic.name))
-        (response,) = await self._admin.describe_configs([resource])
+    async def _configuration(
+        self, kind: ConfigResourceType, name: str, default: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        """The settings of a topic or of a broker; `default` where Kafka does not tell them."""
+        (response,) = await self._admin.describe_configs([ConfigResource(kind, name)])
         (answer,) = response.resources
-        if answer[0]:
+        if answer[0] and default is None:
             raise for_code(answer[0])  # it was deleted just now
-        return {entry[0]: entry[1] for entry in answer[4]}
+        return default if answer[0] and default is not None else {entry[0]: entry[1] for entry in answer[4]}
 
 
 def _has_leaders(described: Mapping[str, Any]) -> bool:

@@ -54,7 +54,11 @@ class MemoryLog:
     async def partitions(self, topic: str) -> int:
         return len(self._topics[topic])
 
-    async def ends(self, topic: str) -> Mapping[int, int]:
+    async def ends(
+        self,
+        topic: str,
+        at_least: Mapping[int, int] | None = None,  # noqa: ARG002 - nobody else could know more
+    ) -> Mapping[int, int]:
         return {number: len(partition) for number, partition in enumerate(self._topics[topic])}
 
     async def read(

@@ -196,6 +196,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "Find out who deletes topics. Requests that nobody had taken are lost: whoever waits for an answer sends the "
         "request again.",
     ),
+    "weak_replication": LogEvent(
+        "warning",
+        "A topic is kept by several brokers, but one of them confirms an append alone: its loss may lose events.",
+        "Give the topic three replicas and `min.insync.replicas=2`.",
+    ),
     "work_retried": LogEvent("error", "Work on a workflow met an unexpected error and is tried again.", _REPORT),
     "workflow_stuck": LogEvent(
         "error",

@@ -13,7 +13,8 @@ from doubles import World
 
 from poweron_events.catalog import ActionSpec
 from poweron_events.codec import decode
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.fold.state import Verdict
 from poweron_events.log import Record
 from poweron_events.topics import PARTITIONS, partition_of

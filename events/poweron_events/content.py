@@ -25,7 +25,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, Pre
 from obstore.store import LocalStore, MemoryStore, ObjectStore
 
 from poweron_events.content_files import protect, remove_files, write, write_below
-from poweron_events.errors import Conflict, DiskFull, Refused, Unavailable
+from poweron_events.errors import Conflict, DiskFull, MissingContent, Refused, Unavailable, UnusableStore
 from poweron_events.object_store import (
     NO_CONDITIONS,
     NO_CREDENTIALS,
@@ -56,18 +56,6 @@ class StoredObject(NamedTuple):
     path: str
     size: int  # bytes
     modified: float  # seconds since 1970, by the store's own clock
-
-
-class MissingContent(Refused):
-    """Nothing is stored under that name: it was never stored, or it was erased."""
-
-    code = "document_missing"
-
-
-class UnusableStore(Unavailable):
-    """The store takes nothing until somebody sets something; work that has begun waits for that."""
-
-    code = "content_store_unavailable"
 
 
 def commitment(key: bytes, content: bytes) -> str:

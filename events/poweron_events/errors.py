@@ -2,9 +2,11 @@
 
 PowerOnError
 ├── Refused      it will fail again: change the input
+│   └── MissingContent  nothing is stored under that name
 ├── Conflict     somebody else was first: read again, decide again
 └── Unavailable  it may pass by itself: try again later
     ├── DiskFull  a disk has no room left: somebody has to make some
+    ├── UnusableStore  the content store takes nothing until somebody sets something
     ├── Unserved  nobody does the work now; the request stands, so do not ask again
     └── LogLost   events that were in the log are not there: restore it, or recover
 """
@@ -32,6 +34,12 @@ class Refused(PowerOnError):
     code = "refused"
 
 
+class MissingContent(Refused):
+    """Nothing is stored under that name: it was never stored, or it was erased."""
+
+    code = "document_missing"
+
+
 class Conflict(PowerOnError):
     """Somebody else was first; what was read is no longer true."""
 
@@ -53,6 +61,12 @@ class Unavailable(PowerOnError):
 
 class DiskFull(Unavailable):
     """Kafka, Postgres or the content store has no room left on its disk; the work goes on once there is some."""
+
+
+class UnusableStore(Unavailable):
+    """The content store takes nothing until somebody sets something; work that has begun waits for that."""
+
+    code = "content_store_unavailable"
 
 
 class Unserved(Unavailable):

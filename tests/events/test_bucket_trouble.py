@@ -9,8 +9,8 @@ from pytest_httpserver import HTTPServer
 from s3 import BUCKET, S3
 from werkzeug import Request, Response
 
-from poweron_events.content import ContentStore, MissingContent
-from poweron_events.errors import Refused, Unavailable
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent, Refused, Unavailable
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"
 SECRET = "secret-of-the-tests"

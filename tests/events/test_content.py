@@ -13,8 +13,8 @@ from obstore.store import MemoryStore
 from s3 import BUCKET
 
 from poweron_events import content
-from poweron_events.content import AT_ONCE, ContentStore, MissingContent, commitment
-from poweron_events.errors import Refused, Unavailable
+from poweron_events.content import AT_ONCE, ContentStore, commitment
+from poweron_events.errors import MissingContent, Refused, Unavailable
 from poweron_events.object_store import PART
 
 WORKFLOW = "7d444840-9dc0-11d1-b245-5ffdce74fad2"

@@ -11,7 +11,7 @@ from replays import of_world, others
 
 from builders import At, cancellation
 from poweron_events.codec import dumps, sha256
-from poweron_events.content import MissingContent
+from poweron_events.errors import MissingContent
 from poweron_events.event import ModelCall
 from poweron_events.execution import ActionCompleted, ActionResult, ActionStarted, ApprovalGranted
 from poweron_events.fold.costs import model_calls

@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 
 from poweron_events import topics
 from poweron_events.catalog import ActionSpec
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.log import Record
 from poweron_projections.reader import StoredRecord
 from poweron_services.models.chat_model import Completion

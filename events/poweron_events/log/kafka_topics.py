@@ -94,7 +94,9 @@ class _OurTopics:
         if topic in topics.ALL:
             cluster.expect_replicas(factor)
         configs = {**topic.settings, **cluster.topic_settings(factor)}
-        new = NewTopic(name, topic.partitions, factor or BROKER_DEFAULT, topic_configs=configs)
+        # aiokafka takes a factor of -1 only together with assignments of replicas: none are given
+        placed: dict[int, list[int]] | None = None if factor else {}
+        new = NewTopic(name, topic.partitions, factor or BROKER_DEFAULT, placed, topic_configs=configs)
         response = await self._admin.create_topics([new])
         ((_, code, *_),) = response.topic_errors
         error = for_code(code)

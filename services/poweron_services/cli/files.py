@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from poweron_events.content import MissingContent
-from poweron_events.errors import Unavailable
+from poweron_events.errors import MissingContent, Unavailable
 from poweron_events.event import DocumentRef
 from poweron_events.request import MAX_DOCUMENTS
 from poweron_services.cli.context import FAILED, USAGE

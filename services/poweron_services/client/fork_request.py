@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from poweron_events.client import Heard
-from poweron_events.content import MissingContent
+from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionCompleted
 from poweron_events.fold.costs import model_calls

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.event import CitedSource, DocumentRef, Model, WebPage
 from poweron_events.fold.history import item_reference
 from poweron_projections import reader

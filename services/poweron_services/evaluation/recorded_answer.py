@@ -6,7 +6,8 @@ from typing import Final, Literal
 
 from poweron_events.client import Heard
 from poweron_events.codes import Code
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.execution import ActionStarted
 from poweron_events.fold.costs import model_calls

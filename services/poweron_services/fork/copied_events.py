@@ -6,8 +6,9 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from poweron_events.codec import dumps
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
 from poweron_events.content_references import content_fields
+from poweron_events.errors import MissingContent
 from poweron_events.event import RECORDED, DocumentRef, Model, ModelCall
 from poweron_events.execution import ActionCompleted, ActionStarted
 from poweron_events.outcome import RoundCancelled, RoundCompleted, RoundFailed, Totals

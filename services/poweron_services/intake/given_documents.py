@@ -3,7 +3,8 @@
 import mimetypes
 from collections.abc import Sequence
 
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.request import GivenDocument, InlineDocument
 from poweron_services.intake.judgement import Refusal

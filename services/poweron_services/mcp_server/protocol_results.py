@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp import MCPError
 
 from poweron_events.codec import is_uuid
-from poweron_events.content import MissingContent
+from poweron_events.errors import MissingContent
 from poweron_events.event import Model
 from poweron_projections import reader
 from poweron_projections.entries import DocumentEntry

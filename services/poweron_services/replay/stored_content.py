@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from poweron_events.content import ContentStore, MissingContent, commitment
+from poweron_events.content import ContentStore, commitment
+from poweron_events.errors import MissingContent
 
 
 class StoredContent(ContentStore):

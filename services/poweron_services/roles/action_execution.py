@@ -10,9 +10,9 @@ from functools import partial
 import structlog
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
 from poweron_events.envelope import idempotency_key
-from poweron_events.errors import PowerOnError, Refused
+from poweron_events.errors import MissingContent, PowerOnError, Refused
 from poweron_events.event import DocumentRef, FailedCalls, ModelCall
 from poweron_events.execution import ActionCompleted, Outcome
 from poweron_events.fold.history import item_reference

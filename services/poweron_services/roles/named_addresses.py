@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from poweron_events.catalog import CATALOG, ActionSpec
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.selection import ActionSelected, ActionSelection
 from poweron_services.decider.known_places import MAX_PLACES, KnownPlaces, check_places

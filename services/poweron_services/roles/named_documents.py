@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 import orjson
 from pydantic import TypeAdapter
 
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.event import READING, DocumentRef
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_services.decider.references import (

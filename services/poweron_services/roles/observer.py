@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from poweron_events.catalog import ActionSpec
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow
 from poweron_events.observation import MAX_PREVIEWS

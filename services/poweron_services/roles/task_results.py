@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_events.event import DocumentRef
 from poweron_events.fold.state import Workflow
 from poweron_services.actions.cited_sources import SourceNumbers

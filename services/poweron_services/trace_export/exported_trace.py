@@ -6,7 +6,8 @@ from typing import Literal
 
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
-from poweron_events.content import ContentStore, MissingContent
+from poweron_events.content import ContentStore
+from poweron_events.errors import MissingContent
 from poweron_services.telemetry.spans import Span
 from poweron_services.trace_export.openinference import openinference_span
 from poweron_services.trace_export.otlp_json import export_request

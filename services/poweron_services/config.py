@@ -8,26 +8,24 @@ from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, Self, get_args
-from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_services.action_variables import ActionVariables
 from poweron_services.search_variables import SearchVariables
 from poweron_services.secret_settings import SecretSettings, setting_variables
+from poweron_services.setting_addresses import MAX_PORT, has_usable_ports, is_broker, wrong_address
 from poweron_services.setting_commands import command_of
 from poweron_services.setting_lists import action_patterns, listed
 from poweron_services.web_variables import WebVariables
 
 PREFIX: Final = "POWERON_"
+PROTOCOL: Final = "POWERON_KAFKA_SECURITY_PROTOCOL"
 CLOSE: Final = 0.85  # of 1: how much a name has in common with that of a setting which it stands for
 UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}  # milliseconds
 LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
-NO_URL: Final = "is not a URL: set it to one that begins with `http://` or `https://`."
-MAX_PORT: Final = 65_535
-NO_PORT: Final = f"is a URL with a wrong port: set it to one whose port is a number from 1 to {MAX_PORT}."
 PRICE: Final = re.compile(r"([^=,]+)=\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*,\s*([0-9]{1,6}(?:\.[0-9]{1,9})?)\s*(?:,|$)")
 PRICES: Final = re.compile(f"(?:{PRICE.pattern})+")
 DURATION: Final = re.compile(r"[1-9][0-9]{0,4}[smhd]")
@@ -198,7 +196,7 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     @field_validator("kafka")
     @classmethod
     def _is_a_list_of_brokers(cls, brokers: str | None) -> str | None:
-        if brokers is not None and not all(map(_is_a_broker, brokers.split(","))):
+        if brokers is not None and not all(map(is_broker, brokers.split(","))):
             raise ValueError(
                 f"{brokers!r} is no list of brokers; write it like `kafka-1:9092,kafka-2:9092`, "
                 f"with ports from 1 to {MAX_PORT}"
@@ -219,7 +217,29 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     def _is_a_database(cls, dsn: SecretStr | None) -> SecretStr | None:
         if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):  # untold
             raise ValueError("that is no address of Postgres; write it like `postgresql://user@host:5432/database`")
+        if dsn is not None and not has_usable_ports(dsn.get_secret_value()):
+            raise ValueError(
+                f"its port is not a number from 1 to {MAX_PORT}, or its password holds `/`, `?` or `#`: write these as "
+                "%2F, %3F and %23"
+            )
         return dsn
+
+    @field_validator("kafka_sasl_username", "kafka_sasl_password")
+    @classmethod
+    def _is_login(cls, value: Any, info: ValidationInfo) -> Any:
+        protocol = str(info.data.get("kafka_security_protocol", ""))
+        if value and not protocol.startswith("SASL"):
+            raise ValueError(f"it is used only with {PROTOCOL}=SASL_SSL or SASL_PLAINTEXT; set that too, or unset this")
+        if not value and protocol.startswith("SASL"):
+            raise ValueError(f"{PROTOCOL}={protocol} needs it; set it, or another protocol")
+        return value
+
+    @field_validator("kafka_ca_file", "kafka_certificate_file", "kafka_key_file")
+    @classmethod
+    def _is_for_tls(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None and not str(info.data.get("kafka_security_protocol", "SSL")).endswith("SSL"):
+            raise ValueError(f"it is used only with {PROTOCOL}=SSL or SASL_SSL; set that too, or unset this")
+        return file
 
     @field_validator("approval_expires")
     @classmethod
@@ -340,27 +360,6 @@ def misspelled(environment: Iterable[str]) -> list[str]:
 
 def _priced(prices: str) -> dict[str, tuple[Decimal, Decimal]]:
     return {model.strip(): (Decimal(prompt), Decimal(answer)) for model, prompt, answer in PRICE.findall(prices)}
-
-
-def _is_a_broker(address: str) -> bool:
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or address.endswith("]"):  # of IPv6, or of a name, without a port
-        return bool(address.strip())
-    return bool(host) and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= MAX_PORT
-
-
-def wrong_address(url: str) -> str | None:
-    """What keeps a client from taking it for an address, and what to do; most raise errors of their own for it."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return NO_URL
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable():
-        return NO_URL
-    try:
-        return NO_PORT if parts.port == 0 else None
-    except ValueError:
-        return NO_PORT
 
 
 def wrong_language(tag: str) -> str | None:

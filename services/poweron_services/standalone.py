@@ -7,6 +7,7 @@ import asyncio
 import getpass
 import os
 import secrets
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -16,7 +17,7 @@ import structlog
 
 from poweron_events.client import Heard
 from poweron_events.content import ContentStore
-from poweron_events.errors import Unavailable
+from poweron_events.errors import Refused, Unavailable
 from poweron_events.log.kafka_clients import reach as reach_kafka
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.request import RequestIdentity
@@ -43,6 +44,7 @@ WAITING_FOR_TOOLS = (
     "they need. The request is sent then."
 )
 Result = TypeVar("Result")
+RESOLVED_WITHIN = 60.0  # seconds in which the name of a server that is waited for must resolve
 RETRY_PERIOD = 1.0  # seconds between two tries to reach a server that is waited for
 
 
@@ -212,27 +214,53 @@ async def open_connections(
     async with _servers(settings, progress) as (kafka, postgres), AsyncExitStack() as stack:
 
         async def connected() -> Connections:
+            await _reached(kafka, postgres)
             return await stack.enter_async_context(
                 connect(settings, kafka=kafka, postgres=postgres, recreate_events=recreate_events)
             )
 
-        if wait:
-            connections = await _waited_for(connected)
-        else:
-            await _reached(kafka, postgres)
-            connections = await connected()
+        connections = await (_waited_for(connected) if wait else connected())
         async with pending_requests_reported(connections):
             yield connections
 
 
 async def _waited_for(connecting: Callable[[], Awaitable[Connections]]) -> Connections:
-    """What is open once the servers answer; why they do not is said at the 1st try, the 2nd, the 4th and so on."""
+    """What is open once the servers answer; why they do not is said at the 1st try, the 2nd, the 4th and so on.
+
+    Raises:
+        Refused: what the servers answer will not change by itself, or a name has not resolved for a minute.
+    """
+    unresolved = _Unresolved()
 
     def failed(failure: Failure) -> None:
+        unresolved.check(failure.error)
         if failure.tries.bit_count() == 1:
             log.warning("server_unavailable", error=str(failure.error), tries=failure.tries)
 
     return await retry(connecting, failed=failed, backoff=Backoff(RETRY_PERIOD, RETRY_PERIOD))
+
+
+class _Unresolved:
+    """Since when the name of a server does not resolve."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def check(self, error: BaseException) -> None:
+        """Raise `Refused` if this error says that a name does not resolve, as those of the last minute did."""
+        now, cause = asyncio.get_running_loop().time(), _resolution_error(error)
+        if cause is None:
+            self._since = None
+        elif self._since is None:
+            self._since = now
+        elif now - self._since > RESOLVED_WITHIN:
+            raise Refused(f"{error}, and has not for {RESOLVED_WITHIN:g} s: {cause}") from error
+
+
+def _resolution_error(error: BaseException | None) -> socket.gaierror | None:
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__
+    return error
 
 
 @asynccontextmanager
@@ -264,5 +292,5 @@ async def _answers(server: str, reaching: Awaitable[None]) -> None:
     try:
         await reaching
     except Unavailable as error:
-        why = type(error.__cause__ or error).__name__
+        why = "its name does not resolve" if _resolution_error(error) else type(error.__cause__ or error).__name__
         raise Unavailable(f"{server} does not answer, or does not let us in ({why})") from error

@@ -6,9 +6,9 @@ from typing import Final
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
+from poweron_services.setting_addresses import MAX_PORT
 from poweron_services.setting_lists import listed
 
-MAX_PORT: Final = 65_535
 HOST: Final = re.compile(r"([\w*.-]{1,253}|\[[0-9A-Fa-f:.]+\])")
 HOST_AND_PORT: Final = re.compile(rf"(?=[^:]*\w|\[){HOST.pattern}(:[1-9][0-9]{{0,4}})?")
 CONTACT: Final = re.compile(r"[!-'*-~]{0,200}")  # what may stand in parentheses in a header

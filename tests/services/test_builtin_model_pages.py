@@ -1,11 +1,11 @@
 """The built-in model answers from pages of the web: in their words, each quote with the number of its page."""
 
 import re
-import time
 
 import orjson
 import pytest
 from asked import TEMPLATE, ask
+from processor_time import within
 
 from poweron_events.event import WebPage
 from poweron_services.models.prompts import ProcessPrompt, SourceText
@@ -203,6 +203,5 @@ async def test_documents_beside_pages_are_named_by_their_places():
 
 @pytest.mark.parametrize("line", ["- a\n", "Open Monday\n\n", "| Monday | closed |\n"])
 async def test_a_page_that_repeats_itself_does_not_take_long(line):
-    started = time.monotonic()
-    assert await answer("Which museums open on Mondays, and what do they cost?", page(1, "Museum", line * 30_000))
-    assert time.monotonic() - started < 10
+    with within(10):
+        assert await answer("Which museums open on Mondays, and what do they cost?", page(1, "Museum", line * 30_000))

@@ -231,7 +231,7 @@ def test_what_is_no_file_is_said_at_once(kind: str, tmp_path: Path) -> None:
     assert f"{str(path)!r} is no file but a {kind}. Write what it gives to a file" in " ".join(ended.stderr.split())
 
 
-@pytest.mark.parametrize("address", ["postgresql://u@127.0.0.1:99999/db", "postgresql://u@127.0.0.1:x/db"])
+@pytest.mark.parametrize("address", ["postgresql://u@h/db?sslmode=perhaps", "postgres://h/db?target_session_attrs=x"])
 def test_a_server_that_does_not_answer_is_told_by_status_with_what_to_do(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

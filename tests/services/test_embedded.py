@@ -220,7 +220,7 @@ def test_a_remembered_id_that_belongs_to_another_process_by_now_is_not_believed(
     (ready.kafka / "server.pid").write_text(str(os.getpid()))
     (ready.postgres / "data").mkdir()
     (ready.postgres / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{ready.postgres / 'data'}\n")
-    assert status(home) is None
+    assert status(home) == (None, ["Kafka", "Postgres"])
 
 
 async def test_waiting_for_a_server_ends_when_its_process_does(tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_the_start_cache_is_recorded_once_and_then_used(tmp_path: Path) -> None:
 
 
 async def test_down_and_status_of_a_directory_that_was_never_used_leave_no_trace(home: Path) -> None:
-    assert status(home) is None
+    assert status(home) == (None, ["Kafka", "Postgres"])
     assert await down(home) is False
     assert contents(home.parent) == []
 

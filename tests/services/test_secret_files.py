@@ -33,6 +33,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def set_rest_of_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set what a password for Kafka is used with."""
+    monkeypatch.setenv("POWERON_KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
+    monkeypatch.setenv("POWERON_KAFKA_SASL_USERNAME", "poweron")
+
+
 def test_the_secrets_are_those_of_all_settings() -> None:
     assert {"POWERON_POSTGRES", "POWERON_KAFKA_SASL_PASSWORD", "OPENAI_API_KEY", "TAVILY_API_KEY"} <= set(VARIABLES)
 
@@ -42,6 +48,8 @@ def test_every_secret_is_read_from_its_file_without_the_line_break(
     variable: str, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"{variable}_FILE", str(file))
+    if variable == "POWERON_KAFKA_SASL_PASSWORD":
+        set_rest_of_login(monkeypatch)
     settings, name = VARIABLES[variable]
     value = getattr(settings(), name)
     assert isinstance(value, SecretStr)
@@ -50,6 +58,7 @@ def test_every_secret_is_read_from_its_file_without_the_line_break(
 
 
 def test_clients_of_kafka_and_of_buckets_read_them_too(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_rest_of_login(monkeypatch)
     monkeypatch.setenv("POWERON_KAFKA", "kafka:9092")
     monkeypatch.setenv("POWERON_KAFKA_SASL_PASSWORD_FILE", str(file))
     assert KafkaSettings.of(os.environ) == Settings().named_kafka

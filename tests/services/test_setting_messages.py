@@ -45,6 +45,30 @@ UNUSABLE = {
         )
         for dsn in ("nonsense", "localhost:5432", "mysql://root:secret@localhost/db")
     },
+    **{
+        f"POWERON_POSTGRES={dsn}": (
+            "its port is not a number from 1 to 65535, or its password holds `/`, `?` or `#`: write these as %2F, %3F "
+            "and %23."
+        )
+        for dsn in (
+            "postgresql://u@h:99999/db",
+            "postgres://u@h:x/db",
+            "postgresql://u:a/b@h/db",
+            "postgres://u@a,b:0/db",
+        )
+    },
+    **{
+        f"POWERON_KAFKA_SASL_{half}=x": (
+            "it is used only with POWERON_KAFKA_SECURITY_PROTOCOL=SASL_SSL or SASL_PLAINTEXT; set that too, or unset this."
+        )
+        for half in ("USERNAME", "PASSWORD")
+    },
+    **{
+        f"POWERON_KAFKA_{file}_FILE=/x.pem": (
+            "it is used only with POWERON_KAFKA_SECURITY_PROTOCOL=SSL or SASL_SSL; set that too, or unset this."
+        )
+        for file in ("CA", "CERTIFICATE", "KEY")
+    },
     "POWERON_LANGUAGE=klingon": "'klingon' is not the tag of a language. Examples are en, de and pt-BR.",
     **{
         f"POWERON_KAFKA={brokers}": f"'{brokers}' is no list of brokers; write it like `kafka-1:9092,kafka-2:9092`, "
@@ -70,6 +94,16 @@ def test_a_setting_that_cannot_be_used_is_named_with_what_is_wanted(
     ended = CliRunner().invoke(app, command.split())
     assert ended.exit_code == 2
     assert ended.stderr == f"A setting cannot be used: {name}: {UNUSABLE[setting]}\n"
+
+
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+def test_a_protocol_with_a_login_needs_both_halves_of_it(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POWERON_KAFKA_SECURITY_PROTOCOL", protocol)
+    monkeypatch.setenv("POWERON_KAFKA_SASL_USERNAME", "poweron")
+    ended = CliRunner().invoke(app, ["serve"])
+    assert ended.exit_code == 2
+    assert f"POWERON_KAFKA_SASL_PASSWORD: POWERON_KAFKA_SECURITY_PROTOCOL={protocol} needs it; set it" in ended.stderr
+    assert "USERNAME" not in ended.stderr
 
 
 def _is_text(annotation: object) -> bool:

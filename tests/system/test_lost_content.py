@@ -43,9 +43,10 @@ async def test_contents_that_were_lost_or_changed_are_named_by_workflow_and_docu
     assert (await shell("status", "--json")).lines[0]["content"] == "reachable"
     events = (await shell("events", workflow, "--json")).lines
     call = next(event["data"]["modelCall"] for event in events if event["data"].get("modelCall"))
-    truncated, gone = list({each["content"] for event in events for each in event["data"].get("documents", ())})[:2]
     exchanged = call["promptRef"]
     folder = store / workflow
+    documents = {each["content"] for event in events for each in event["data"].get("documents", ())}
+    gone, truncated = sorted(documents, key=lambda name: (folder / name).stat().st_size)[-2:]
     (folder / truncated).write_bytes((folder / truncated).read_bytes()[:100])
     (folder / gone).unlink()
     (folder / exchanged).write_bytes(b"?" * (folder / exchanged).stat().st_size)

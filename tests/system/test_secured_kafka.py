@@ -132,14 +132,12 @@ async def test_every_client_shows_its_certificate(broker: SecuredKafka) -> None:
 
 async def test_who_cannot_prove_who_he_is_is_told_so(broker: SecuredKafka, tmp_path: Path) -> None:
     Authority(tmp_path / "tls").issue_all()
-    strangers = [
-        replace(user(broker, "admin"), sasl_password="wrong"),
-        replace(user(broker, "admin"), ca_file=str(tmp_path / "tls" / "ca.pem")),
-        user(broker, "admin", "SSL"),
-    ]
-    for stranger in strangers:
-        with pytest.raises(Unavailable, match="does not answer"):
-            await reach(stranger, 5.0)
+    with pytest.raises(Refused, match=r"it refuses the login of 'poweron-admin' by PLAIN"):
+        await reach(replace(user(broker, "admin"), sasl_password="wrong"), 5.0)
+    with pytest.raises(Refused, match=r"its certificate is not valid: .*Check POWERON_KAFKA_CA_FILE"):
+        await reach(replace(user(broker, "admin"), ca_file=str(tmp_path / "tls" / "ca.pem")), 5.0)
+    with pytest.raises(Unavailable, match="does not answer"):
+        await reach(user(broker, "admin", "SSL"), 5.0)
     with pytest.raises(Refused, match="needs the name and the password"):
         await reach(replace(user(broker, "admin"), sasl_password=None), 5.0)
     with pytest.raises(Refused, match="cannot be used"):
@@ -405,7 +403,7 @@ async def test_the_broker_of_compose_is_as_the_log_needs_it(
     kafka = ComposedKafka(home)
     with running(kafka):
         await use_every_client(kafka.client_settings)
-        with pytest.raises(Unavailable):
+        with pytest.raises(Refused, match="it refuses the login"):
             await reach(replace(kafka.client_settings, sasl_password="wrong"), 5.0)
         with pytest.raises(Unavailable):
             await reach(KafkaSettings(kafka.client_settings.bootstrap), 5.0)

@@ -15,6 +15,7 @@ from poweron_events import topics
 from poweron_events.errors import Unavailable
 from poweron_events.log import Record
 from poweron_events.log.kafka_batches import Unreadable, limit_batches
+from poweron_events.log.kafka_refusals import raise_if_refused
 from poweron_events.log.kafka_settings import KafkaSettings
 from poweron_events.log.kafka_shutdown import closed
 from poweron_events.task_cancellation import cancel_task, retrieve_error
@@ -39,10 +40,14 @@ async def reach(settings: KafkaSettings, timeout: float) -> None:
 
     Raises:
         Unavailable: it has not within this many seconds, or it does not let us in.
-        Refused: the settings cannot be used.
+        Refused: the settings cannot be used, or it refuses them.
     """
     admin = AIOKafkaAdminClient(**settings.client_options())
-    await started(admin, settings, timeout)
+    try:
+        await started(admin, settings, timeout)
+    except Unavailable:
+        await raise_if_refused(settings)
+        raise
     await closed(admin)
 
 

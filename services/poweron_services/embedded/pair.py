@@ -103,15 +103,19 @@ async def down(home: Path, progress: Callable[[str], None] = lambda _: None) -> 
         return await _stop(folders)
 
 
-def status(home: Path) -> tuple[Servers, Collection[str]]:
-    """The pair, and which of both (`Kafka`, `Postgres`) do not answer at this moment; a stale file proves nothing."""
+def status(home: Path) -> tuple[Servers | None, Collection[str]]:
+    """The pair, None if neither answers at this moment, and which of both (`Kafka`, `Postgres`) do not.
+
+    A stale file proves nothing.
+    """
     folders = Folders.of(home)
     with explained(folders.home):
         kafka, postgres = _pair(folders, load(folders.state))
         older_kafka.refuse(kafka, folders)
         both = (("Kafka", kafka), ("Postgres", postgres))
         silent = [name for name, server in both if server.find() is None or not server.answers()]
-        return Servers(kafka.client_settings, postgres.dsn, folders.home), silent
+        running = len(silent) < len(both)
+        return Servers(kafka.client_settings, postgres.dsn, folders.home) if running else None, silent
 
 
 async def _join(folders: Folders, progress: Callable[[str], None]) -> User:

@@ -17,6 +17,7 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from own import frozen
 from processes import command_lines
 from servers import FirstRun, furnished
 
@@ -295,6 +296,39 @@ async def test_a_pair_that_is_mended_is_still_kept(home: Path) -> None:
         kill(postgres_of(home))
         assert await true_within(DEADLINE, lambda: status(home) == (servers, []))
     assert status(home) == (servers, [])
+
+
+@pytest.mark.parametrize("which", ["kafka", "postgres"])
+async def test_a_frozen_server_is_named_and_used_when_it_answers_or_started_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    servers = await up(home, silent)
+    server = kafka_of(home) if which == "kafka" else postgres_of(home)
+    named = f"{which.title()} is running but does not answer. If it has not answered after 90 s, it is started again."
+    monkeypatch.setattr("poweron_services.embedded.pair.SILENT_FOR", 0.5)
+    thaw = frozen(server.handle)
+    said: list[str] = []
+
+    def say_and_thaw(sentence: str) -> None:
+        said.append(sentence)
+        thaw()
+
+    async with lease(home, say_and_thaw) as again:
+        assert (again, said) == (servers, [named])
+
+    frozen(server.handle)
+    with pytest.MonkeyPatch.context() as impatient:
+        impatient.setattr("poweron_services.embedded.server_process.START_DEADLINE", 1.0)
+        impatient.setattr(f"poweron_services.embedded.{which}_server.STOP_DEADLINE", 0.5)
+
+        def say_and_be_patient(sentence: str) -> None:
+            said.append(sentence)
+            if sentence != named:
+                impatient.undo()
+
+        async with lease(home, say_and_be_patient) as again:
+            assert (again, said) == (servers, [named, named, f"Starting {which.title()}…"])
+    assert server.is_gone()
 
 
 async def test_who_cannot_mend_says_why_and_tries_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

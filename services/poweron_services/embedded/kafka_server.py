@@ -34,7 +34,6 @@ from poweron_services.embedded.start_cache import StartCache
 from poweron_services.embedded.tcp_ports import free_port, is_free
 
 START_TRIES = 3  # somebody else may take a port between our look and the broker's
-START_DEADLINE = 90.0  # seconds
 STOP_DEADLINE = 30.0  # seconds
 DYING_DEADLINE = 1.5  # seconds until the system has taken everything from a killed process
 
@@ -106,7 +105,7 @@ class Kafka:
         raise failure("Kafka", self._log.read_text(errors="replace"))
 
     async def comes_up(self, pid: int) -> bool:
-        return await comes_up(pid, self._answers_or_learns, START_DEADLINE)
+        return await comes_up(pid, self._answers_or_learns)
 
     async def stop(self, process: Running) -> None:
         await process.stop(signal.SIGTERM, STOP_DEADLINE)

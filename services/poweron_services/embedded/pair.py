@@ -25,13 +25,17 @@ from poweron_services.embedded.folders import Folders, expect_space, explained, 
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.pair_state import State, load, save
 from poweron_services.embedded.postgres_server import Postgres, forget_short_folder, short_folder
-from poweron_services.embedded.server_process import Running
+from poweron_services.embedded.server_process import START_DEADLINE, Running
 from poweron_services.embedded.users import User, join, living, locked
 
 log = structlog.get_logger()
 
 WATCH_PERIOD: Final = 1.0  # seconds between two looks of a user who mends
 LONGEST_PAUSE: Final = 60.0  # seconds until one who could not mend tries again
+SILENT_FOR: Final = 5.0  # seconds that a running server may take to answer before the user is told
+SILENT: Final = (
+    f"{{}} is running but does not answer. If it has not answered after {START_DEADLINE:g} s, it is started again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,7 @@ async def _ensured(folders: Folders, state: State, progress: Callable[[str], Non
     kafka, postgres = _pair(folders, state, fsync=fsync)
     with explained(folders.home):
         await older_kafka.stop(kafka, folders, progress)
-        await _both(_ensure(kafka, folders, progress), _ensure(postgres, folders, progress))
+        await _both(_ensure("Kafka", kafka, folders, progress), _ensure("Postgres", postgres, folders, progress))
         return Servers(kafka.client_settings, postgres.dsn, folders.home)
 
 
@@ -229,11 +233,15 @@ def _pair(folders: Folders, state: State, *, fsync: bool = False) -> tuple[Kafka
     return Kafka(folders, fsync), Postgres(folders, short)
 
 
-async def _ensure(server: Server, folders: Folders, progress: Callable[[str], None]) -> None:
+async def _ensure(name: str, server: Server, folders: Folders, progress: Callable[[str], None]) -> None:
     process = await asyncio.to_thread(server.find)
     if process is not None:
-        if await server.comes_up(process.pid):
-            return
+        reminder = asyncio.get_running_loop().call_later(SILENT_FOR, progress, SILENT.format(name))
+        try:
+            if await server.comes_up(process.pid):
+                return
+        finally:
+            reminder.cancel()
         await server.stop(process)
     expect_space(folders)
     await server.start(progress)

@@ -35,7 +35,6 @@ PORT = 5432  # no more than the ending of the socket's name
 DATABASE = "poweron"
 ROLE = "poweron"
 SOCKET_PATH_LIMIT = 107  # bytes, the kernel's
-START_DEADLINE = 90.0  # seconds; recovery after a crash included
 STOP_DEADLINE = 30.0  # seconds
 PROBE_TIMEOUT = 5.0  # seconds
 LEFT_OVER_DEADLINE = 10.0  # seconds
@@ -82,7 +81,7 @@ class Postgres:
             raise failure("Postgres", log.read_text(errors="replace"))
 
     async def comes_up(self, pid: int) -> bool:
-        return await comes_up(pid, self.answers, START_DEADLINE)
+        return await comes_up(pid, self.answers)
 
     async def stop(self, process: Running) -> None:
         await process.stop(signal.SIGINT, STOP_DEADLINE)

@@ -19,6 +19,7 @@ from typing import Any
 from poweron_events.errors import PowerOnError, Refused, Unavailable
 from poweron_events.task_cancellation import finish
 
+START_DEADLINE = 90.0  # seconds that a server has to answer; recovery after a crash included
 PAUSE = 0.02  # seconds between two looks at something we wait for
 KILL_DEADLINE = 10.0  # seconds until a killed process is gone
 
@@ -124,9 +125,9 @@ async def run(command: Sequence[str], *, folder: Path, env: Mapping[str, str], t
         raise failure("The preparation of a server", written.decode(errors="replace"))
 
 
-async def comes_up(pid: int, answers: Callable[[], bool], deadline: float) -> bool:
-    """Wait until a started server answers; no longer than it lives."""
-    await true_within(deadline, lambda: answers() or not _lives(pid))
+async def comes_up(pid: int, answers: Callable[[], bool]) -> bool:
+    """Wait until a started server answers; no longer than it lives, or until its time is up."""
+    await true_within(START_DEADLINE, lambda: answers() or not _lives(pid))
     return await asyncio.to_thread(answers)
 
 

@@ -180,6 +180,9 @@ async def test_a_report_is_one_page_that_loads_and_runs_nothing(shell: Shell, co
     (again,) = (await shell("bi", "report", "--output", output, "--days", "1", "--json")).lines
     assert again["path"] == str(output)
     assert again["first"] == again["last"] >= str(last)
+    output.write_text("<!DOCTYPE html>\n<html>My own page</html>")
+    refused = await shell("bi", "report", "--output", output)
+    assert (refused.code, output.read_text().endswith("My own page</html>")) == (2, True)
 
 
 @SERVED

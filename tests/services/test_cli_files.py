@@ -1,17 +1,23 @@
 """Documents that are written to a folder, whatever they are called and whatever lies there already."""
 
 import asyncio
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ordinary_user import as_ordinary_user
 
 from poweron_events.content import ContentStore
+from poweron_events.errors import PowerOnError
 from poweron_events.event import READING, DocumentRef
 from poweron_events.fold.state import Ending
 from poweron_events.outcome import Totals
@@ -38,9 +44,9 @@ def document(document_id: str, name: str, content: str) -> DocumentRef:
     return DocumentRef.model_validate(said, context=READING)
 
 
-async def written(documents: Sequence[tuple[str, str]], folder: Path) -> list[dict[str, Any]]:
+async def written(documents: Sequence[tuple[str, str]], folder: Path, data: bytes = DATA) -> list[dict[str, Any]]:
     store = ContentStore.at("memory:///")
-    content = await store.put(WORKFLOW, DATA)
+    content = await store.put(WORKFLOW, data)
     connections = cast("Connections", SimpleNamespace(content=store))
     return await files.write(connections, WORKFLOW, [document(*each, content) for each in documents], folder)
 
@@ -133,6 +139,156 @@ def test_a_document_that_was_written_before_is_not_written_twice(tmp_path: Path)
     for _ in range(2):
         asyncio.run(written([("r1d1", "a.txt")], tmp_path))
     assert everything(tmp_path) == {f"{tmp_path}/r1d1-a.txt", f"{tmp_path}/r1d1-a-2.txt"}
+
+
+async def test_many_workflows_that_write_to_one_folder_at_once_keep_all_documents(tmp_path: Path) -> None:
+    contents = [f"answer {number}".encode() for number in range(40)]
+    told = await asyncio.gather(*(written([("r1d1", "a.txt")], tmp_path, content) for content in contents))
+    paths = [Path(each["path"]) for (each,) in told]
+    assert [path.read_bytes() for path in paths] == contents
+    assert everything(tmp_path) == {*map(str, paths)}
+
+
+@pytest.mark.parametrize("folds", [False, True])
+def test_names_that_are_equal_but_for_case_keep_all_documents(
+    *, folds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system that tells them apart, and on one that does not."""
+    if folds:
+        real = os.open
+
+        def folded(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+            return real(path if dir_fd is None else path.lower(), flags, mode, dir_fd=dir_fd)
+
+        monkeypatch.setattr(os, "open", folded)
+    first = asyncio.run(written([("r1d1", "Answer.md")], tmp_path, b"first"))
+    second = asyncio.run(written([("r1d1", "ANSWER.md")], tmp_path, b"second"))
+    paths = [Path(each["path"]) for each in first + second]
+    there = {path.name.lower(): path.read_bytes() for path in tmp_path.iterdir()}
+    if folds or (tmp_path / "R1D1-ANSWER.MD").exists():
+        assert there == {"r1d1-answer.md": b"first", "r1d1-answer-2.md": b"second"}
+        assert [path.name for path in paths] == ["r1d1-Answer.md", "r1d1-ANSWER-2.md"]
+    else:
+        assert [path.read_bytes() for path in paths] == [b"first", b"second"]
+
+
+async def test_a_document_that_the_disk_has_no_room_for_leaves_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "fdopen", full_disk)
+    (told,) = await written([("r1d1", "a.txt")], tmp_path)
+    assert (told["path"], told["code"]) == (None, "folder_unwritable")
+    assert everything(tmp_path) == set()
+    assert "No space left on device" in " ".join(capsys.readouterr().err.split())
+
+
+@contextmanager
+def full_disk(descriptor: int, _: str) -> Generator[Any, None, None]:
+    def write(data: bytes) -> None:
+        os.write(descriptor, data[:3])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    yield SimpleNamespace(write=write)
+    os.close(descriptor)
+
+
+@pytest.fixture
+def open_folder() -> Generator[Path, None, None]:
+    """A folder that every user of this machine may enter."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    ("folder_mode", "mode", "codes"), [(0o555, 0o666, "2 folder_unwritable 2"), (0o777, 0o444, "r1d1-a.txt 2")]
+)
+def test_a_folder_or_file_that_is_read_only_is_reported_and_stays(
+    folder_mode: int, mode: int, codes: str, open_folder: Path
+) -> None:
+    out = open_folder / "out"
+    report = out / "report.html"
+    out.mkdir()
+    report.write_bytes(OUTSIDE)
+    report.chmod(mode)
+    out.chmod(folder_mode)
+
+    def work() -> None:
+        (told,) = asyncio.run(written([("r1d1", "a.txt")], out))
+        found = [*ends_with(lambda: files.check_writable(out)), told.get("code") or Path(told["path"]).name]
+        raise PowerOnError(" ".join(map(str, [*found, *ends_with(lambda: files.check_file_writable(report))])))
+
+    assert as_ordinary_user(work) == codes
+    assert report.read_bytes() == OUTSIDE
+
+
+def ends_with(work: Callable[[], None]) -> list[int]:
+    try:
+        work()
+    except typer.Exit as stopped:
+        return [stopped.exit_code]
+    return []
+
+
+class TestOneFile:
+    """`--output FILE`: earlier bytes of the same begin with `ours`."""
+
+    def write(self, path: Path, data: bytes = b"ours, new") -> None:
+        files.check_file_writable(path)
+        files.write_file(path, data, lambda earlier: earlier.startswith(b"ours"))
+
+    def test_an_earlier_output_is_replaced_and_keeps_its_mode(self, tmp_path: Path) -> None:
+        path = tmp_path / "folder" / "x.html"
+        self.write(path, b"ours, old")
+        path.chmod(0o640)
+        self.write(path)
+        assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"ours, new", 0o640)
+        assert everything(path.parent) == {str(path)}
+
+    @pytest.mark.parametrize("there", [OUTSIDE, b"", b"x" * 9])
+    def test_another_file_stays(
+        self, there: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "x.html"
+        path.write_bytes(there)
+        monkeypatch.setattr(files, "MAX_FILE", 30)
+        assert ends_with(lambda: self.write(path)) == [2]
+        assert everything(tmp_path) == {str(path)}
+        assert path.read_bytes() == there
+        assert "is another file and stays." in " ".join(capsys.readouterr().err.split())
+
+    @pytest.mark.parametrize(("there", "code"), [(b"ours, old", []), (OUTSIDE, [2]), (None, [])])
+    def test_a_link_is_followed_and_stays(self, there: bytes | None, code: list[int], tmp_path: Path) -> None:
+        target, link = tmp_path / "target.html", tmp_path / "link.html"
+        if there is not None:
+            target.write_bytes(there)
+        link.symlink_to(target.name)
+        assert ends_with(lambda: self.write(link)) == code
+        assert link.is_symlink()
+        assert target.read_bytes() == (OUTSIDE if code else b"ours, new")
+        assert everything(tmp_path) == {str(link), str(target)}
+
+    def test_a_folder_stays(self, tmp_path: Path) -> None:
+        assert ends_with(lambda: self.write(tmp_path)) == [2]
+        assert everything(tmp_path) == set()
+
+    def test_a_pipe_gets_the_bytes(self, tmp_path: Path) -> None:
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.write(path)
+        assert os.read(reader, 100) == b"ours, new"
+        os.close(reader)
+
+    def test_what_the_disk_has_no_room_for_leaves_the_earlier_output(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "x.html"
+        path.write_bytes(b"ours, old")
+        monkeypatch.setattr(os, "fdopen", full_disk)
+        assert ends_with(lambda: self.write(path)) == [FAILED]
+        assert path.read_bytes() == b"ours, old"
+        assert everything(tmp_path) == {str(path)}
 
 
 @pytest.mark.req("X-03")

@@ -24,11 +24,12 @@ from poweron_events.fold.state import Workflow
 from poweron_events.topics import PARTITIONS, partition_of
 from poweron_services.telemetry.spans import Span, context_of
 from poweron_services.trace_export import openinference
-from poweron_services.trace_export.exported_trace import exported_trace
+from poweron_services.trace_export.exported_trace import exported_trace, is_trace_of
 from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
 
 HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("v*/*.jsonl"))
 RECORDED = pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+NOBODY = "00000000-0000-0000-0000-000000000007"
 PROMPT, ANSWER = "What is the grand total?", '{"total": "$1,980.84"}'
 
 
@@ -223,3 +224,15 @@ def test_the_records_of_every_release_are_read_by_the_sdk_of_cloudevents(path: P
             *(ours["id"], ours["type"]),
             *(ours["subject"], ours["data"]),
         )
+
+
+@pytest.mark.parametrize("form", ["otel", "openinference"])
+async def test_a_trace_is_known_by_its_workflow_and_its_form(form: Any) -> None:
+    history, content = one_step(), ContentStore.at("memory:///")
+    workflow = history[0].workflow.id
+    for part in (history, history[:1]):  # one has no spans yet
+        trace = await exported_trace(part, content, form)
+        assert is_trace_of(trace, workflow, form)
+        assert not is_trace_of(trace, workflow, "otel" if form == "openinference" else "openinference")
+    assert not is_trace_of(await exported_trace(history, content, form), NOBODY, form)
+    assert not is_trace_of(b"{}", workflow, "otel")

@@ -83,6 +83,10 @@ async def test_a_workflow_is_exported_for_other_tools_byte_for_byte_and_as_a_tra
     lines = file.read_bytes().splitlines()
     assert lines == written
     assert (await shell("export", workflow, "--format", "events")).out.encode() == file.read_bytes()
+    assert (await shell("export", workflow, "--output", file)).code == 0
+    refused = await shell("export", workflow, "--format", "otel", "--output", file)
+    assert (refused.code, "is another file and stays." in " ".join(refused.err.split())) == (2, True)
+    assert file.read_bytes().splitlines() == written
     events = [JSONFormat().read(CloudEvent, line) for line in lines]
     assert {event.get_subject() for event in events} == {workflow}
 

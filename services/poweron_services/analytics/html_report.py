@@ -8,6 +8,9 @@ from typing import Final
 from poweron_services.analytics.report_figures import Figures, Row
 from poweron_services.analytics.svg_charts import Bar, bars, columns, legend
 
+BEGINNING: Final = '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>PowerOn, '
+"""How every report begins."""
+
 STAGES: Final = {
     "plan": "Planning",
     "plan_actions": "Planning the actions",
@@ -68,7 +71,7 @@ def report(figures: Figures, made: str) -> str:
     body = "".join(section(figures) for section in sections)
     period = f"{figures.first.isoformat()} to {figures.last.isoformat()}"
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>PowerOn, {period}</title>'
+        f"{BEGINNING}{period}</title>"
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
         f'<h1>What PowerOn did</h1><p class="sub">{period}, days in UTC; read {escape(made)}.</p>'
         f'<div class="tiles">{_tiles(figures)}</div><div class="grid2">{body}</div></main></body></html>\n'

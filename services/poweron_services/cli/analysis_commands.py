@@ -52,7 +52,13 @@ def export(
         ExportFormat,
         typer.Option("--format", metavar="FORMAT", help="events, otel or openinference."),
     ] = ExportFormat.events,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="The file to write; else stdout.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The file to write; else stdout. No file is replaced but an export of the same workflow.",
+        ),
+    ] = None,
 ) -> None:
     """Hand a workflow to other tools.
 

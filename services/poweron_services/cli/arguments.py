@@ -13,7 +13,9 @@ AsJson = Annotated[
 ]
 """Eager, so that it is known where another argument is wrong."""
 WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", help="The workflow's id, as `poweron ask` printed it.")]
-Output = Annotated[Path | None, typer.Option("--output", metavar="DIR", help="The folder to write documents to.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", metavar="DIR", help="The folder to write documents to; no file is replaced.")
+]
 HandedOver = Annotated[
     list[Path] | None,
     typer.Option("--document", metavar="PATH", help="A document to hand over; repeatable, up to 100."),

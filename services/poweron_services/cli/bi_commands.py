@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from poweron_services.analytics.html_report import BEGINNING
 from poweron_services.analytics.html_report import report as html_report
 from poweron_services.analytics.parquet_export import export as export_rows
 from poweron_services.analytics.report_figures import Figures, read_figures
@@ -84,7 +85,7 @@ def report(output: Path, days: int, *, as_json: bool) -> None:
         return await read_figures(connections.pool, first, now.date())
 
     page = html_report(with_rows(read), now.strftime("%Y-%m-%d %H:%M UTC"))
-    files.write_file(output, page.encode())
+    files.write_file(output, page.encode(), lambda earlier: earlier.startswith(BEGINNING.encode()))
     if as_json:
         print_json({"path": str(output), "first": first.isoformat(), "last": now.date().isoformat()})
     else:

@@ -38,7 +38,9 @@ def bi_export(
 
 @bi.command("report")
 def bi_report(
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The HTML file.")],
+    output: Annotated[
+        Path, typer.Option(metavar="FILE", help="The HTML file. No file is replaced but an earlier report.")
+    ],
     days: Annotated[int, typer.Option(min=1, max=366, metavar="N", help="The last N days, today included.")] = 30,
     as_json: AsJson = False,
 ) -> None:

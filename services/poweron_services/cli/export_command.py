@@ -10,7 +10,7 @@ from poweron_services.cli.output import counted, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.recorded_history import recorded_history, verified_records
-from poweron_services.trace_export.exported_trace import exported_trace
+from poweron_services.trace_export.exported_trace import exported_trace, is_trace_of
 
 Format = Literal["events", "otel", "openinference"]
 
@@ -23,11 +23,17 @@ def run(workflow: str, form: Format, output: Path | None) -> None:
         files.check_file_writable(output)
     lines = with_rows(lambda connections: _lines(connections, workflow, form))
     if output is not None:
-        files.write_file(output, b"".join(line + b"\n" for line in lines))
+        data = b"".join(line + b"\n" for line in lines)
+        files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, workflow, form))
         tell(f"Written: {output} ({counted(len(lines), 'line')}).")
         return
     for line in lines:
         _print(line)
+
+
+def _is_earlier(earlier: bytes, data: bytes, workflow: str, form: Format) -> bool:
+    """Return whether a file is an export of the same workflow in the same form: records are only ever added."""
+    return data.startswith(earlier) if form == "events" else is_trace_of(earlier, workflow, form)
 
 
 async def _lines(connections: Connections, workflow: str, form: Format) -> list[bytes]:

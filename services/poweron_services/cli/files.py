@@ -3,9 +3,10 @@
 import asyncio
 import errno
 import os
+import secrets
 import stat
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,6 +26,7 @@ MAX_FILE_NAME = 190  # bytes behind the id, which has at most 64; file systems t
 MAX_SAME_NAMES = 1_000  # files of one name, told apart by numbers of at most 4 digits
 CSV = "text/csv"
 MAX_FILE = 200_000_000  # bytes
+FOLDER_UNWRITABLE, FILE_UNWRITABLE, FILE_EXISTS = "folder_unwritable", "file_unwritable", "file_exists"  # codes
 NO_FILE = (errno.EEXIST, "a link, a folder or something else that is no file has this name")
 
 
@@ -72,35 +74,77 @@ def _expect_a_file(path: Path) -> None:
 
 def check_writable(folder: Path) -> None:
     """End the command if nothing can be written to the folder; it is made if need be."""
-    if folder.is_file():
-        stop(f"{str(folder)!r} is a file. Choose a folder with --output.", USAGE)
     try:
+        if folder.is_file():
+            stop(f"{str(folder)!r} is a file. Choose a folder with --output.", USAGE)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        stop(
-            f"Nothing can be written to {str(folder)!r}: {error.strerror}. Choose another folder with --output.", USAGE
-        )
+        said = f"Nothing can be written to {str(folder)!r}: {error.strerror}. Choose another folder with --output."
+        stop(said, USAGE, code=FOLDER_UNWRITABLE)
 
 
 def check_file_writable(path: Path) -> None:
     """End the command if no such file can be written; its folder is made if need be."""
-    if path.is_dir():
-        stop(f"{str(path)!r} is a folder. Name a file in it with --output.", USAGE)
     with _writing(path, USAGE):
+        if path.is_dir():
+            stop(f"{str(path)!r} is a folder. Name a file in it with --output.", USAGE)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
             path.open("ab").close()
-        elif not path.exists():
-            with tempfile.TemporaryFile(dir=path.parent):
+        if not _is_special(path):
+            with tempfile.TemporaryFile(dir=path.resolve().parent):
                 pass
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file; what cannot be written ends the command."""
+def write_file(path: Path, data: bytes, is_earlier: Callable[[bytes], bool]) -> None:
+    """Write a file, which is in its place only once it is whole; what cannot be written ends the command.
+
+    Args:
+        path: where; a link is followed, and a pipe or a device gets the bytes as they are.
+        data: the bytes of the file.
+        is_earlier: whether the bytes of a file that is there are an earlier output for the same thing; no other file
+            is replaced.
+    """
     with _writing(path, FAILED):
-        path.write_bytes(data)
+        if _is_special(path):
+            path.write_bytes(data)
+            return
+        target = path.resolve()
+        beside = target.with_name(f".{secrets.token_hex(8)}.new")
+        try:
+            _write_new(beside, data)
+            if target.exists():
+                _expect_earlier(path, is_earlier)
+                beside.chmod(stat.S_IMODE(target.stat().st_mode))
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether it is a pipe, a device or something else that nothing replaces."""
+    return path.exists() and not path.is_file()
+
+
+def _write_new(path: Path | str, data: bytes, folder: int | None = None) -> None:
+    """Write a file that is not there yet, all of it or nothing."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    except BaseException:
+        os.unlink(path, dir_fd=folder)
+        raise
+
+
+def _expect_earlier(path: Path, is_earlier: Callable[[bytes], bool]) -> None:
+    with path.open("rb") as file:
+        there = file.read(MAX_FILE + 1)
+    if len(there) > MAX_FILE or not is_earlier(there):
+        said = f"{str(path)!r} is another file and stays. Choose another one with --output, or remove it first."
+        stop(said, USAGE, code=FILE_EXISTS)
 
 
 @contextmanager
@@ -108,7 +152,8 @@ def _writing(path: Path, exit_code: int) -> Generator[None, None, None]:
     try:
         yield
     except OSError as error:
-        stop(f"{str(path)!r} cannot be written: {error.strerror}. Choose another file with --output.", exit_code)
+        said = f"{str(path)!r} cannot be written: {error.strerror}. Choose another file with --output."
+        stop(said, exit_code, code=FILE_UNWRITABLE)
 
 
 async def write(
@@ -142,7 +187,7 @@ async def _write(connections: Connections, workflow_id: str, document: DocumentR
             f"{document.document_name!r} cannot be written to {str(folder / name)!r}: {error.strerror}. "
             f"`poweron documents {workflow_id} --output DIR` writes it elsewhere."
         )
-        return shown | {"path": None, "code": "folder_unwritable"}
+        return shown | {"path": None, "code": FOLDER_UNWRITABLE}
     if written != name:
         tell(f"{str(folder / name)!r} is another file and stays; the document is written to {written!r} beside it.")
     return shown | {"path": str(folder / written).encode(errors="replace").decode()}
@@ -169,9 +214,7 @@ def _write_file(folder: Path, name: str, data: bytes) -> str:
         for number in range(1, MAX_SAME_NAMES + 1):
             numbered = name if number == 1 else _numbered(name, number)
             with suppress(FileExistsError):
-                descriptor = os.open(numbered, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=place)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
+                _write_new(numbered, data, place)
                 return numbered
             if _holds(place, numbered, data):
                 return numbered

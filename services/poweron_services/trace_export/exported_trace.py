@@ -1,8 +1,10 @@
 """A workflow as it is handed to other tools: its records as they stand, or one trace of it."""
 
+import re
+import uuid
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Literal
+from typing import Final, Literal
 
 from poweron_events.client import Heard
 from poweron_events.codec import dumps
@@ -14,6 +16,8 @@ from poweron_services.trace_export.otlp_json import export_request
 from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
 
 TraceFormat = Literal["otel", "openinference"]
+PROJECT: Final = "openinference.project.name"
+_TRACE_ID: Final = re.compile(rb'"traceId":"([0-9a-f]{32})"')
 
 
 async def exported_trace(history: Sequence[Heard], content: ContentStore, form: TraceFormat) -> bytes:
@@ -28,8 +32,18 @@ async def exported_trace(history: Sequence[Heard], content: ContentStore, form: 
     if form == "openinference":
         texts = await _kept_texts(content, workflow_id, told)
         spans = (openinference_span(each, workflow_id, texts) for each in told)
-    resource = {"openinference.project.name": "poweron"} if form == "openinference" else {}
+    resource = {PROJECT: "poweron"} if form == "openinference" else {}
     return dumps(export_request(spans, release=version("poweron-services"), resource=resource))
+
+
+def is_trace_of(data: bytes, workflow_id: str, form: TraceFormat) -> bool:
+    """Return whether the bytes are a trace of this workflow in this form, perhaps one without spans."""
+    ids = {match.decode() for match in _TRACE_ID.findall(data)}
+    return (
+        data.startswith(b'{"resourceSpans":')
+        and (f'"{PROJECT}"'.encode() in data) == (form == "openinference")
+        and (not ids or uuid.UUID(workflow_id).hex in ids)
+    )
 
 
 async def _kept_texts(content: ContentStore, workflow_id: str, told: Iterable[ToldSpan]) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
 """The full fold: what every record of the log means to somebody who has read it all, from the first one on."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 from simulation.ledger import Ledger
@@ -10,9 +10,11 @@ from poweron_events.envelope import Recorded
 from poweron_events.execution import ActionStarted
 from poweron_events.fold import evolve as rules
 from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.fold.superseded import answers_head
 from poweron_events.log import Record
 from poweron_events.request import RequestRefused, RoundRequested, WorkflowRequested
 
+MOST_IN_VAIN = 1  # answers of one role to one state; after three the fold lets nobody act
 Place = tuple[int, int]
 """Partition and offset."""
 
@@ -27,6 +29,7 @@ class FullFold:
         self.history: dict[str, list[tuple[int, Workflow]]] = defaultdict(list)
         self.opened: dict[str, list[str]] = defaultdict(list)
         self.ledger = Ledger(flag)
+        self._in_vain: Counter[tuple[str, str, str]] = Counter()
         self._flag = flag
 
     def take(self, record: Record) -> None:
@@ -37,11 +40,22 @@ class FullFold:
             self.records[place] = None
             return
         id_ = recorded.envelope.workflow_id
-        workflow, verdict = rules.evolve(self.now(id_), recorded)
+        before = self.now(id_)
+        workflow, verdict = rules.evolve(before, recorded)
+        if verdict == "superseded" and answers_head(before, recorded):
+            self._answered_in_vain(before, recorded)
         self.verdicts[place], self.after[place] = verdict, workflow
         self.history[id_].append((record.offset, workflow))
         if verdict == "accepted":
             self._accepted(recorded, workflow)
+
+    def _answered_in_vain(self, workflow: Workflow, recorded: Recorded) -> None:
+        """A role has read all that it answers to, so that nobody was faster: the fold and the role disagree."""
+        assert workflow.head is not None
+        role = recorded.envelope.source.rpartition("/")[0]
+        self._in_vain[workflow.id, workflow.head.id, role] += 1
+        if self._in_vain[workflow.id, workflow.head.id, role] > MOST_IN_VAIN:
+            self._flag("SUPERSEDED_AGAIN", workflow.id, workflow.place, workflow.phase, recorded.envelope.source)
 
     def _accepted(self, recorded: Recorded, workflow: Workflow) -> None:
         event = recorded.envelope.event

@@ -23,6 +23,7 @@ ACTED_ON_THE_PAST     a process acted before it had folded what was there when i
 NOT_READ_BACK         a result, an approval or an ending that was written before what it rests on was read back
 UNCHARGED             the rows count other tokens for a workflow than its events tell of, superseded ones too
 APPENDED_FOR_EVER     more records without effect in a row than crashes and rivals explain: somebody repeats himself
+SUPERSEDED_AGAIN      a role answered twice to the same state of a workflow, and neither answer was accepted
 PLACE_LOST            a process that rests has fewer places for work than it had
 ENDED_BY_ITSELF       a process ended that nobody had stopped
 UNEXPECTED            an exception that nobody foresaw

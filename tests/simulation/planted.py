@@ -10,6 +10,8 @@ from poweron_events.envelope import Recorded, slot
 from poweron_events.fold import evolve as rules
 from poweron_events.fold import partial
 from poweron_events.fold.state import Verdict, Workflow
+from poweron_events.fold.superseded import superseded
+from poweron_events.outcome import StageFailed
 from poweron_projections import projection
 from poweron_services.decider import approval
 from poweron_services.intake import settlement
@@ -145,6 +147,19 @@ def never_gives_up() -> None:
     settlement.Settlement.settle = planted
 
 
+def failure_unseen() -> None:
+    """E-03: roles report that a stage has failed, and the fold accepts that from nobody."""
+    evolve = rules.evolve
+
+    def planted(workflow: Workflow, recorded: Recorded) -> tuple[Workflow, Verdict]:
+        if isinstance(recorded.envelope.event, StageFailed):
+            return superseded(workflow, recorded), "superseded"
+        return evolve(workflow, recorded)
+
+    for module in (rules, partial, projection):
+        module.evolve = planted
+
+
 BUGS: Mapping[str, Callable[[], None]] = {
     "last wins": last_wins,
     "effect ahead": effect_ahead,
@@ -157,4 +172,5 @@ BUGS: Mapping[str, Callable[[], None]] = {
     "unreserved": unreserved,
     "asked for ever": asked_for_ever,
     "never gives up": never_gives_up,
+    "failure unseen": failure_unseen,
 }

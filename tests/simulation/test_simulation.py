@@ -118,6 +118,7 @@ def test_a_seed_replays_exactly() -> None:
         ("unreserved", {"OVERSPENT"}),
         ("asked for ever", {"REJECTED_TOO_OFTEN"}),
         ("never gives up", {"APPENDED_FOR_EVER"}),
+        ("failure unseen", {"SUPERSEDED_AGAIN"}),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, law: set[str]) -> None:

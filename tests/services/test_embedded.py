@@ -225,7 +225,7 @@ def test_a_remembered_id_that_belongs_to_another_process_by_now_is_not_believed(
 
 async def test_waiting_for_a_server_ends_when_its_process_does(tmp_path: Path) -> None:
     pid = await start_apart(["/bin/sh", "-c", "exit 1"], folder=tmp_path, log=tmp_path / "log", env={})
-    assert not await comes_up(pid, lambda: False, deadline=60)
+    assert not await comes_up(pid, lambda: False)
 
 
 async def test_data_that_a_hidden_broker_has_locked_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

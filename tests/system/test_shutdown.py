@@ -3,16 +3,23 @@
 import asyncio
 import random
 import signal
+import socket
 import time
 from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 from commands import DEADLINE, Ended, Shell, ended, told
 from own import OwnServers, frozen, own_servers
+from providers import KEY
 from servers import furnished
+from test_floods import GREEDY, opening
 
+from poweron_events import topics, workflow_id
+from poweron_services.client.connect import Connections, connect
+from poweron_services.config import Settings
 from poweron_services.embedded.folders import Folders
 from poweron_services.embedded.kafka_server import Kafka
 from poweron_services.embedded.postgres_server import Postgres
@@ -23,6 +30,8 @@ SLOW = 3.0  # seconds more, on a machine with other tests beside
 LATEST = 6.0  # seconds after the start at which a signal is sent
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 NOT_YET_PYTHON = 0.3  # seconds in which the interpreter itself may still be starting
+MANY = 60  # workflows in progress
+OPEN = "SELECT count(*) FROM workflows WHERE is_open AND workflow_id = ANY($1::text[]::uuid[])"
 COMPLAINTS = ("Traceback", "never awaited", "Unclosed", "Exception ignored")
 
 
@@ -127,16 +136,45 @@ def own(tmp_path_factory: pytest.TempPathFactory, software: Path) -> Generator[O
         yield servers
 
 
+@contextmanager
+def silent_provider() -> Generator[dict[str, str], None, None]:
+    """The settings for a model whose provider lets everybody connect and answers nobody."""
+    with socket.create_server(("127.0.0.1", 0), backlog=2 * MANY) as provider:
+        yield {
+            "POWERON_MODEL": "openai:test",
+            "OPENAI_BASE_URL": f"http://127.0.0.1:{provider.getsockname()[1]}/v1",
+            "OPENAI_API_KEY": KEY,
+        }
+
+
+async def many_in_progress(connections: Connections, name: str) -> None:
+    """Send many requests and wait until the projection has all of them open."""
+    ids = [f"{name} {number}" for number in range(MANY)]
+    await connections.log.append(topics.REQUESTS.name, [opening(each) for each in ids])
+    workflows = [workflow_id(GREEDY, each) for each in ids]
+    async with asyncio.timeout(DEADLINE):
+        while await connections.pool.fetchval("SELECT to_regclass('workflows')") is None:  # noqa: ASYNC110 - the same
+            await asyncio.sleep(0.05)
+        while await connections.pool.fetchval(OPEN, workflows) < MANY:  # noqa: ASYNC110 - another process' table says so
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.parametrize("which", ["kafka", "postgres"])
-async def test_a_service_exits_in_time_while_a_server_is_frozen(own: OwnServers, tmp_path: Path, which: str) -> None:
-    shell = Shell(own.environment(tmp_path), tmp_path)
-    process = await shell.start("serve")
-    await _line(process, "service_started")
-    thaw = frozen(getattr(own, which)())
-    try:
-        found = await stopped(process, signal.SIGTERM)
-    finally:
-        thaw()
+async def test_a_service_at_work_exits_in_time_while_a_server_is_frozen(
+    own: OwnServers, tmp_path: Path, which: str
+) -> None:
+    settings, pair = Settings(home=tmp_path), own.pair
+    with silent_provider() as model:
+        shell = Shell(own.environment(tmp_path) | model, tmp_path)
+        process = await shell.start("serve")
+        await _line(process, "service_started")
+        async with connect(settings, kafka=pair.kafka, postgres=pair.postgres) as connections:
+            await many_in_progress(connections, which)
+        thaw = frozen(getattr(own, which)())
+        try:
+            found = await stopped(process, signal.SIGTERM)
+        finally:
+            thaw()
     assert found.code == 0
 
 

@@ -5,7 +5,7 @@ import datetime as dt
 import ipaddress
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -56,6 +56,15 @@ super.users=User:poweron;User:poweron-admin
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required " + " ".join(
     f'user_poweron-{name}="{SECRET}"' for name in USERS
 )
+CLUSTERED = """\
+node.id={number}
+controller.quorum.voters={voters}
+default.replication.factor={replicas}
+min.insync.replicas=2
+offsets.topic.replication.factor={replicas}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr=2
+"""
 LOGIN = """\
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=SCRAM-SHA-256
@@ -130,10 +139,33 @@ class OlderKafka(OpenKafka):
         self._properties.chmod(0o644)
 
     def _configuration(self, data: str, *, broker: int, controller: int, password: str = "") -> str:
-        ours = Kafka._configuration(self, data, broker=broker, controller=controller).replace(
-            "SASL_PLAINTEXT", "PLAINTEXT"
+        return _open(Kafka._configuration(self, data, broker=broker, controller=controller))
+
+
+def _open(configuration: str) -> str:
+    """The same without logins."""
+    plain = configuration.replace("SASL_PLAINTEXT", "PLAINTEXT")
+    return re.sub(r"^(sasl|listener\.name)\..*\n", "", plain, flags=re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusteredKafka(OpenKafka):
+    """One of several brokers, each with a controller beside it, that let everybody in."""
+
+    number: int
+    brokers: Sequence[int]
+    controllers: Sequence[int]
+
+    @property
+    def cluster(self) -> KafkaSettings:
+        return KafkaSettings(",".join(f"127.0.0.1:{port}" for port in self.brokers))
+
+    def _configuration(self, data: str, *, broker: int, controller: int, password: str = "") -> str:
+        ports = {"broker": self.brokers[self.number - 1], "controller": self.controllers[self.number - 1]}
+        voters = (f"{number}@127.0.0.1:{port}" for number, port in enumerate(self.controllers, start=1))
+        return _open(Kafka._configuration(self, data, **ports)) + CLUSTERED.format(
+            number=self.number, voters=",".join(voters), replicas=len(self.brokers)
         )
-        return re.sub(r"^(sasl|listener\.name)\..*\n", "", ours, flags=re.MULTILINE)
 
 
 @dataclass(frozen=True)

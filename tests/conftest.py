@@ -31,7 +31,7 @@ def pytest_configure() -> None:
     # A run in the background ignores Ctrl-C, and so would every command that it starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("patient", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
 
 

@@ -178,6 +178,9 @@ async def records(log: MemoryLog, topic: str) -> list[Record]:
     return [record async for batch in log.read(topic, {}, await log.ends(topic)) for record in batch]
 
 
+_decoded = cache(decode)
+
+
 async def values(log: MemoryLog, topic: str) -> list[bytes]:
     return [record.value or b"" for record in await records(log, topic)]
 
@@ -190,7 +193,7 @@ async def accepted(log: MemoryLog) -> list[Any]:
     """The events, less the openings of workflows that were open already."""
     opened, kept = set[str](), list[Any]()
     for value in await values(log, topics.EVENTS.name):
-        workflow, event = decode(value).workflow_id, event_of(value)
+        workflow, event = _decoded(value).workflow_id, event_of(value)
         if not isinstance(event, WorkflowRequested) or workflow not in opened:
             kept.append(event)
         if isinstance(event, WorkflowRequested):
@@ -198,9 +201,8 @@ async def accepted(log: MemoryLog) -> list[Any]:
     return kept
 
 
-@cache
 def event_of(value: bytes) -> Any:
-    return decode(value).event
+    return _decoded(value).event
 
 
 async def committed(log: MemoryLog, number: int, key: bytes = b"k") -> None:

@@ -46,6 +46,7 @@ def _told(row: HistoryEntry) -> tuple[Any, ...]:
     return row.kind, row.status, row.message, row.summary, row.documents_label, row.success, row.action
 
 
+@pytest.mark.soak
 @pytest.mark.req("A-02")
 @pytest.mark.req("A-03")
 async def test_requests_come_to_the_same_in_both_modes(service: Connections) -> None:

@@ -205,6 +205,7 @@ def test_root_gets_an_answer_where_only_root_may_enter(root: Newcomer) -> None:
 
 
 @as_root_only
+@pytest.mark.soak
 @pytest.mark.req("S17")
 def test_nobody_reads_every_kind_of_document_for_root_where_only_root_may_enter(root: Newcomer) -> None:
     root.types("uv sync --quiet")

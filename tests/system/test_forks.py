@@ -39,6 +39,7 @@ async def _events(connections: Connections, workflow: str) -> list[object]:
     return [each.event for each in accepted(await judged_records(connections.pool, workflow))]
 
 
+@pytest.mark.soak
 async def test_a_fork_whose_process_is_killed_at_every_turn_is_the_same_and_runs_nothing(
     connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -129,9 +129,9 @@ def watching(
 async def test_a_backlog_of_requests_stays_in_kafka(
     connections: Connections, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    await pile_up(connections, 5_000)
+    await pile_up(connections, 2_000)
     with watching(connections, environment, tmp_path, APART) as watched:
-        await watched.until_ended(300, timeout=170)
+        await watched.until_ended(150, timeout=170)
     assert 0 < watched.most_open <= MAX_OPEN + MAX_PENDING
     assert {roles: seen for roles, seen in watched.resident.items() if max(seen) > MOST * MEGABYTE} == {}
 

@@ -143,8 +143,9 @@ def files(folder: Path) -> dict[str, bytes]:
 # --- an executor that is killed
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-08")
-@pytest.mark.parametrize("mode", ["React", pytest.param("Actionplan", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("mode", ["React", "Actionplan"])
 async def test_an_executor_killed_within_each_step_leaves_nothing_to_be_fetched_again(
     mode: str, connections: Connections, environment: dict[str, str], tmp_path: Path, museums: MuseumWeb
 ) -> None:

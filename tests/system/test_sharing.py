@@ -41,6 +41,7 @@ async def test_overlapping_roles_a_rebalance_and_doubled_requests_give_each_effe
     await survival.expect_all_well()
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-07")
 async def test_all_offsets_are_lost_the_rows_are_emptied_and_projectors_are_killed(
     survival: Survival, connections: Connections, environment: dict[str, str], tmp_path: Path

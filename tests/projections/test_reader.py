@@ -1,6 +1,7 @@
 """What is read of a workflow: the names on the wire, and pages that hold while rows come in."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -27,6 +28,7 @@ from poweron_events.errors import Unavailable
 from poweron_events.event import CitedSource, Model, WebPage
 from poweron_events.fold.history import render, reverse_chronological
 from poweron_events.fold.state import ChatMessage
+from poweron_events.log import Message
 from poweron_events.log.memory import MemoryLog
 from poweron_events.outcome import RoundCancelled, Totals
 from poweron_events.request import Spent
@@ -34,6 +36,8 @@ from poweron_events.stream import WorkflowEvent
 from poweron_projections import bootstrap, reader, request_answers
 from poweron_projections.catch_up import catch_up
 from poweron_projections.connection import Pool, acquire, connect
+from poweron_projections.rebuild import rebuild
+from poweron_projections.row_writer import RowWriter
 
 EVENTS = topics.EVENTS.name
 RECORDED = {
@@ -134,10 +138,14 @@ async def test_every_message_names_the_prompt_of_its_round_the_reason_of_its_rev
 @pytest.mark.parametrize("recorded", RECORDED)
 async def test_rows_and_fold_tell_the_same_history_after_every_event(recorded: str, pool: Pool) -> None:
     told, log, before = Told(), MemoryLog(), dict[int, ChatMessage]()
-    for value in RECORDED[recorded]:
+    values = RECORDED[recorded]
+    await log.append(EVENTS, [Message(told.id.encode(), value) for value in values])
+    rows = RowWriter(log, pool, EVENTS, renew=partial(rebuild, log, pool))
+    await rows.load(range(topics.EVENTS.partitions))
+    (records,) = [some async for some in log.read(EVENTS, {}, await log.ends(EVENTS))]
+    for value, record in zip(values, records, strict=True):
         told.write(value)
-        await log.append(EVENTS, told.messages[-1:])
-        await catch_up(log, pool)
+        await rows.project([record])
         before |= {message.seq: message for message in told.workflow.current.messages}
         found = await reader.messages(pool, told.id)
         assert "\n".join(map(render, found)) == "\n".join(map(render, reverse_chronological(before.values())))

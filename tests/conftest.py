@@ -4,9 +4,11 @@ One pair of servers serves a whole process; each test has topics and rows of its
 """
 
 import faulthandler
+import gc
 import logging
 import os
 import signal
+import sys
 import uuid
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import replace
@@ -31,8 +33,17 @@ def pytest_configure() -> None:
     # A run in the background ignores Ctrl-C, and so would every command that it starts and interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Where no bytecode may be kept, each command that a test starts compiles all modules, which takes over half its time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     settings.register_profile("patient", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("patient")  # how long an example takes says how busy the machine is, and nothing of ours
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: the garbage collector, which took an eighth of the time, skips them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

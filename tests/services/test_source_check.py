@@ -6,7 +6,7 @@ from pages import BOATS, CLOCKS, page
 from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource, DocumentRef, WebPage
 from poweron_events.request import workflow_id
-from poweron_services.client.source_check import CheckedQuote, Source, check_answers
+from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, Sources, check_answers
 from poweron_services.decider.source_list import with_list
 
 ID = workflow_id("/tests", "1")
@@ -20,6 +20,7 @@ class Kept:
     def __init__(self) -> None:
         self.content = ContentStore.at("memory:///")
         self.answers: list[DocumentRef] = []
+        self.documents: list[DocumentRef] = []
 
     async def source(self, n: int, of: WebPage, text: str) -> CitedSource:
         return CitedSource(n=n, page=of, text=await self.content.put(ID, text.encode()))
@@ -33,13 +34,26 @@ class Kept:
             )
         )
 
+    async def document(self, name: str, text: str | None, mime_type: str = "text/markdown") -> None:
+        """A document that was handed over or read; without a text, one that the store has lost."""
+        content = "0" * 64 if text is None else await self.content.put(ID, text.encode())
+        self.documents.append(
+            DocumentRef(document_id=name, document_name=name, mime_type=mime_type, size=9, content=content)
+        )
+
+    async def read(self, data: bytes, name: str) -> str:
+        return f"# {name}\n\n<!-- x -->\n\n## page 1\n\n{data.decode()}\n"
+
+    async def looked_into(self) -> Sources:
+        return await check_answers(self.answers, self.content, ID, self.documents, self.read)
+
     async def sources(self) -> tuple[Source, ...]:
-        found = await check_answers(self.answers, self.content, ID)
+        found = await self.looked_into()
         assert found.missing == ()
         return found.sources
 
 
-def results(source: Source) -> list[tuple[str | None, str]]:
+def results(source: Source | CitedDocument) -> list[tuple[str | None, str]]:
     return [(each.quote, each.result) for each in source.quotes]
 
 
@@ -140,13 +154,131 @@ async def test_what_was_erased_is_named_and_nothing_is_found_in_it() -> None:
     kept = Kept()
     gone = CitedSource(n=1, page=HOURS, text="0" * 64)
     await kept.answer("answer.md", "“Open daily” [1].", gone)
-    found = await check_answers(kept.answers, kept.content, ID)
+    found = await kept.looked_into()
     assert found.missing == ("https://boats.example/visit",)
     assert results(found.sources[0]) == [("Open daily", "missing")]
 
 
 @pytest.mark.req("C-04")
-async def test_documents_without_sources_are_not_looked_into() -> None:
+async def test_a_number_that_means_nothing_is_no_citation() -> None:
     kept = Kept()
     await kept.answer("note.md", "By bus [1].")
     assert await kept.sources() == ()
+
+
+READ = """# estimate.pdf
+
+<!-- application/pdf -->
+
+## page 1
+
+| Labour | $1,200.00 |
+| **GRAND TOTAL** | $1,980.84 |
+
+## page 2
+
+The vehicle was ready on *September 12*.
+"""
+
+
+def cited(found: Sources) -> list[tuple[str, tuple[str, ...], list[tuple[str | None, str]]]]:
+    return [(each.document, each.places, results(each)) for each in found.documents]
+
+
+@pytest.mark.req("C-04")
+async def test_a_quote_from_a_document_is_looked_up_in_the_place_that_is_cited() -> None:
+    kept = Kept()
+    await kept.document("estimate.pdf", "%PDF", "application/pdf")
+    await kept.document("estimate.pdf.md", READ)
+    await kept.answer(
+        "answer.md",
+        "**GRAND TOTAL: $1,980.84** — estimate.pdf, page 1\n\n"
+        "It was “ready on September 12” (estimate.pdf, page 2). It was “ready on September 13” (estimate.pdf, p. 2). "
+        "Labour is “$1,200.00” (estimate.pdf, page 2). It was repaired (estimate.pdf, page 7).",
+    )
+    found = await kept.looked_into()
+    assert (found.sources, found.missing) == ((), ())
+    assert cited(found) == [
+        ("estimate.pdf", ("page 1",), [("GRAND TOTAL", "found"), ("$1,980.84", "found")]),
+        (
+            "estimate.pdf",
+            ("page 2",),
+            [
+                ("ready on September 12", "found"),
+                ("ready on September 13", "not found"),
+                ("$1,200.00", "not found"),
+            ],
+        ),
+        ("estimate.pdf", ("page 7",), [(None, "not quoted")]),
+    ]
+    first = found.documents[0]
+    assert (first.n, first.texts) == (1, ("docItem:estimate.pdf.md:estimate.pdf.md",))
+    assert first.statements == ("“GRAND TOTAL”: “$1,980.84”",)
+    assert first.quotes[0].documents == ("docItem:answer.md:answer.md",)
+
+
+@pytest.mark.req("C-04")
+@pytest.mark.parametrize(
+    ("text", "places", "result"),
+    [
+        ("It says “$1,980.84” — estimate.pdf, Seite 1.", ("page 1",), "found"),
+        ("On page 1 of estimate.pdf it says “$1,980.84”.", ("page 1",), "found"),
+        ("estimate.pdf (page 1) says “$1,980.84”.", ("page 1",), "found"),
+        ("ESTIMATE.PDF says “$1,980.84”.", (), "found"),
+        ("| Total | “$1,980.84” | estimate.pdf, page 2 |", ("page 2",), "not found"),
+        ("- **GRAND TOTAL: $1,980.85** — estimate\\.pdf, page 1", ("page 1",), "not found"),
+        ("“$1,980.84” [1].\n\n## Sources\n\n- [1] estimate.pdf, page 1, page 2\n", ("page 1", "page 2"), "found"),
+    ],
+)
+async def test_a_document_is_cited_in_the_ways_in_which_people_do(
+    text: str, places: tuple[str, ...], result: str
+) -> None:
+    kept = Kept()
+    await kept.document("estimate.pdf.md", READ)
+    await kept.answer("answer.md", text)
+    ((document, at, quotes),) = cited(await kept.looked_into())
+    assert (document, at, quotes[-1][1]) == ("estimate.pdf", places, result)
+
+
+@pytest.mark.req("C-04")
+async def test_a_document_that_no_step_has_kept_as_text_is_read_again() -> None:
+    kept = Kept()
+    await kept.document("estimate.pdf", "It is ready.", "application/pdf")
+    await kept.answer("answer.md", "“It is ready” (estimate.pdf, page 1). “It is red” (estimate.pdf, page 1).")
+    assert cited(await kept.looked_into()) == [
+        ("estimate.pdf", ("page 1",), [("It is ready", "found"), ("It is red", "not found")])
+    ]
+
+
+@pytest.mark.req("C-04")
+async def test_a_document_that_was_lost_is_named_and_nothing_is_found_in_it() -> None:
+    kept = Kept()
+    await kept.document("estimate.pdf.md", None)
+    await kept.answer("answer.md", "“It is ready” (estimate.pdf, page 1).")
+    found = await kept.looked_into()
+    assert found.missing == ("estimate.pdf.md",)
+    assert cited(found) == [("estimate.pdf", ("page 1",), [("It is ready", "missing")])]
+
+
+@pytest.mark.req("C-04")
+async def test_pages_of_the_web_come_first_and_documents_after_them() -> None:
+    kept = Kept()
+    await kept.document("hours.txt.md", "# hours.txt\n\n<!-- text/plain -->\n\nOpen on Mondays.\n")
+    says = "“Open daily” [1], but “open on Mondays” (hours.txt). No more is said of hours.txt. And data-hours.txt is “another”."
+    await kept.answer("answer.md", says, await kept.source(1, HOURS, BOATS))
+    found = await kept.looked_into()
+    assert [(each.n, results(each)) for each in (*found.sources, *found.documents)] == [
+        (1, [("Open daily", "found")]),
+        (2, [("open on Mondays", "found")]),
+    ]
+
+
+@pytest.mark.req("C-04", "D-03")
+async def test_a_row_of_a_table_is_found_by_its_cells() -> None:
+    kept = Kept()
+    rows = "| sku | stock |\n|---|---|\n| TR-1040 | 126 |\n| TR-1065 | 48 |\n"
+    await kept.document("stock.csv.md", f"# stock.csv\n\n<!-- text/csv -->\n\n{rows}")
+    await kept.answer("answer.md", "- “sku: TR-1040; stock: 126” — stock.csv\n- “sku: TR-1040; stock: 48” — stock.csv")
+    assert cited(await kept.looked_into()) == [
+        ("stock.csv", (), [("sku: TR-1040; stock: 126", "found"), ("sku: TR-1040; stock: 48", "not found")])
+    ]

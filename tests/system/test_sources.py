@@ -21,7 +21,11 @@ pytestmark = [pytest.mark.system]
 
 ID = Told().id
 TEXT = "# Museum of Clocks\n\nOn *Mondays* it is closed.\n\nA ticket is 9.50 €.\n"
-ANSWER = "It is shut: “on Mondays it is closed” [1]. A ticket is “8.50 €” [1]. Children pay less [1]."
+ANSWER = (
+    "It is shut: “on Mondays it is closed” [1]. A ticket is “8.50 €” [1]. Children pay less [1]. "
+    "Dogs are “kept at the gate” (rules.txt)."
+)
+RULES = b"Dogs are kept at\nthe gate.\n"
 CHOSEN = {"action": "ai.process", "actionObjective": "Answer", "requiredInputDocuments": ["docList:round1_request"]}
 LINES: dict[str, list[Any]] = ONE_STEP | {"SelectionPrompt": [CHOSEN], "ProcessPrompt": [ANSWER]}
 
@@ -46,7 +50,14 @@ async def asked(service: Connections) -> WebPage:
     document = DocumentRef(
         document_id="d1", document_name="clocks.md", mime_type="text/markdown", size=9, content=stored, page=page
     )
-    told = Told().tell(requested(documents=(document,)))
+    rules = DocumentRef(
+        document_id="d2",
+        document_name="rules.txt",
+        mime_type="text/plain",
+        size=len(RULES),
+        content=await content.put(ID, RULES),
+    )
+    told = Told().tell(requested(documents=(document, rules)))
     await service.log.append(topics.EVENTS.name, told.messages)
     return page
 
@@ -82,6 +93,9 @@ async def test_every_statement_of_an_answer_is_told_with_its_source_and_what_bec
         ("8.50 €", "not found"),
         (None, "not quoted"),
     ]
+    (document,) = told["documents"]
+    assert (document["n"], document["document"], document["texts"]) == (2, "rules.txt", ["docItem:d2:rules.txt"])
+    assert [(each["quote"], each["result"]) for each in document["quotes"]] == [("kept at the gate", "found")]
     assert plain.startswith("[1]  Museum of Clocks \\x1b[31m\n     https://clocks.example/visit?day=1\n")
     assert plain.endswith(
         "                 It is shut: “on Mondays it is closed”. (r1t1a1d1:answer.md)\n"
@@ -89,5 +103,9 @@ async def test_every_statement_of_an_answer_is_told_with_its_source_and_what_bec
         "                 A ticket is “8.50 €”. (r1t1a1d1:answer.md)\n"
         "     not found   “8.50 €”\n"
         "     not quoted  Children pay less. (r1t1a1d1:answer.md)\n"
+        "[2]  rules.txt\n"
+        "     compared with d2:rules.txt\n"
+        "                 Dogs are “kept at the gate”. (r1t1a1d1:answer.md)\n"
+        "     found       “kept at the gate”\n"
     )
     assert (nobody.code, nobody.err.startswith(f"There is no workflow {NOBODY}.")) == (1, True)

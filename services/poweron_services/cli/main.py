@@ -229,10 +229,10 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
 
 @app.command()
 def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
-    """Show the pages of the web that a workflow's answers cite.
+    """Show the pages of the web and the documents that a workflow's answers cite.
 
-    Each with its address, title, when it was fetched and the SHA-256 of its bytes, the statements that cite it, and
-    for each whether the words that it quotes stand in the page: found, not found, or not quoted.
+    Each page with its address, title, when it was fetched and the SHA-256 of its bytes, each document with its place;
+    the statements that cite it, and whether the words that they quote stand there: found, not found, or not quoted.
     """
     from poweron_services.cli import sources_command
 

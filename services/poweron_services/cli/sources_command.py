@@ -1,13 +1,16 @@
-"""`poweron sources`: every page of the web that an answer cites, and whether what is quoted from it stands there."""
+"""`poweron sources`: every page and document that an answer cites, and whether what is quoted from it stands there."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from rich.text import Text
 
-from poweron_services.cli.error_messages import check_id, sentences
+from poweron_services.cli.error_messages import check_id, load_settings, sentences
 from poweron_services.cli.output import one_line, print_beside, print_json, printable, stdout, tell, utc
 from poweron_services.cli.query_commands import with_rows
-from poweron_services.client.source_check import CheckedQuote, Source, check_sources
+from poweron_services.client.source_check import CheckedQuote, CitedDocument, Source, check_sources
+from poweron_services.connectors.document_reader import UnreadableDocument, extract
+from poweron_services.connectors.text_recognition import TextRecognition
 
 STYLES = {"found": "green", "not found": "bold red", "missing": "yellow", "not quoted": "dim"}
 WIDTH = max(map(len, STYLES)) + 2
@@ -17,30 +20,52 @@ WIDTH = max(map(len, STYLES)) + 2
 def sources(workflow: str, *, as_json: bool) -> None:
     """Show what the answers of a workflow cite."""
     check_id(workflow)
-    found = with_rows(lambda connections: check_sources(connections, workflow))
+    found = with_rows(lambda connections: check_sources(connections, workflow, _read))
     for name in found.missing:
         tell(f"{one_line(name)!r} is not in the content store any more, so nothing can be looked up in it.")
     if as_json:
         print_json(found.model_dump(mode="json", by_alias=True))
         return
     for source in found.sources:
-        _print(source)
-    if not found.sources:
-        stdout.print("No answer of this workflow cites a page of the web.")
+        _print_page(source)
+    for document in found.documents:
+        _print_document(document)
+    if not found.sources and not found.documents:
+        stdout.print("No answer of this workflow cites a page of the web or a document.")
 
 
-def _print(source: Source) -> None:
+async def _read(data: bytes, name: str) -> str:
+    command = load_settings().ocr_command
+    try:
+        document = await extract(data, name, recognition=TextRecognition(command) if command else None)
+    except UnreadableDocument:
+        return ""
+    return document.markdown()
+
+
+def _print_page(source: Source) -> None:
     stdout.print(Text(f"[{source.n}]  {one_line(source.title or source.url)}", style="bold"))
     stdout.print(Text(f"     {printable(source.url)}"))
     stdout.print(Text(f"     fetched {utc(source.fetched_at)} UTC, SHA-256 {source.sha256}", style="dim"))
+    _print_statements(source)
+
+
+def _print_document(document: CitedDocument) -> None:
+    stdout.print(Text(f"[{document.n}]  {one_line(', '.join((document.document, *document.places)))}", style="bold"))
+    texts = ", ".join(reference.removeprefix("docItem:") for reference in document.texts)
+    stdout.print(Text(f"     compared with {one_line(texts)}", style="dim"))
+    _print_statements(document)
+
+
+def _print_statements(source: Source | CitedDocument) -> None:
     for statement in source.statements:
         _print_statement(statement, source.n, [quote for quote in source.quotes if quote.statement == statement])
 
 
 def _print_statement(statement: str, n: int, quotes: Sequence[CheckedQuote]) -> None:
     """A statement with the documents that hold it, and what became of each of its quotes."""
-    held = zip(quotes[0].documents, quotes[0].cited_as, strict=True)
-    said = f"{statement} ({', '.join(_name(reference, n, number) for reference, number in held)})"
+    held = zip_longest(quotes[0].documents, quotes[0].cited_as, fillvalue=n)
+    said = f"{statement} ({', '.join(_name(str(reference), n, number) for reference, number in held)})"
     if len(quotes) == 1 and quotes[0].quote in (None, statement.strip('“”"')):
         print_beside(stdout, _margin(quotes[0].result), said)
         return

@@ -5,7 +5,7 @@ each text names the sources that it has then.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from poweron_events.event import CitedSource, WebPage
@@ -53,6 +53,11 @@ def place_in(locator: str, language: str) -> str:
     """A place of a document such as “page 2” in the language, if it is known here."""
     kind, space, which = locator.partition(" ")
     return f"{_PLACES.get(language[:2], {}).get(kind, kind)}{space}{which}"
+
+
+def places_shown(locators: Iterable[str]) -> dict[str, str]:
+    """The places of a document by what `place_in` makes of them in any language, in lower case."""
+    return {place_in(locator, language).casefold(): locator for locator in locators for language in _WORDS}
 
 
 def document_sources(lines: Sequence[str], language: str, *, first: int = 1, heading: bool = True) -> str:

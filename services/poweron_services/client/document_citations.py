@@ -1,0 +1,186 @@
+"""What answers cite documents by: a name and a place, such as “estimate.pdf, page 1”, or a number of their own list."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from poweron_services.decider.quotes import comparable, occurs
+from poweron_services.decider.source_list import places_shown, without_document_sources
+
+_HEAD: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
+_PARTS: Final = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
+_HEADINGS: Final = re.compile(r"^#{1,6} +(.+?)#*$", re.MULTILINE)
+_PAGE: Final = r"(?:pages?|pp?\.|Seiten?|S\.)\s*(?P<page>\d{1,6})"
+_LABELLED: Final = re.compile(r"^(\s*(?:[-*] +)?)\*\*([^*“”\n]+)\*\*(?=\s+—\s)", re.MULTILINE)
+_NOTHING: Final = r"(?!)"
+_NUMBERS: Final = range(999, 0, -1)
+
+
+class Citation(NamedTuple):
+    """A document and the places in it that a statement names; without a place, all of it."""
+
+    document: str
+    places: tuple[str, ...]
+
+
+class Numbered(NamedTuple):
+    """A text with a number for each citation of a document."""
+
+    text: str
+    meant: Mapping[int, Citation]
+    mentioned: frozenset[int]
+    """The numbers of documents that are only spoken of: these are cited where something is quoted from them."""
+
+
+@dataclass(frozen=True)
+class SearchedText:
+    """A text in which quotes are looked for."""
+
+    text: str
+
+    def holds(self, quote: str) -> bool:
+        """Whether the words stand in it, or in one row of a table, as in “item: Hinge; price: 4.20”."""
+        return occurs(quote, self._plain) or self._has_row(quote)
+
+    def _has_row(self, quote: str) -> bool:
+        cells = [part.partition(": ") for part in quote.split("; ")]
+        if len(cells) < 2 or not all(value for _, _, value in cells):
+            return False
+        return any(all(occurs(name, row) for name, _, _ in cells) for row in self._rows) and any(
+            all(occurs(value, row) for _, _, value in cells) for row in self._rows
+        )
+
+    @cached_property
+    def _plain(self) -> str:
+        return comparable(self.text)
+
+    @cached_property
+    def _rows(self) -> list[str]:
+        return [comparable(line) for line in self.text.splitlines() if line.startswith("|")]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """The text of a document as it was read, by its places: “page 2”, “sheet Budget”, “section Returns”."""
+
+    parts: Mapping[str, str]
+
+    @classmethod
+    def of(cls, markdown: str) -> "DocumentText":
+        """From what `document.extract` writes of a document, or from a text with headings."""
+        head = _HEAD.match(markdown)
+        first, *rest = (_PARTS if head else _HEADINGS).split(markdown[head.end() if head else 0 :])
+        titles = [title or "" if head else f"section {title.strip()}" for title in rest[::2]]
+        parts: dict[str, str] = {}
+        for place, text in zip(["", *titles], [first, *rest[1::2]], strict=True):
+            parts[place] = f"{parts.get(place, '')}\n{text}"
+        return cls(parts)
+
+    def at(self, places: Sequence[str]) -> list[SearchedText]:
+        """The text of each of these places; without a place, the whole text."""
+        found = [self.parts[place] for place in places if place in self.parts]
+        return [SearchedText(text) for text in (found if places else ["\n".join(self.parts.values())])]
+
+
+def named_in(text: str, documents: Iterable[str]) -> list[str]:
+    """The documents whose names stand in a text, whatever the case."""
+    said = _key(text)
+    return [name for name in documents if _key(name) in said]
+
+
+def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
+    """Put a number in the place of each citation of a document.
+
+    `documents` are the places of each document by its name. A name without a dot is a citation only where a place
+    follows it, since it may be any word.
+    """
+    told, listed = without_document_sources(text)
+    meant = {n: cited for n, line in listed.items() if (cited := _of_line(line, documents))}
+    pattern = _pattern(documents)
+    if pattern is None:
+        return Numbered(told, meant, frozenset())
+    free = (n for n in _NUMBERS if f"[{n}]" not in text)
+    by_citation: dict[tuple[Citation, bool], int] = {}
+
+    def marked(found: re.Match[str]) -> str:
+        opened, closed, marks = found["open"] or "", found["close"] or "", ""
+        for cited in pattern.one.finditer(found["all"]):
+            citation = pattern.citation(cited)
+            key = citation, not opened and not citation.places
+            if key not in by_citation and (number := next(free, None)):
+                by_citation[key] = number
+            marks += f"[{by_citation[key]}]" if key in by_citation else ""
+        if not opened or ("(" in opened and not closed):
+            return f"{opened}{found['all']}{closed} {marks}"
+        return f" {marks}{'' if '(' in opened else closed}"
+
+    marked_text = pattern.several.sub(marked, _LABELLED.sub(_as_quotes, told))
+    meant |= {n: citation for (citation, _), n in by_citation.items()}
+    return Numbered(marked_text, meant, frozenset(n for (_, is_mention), n in by_citation.items() if is_mention))
+
+
+def _as_quotes(found: re.Match[str]) -> str:
+    """A label and its value, which the built-in model takes from a document, as the quotes that they are."""
+    label, colon, value = found[2].partition(": ")
+    return f"{found[1]}“{label}”: “{value}”" if colon else f"{found[1]}“{label}”"
+
+
+def _of_line(line: str, documents: Mapping[str, Iterable[str]]) -> Citation | None:
+    """What a line of a list of documents names: “estimate.pdf, page 1, page 2”."""
+    for name in sorted(documents, key=len, reverse=True):
+        if line == name or line.startswith(f"{name}, "):
+            shown = places_shown(documents[name])
+            named = line[len(name) :].split(", ")[1:]
+            return Citation(name, tuple(shown.get(place.casefold(), place) for place in named if place != "…"))
+    return None
+
+
+class _Pattern(NamedTuple):
+    one: re.Pattern[str]
+    several: re.Pattern[str]
+    """Citations one after the other, with the dash or the brackets that part them from the statement."""
+    names: Mapping[str, str]
+    places: Mapping[str, str]
+
+    def citation(self, found: re.Match[str]) -> Citation:
+        page = found["before_page"] or found["page"]
+        place = f"page {int(page)}" if page else self.places.get(_key(found["place"] or ""), "")
+        return Citation(self.names[_key(found["name"] or found["word"])], (place,) if place else ())
+
+
+def _pattern(documents: Mapping[str, Iterable[str]]) -> _Pattern | None:
+    if not documents:
+        return None
+    places = {_key(shown): place for held in documents.values() for shown, place in places_shown(held).items()}
+    place = rf"(?:\s*,\s*|\s+|\s*\()(?:(?P<place>{'|'.join(_escaped(places)) or _NOTHING})|{_PAGE})(?!\w)"
+    before = _PAGE.replace("page>", "before_page>")
+    whole = "|".join(_escaped(name for name in documents if "." in name)) or _NOTHING
+    words = "|".join(_escaped(name for name in documents if "." not in name)) or _NOTHING
+    one = (
+        rf"(?:{before}\s+(?:of|in|von|aus)\s+)?(?<![\w./-])"
+        rf"(?:(?P<name>{whole})(?!\w|[.-]\w)|(?P<word>{words})(?={_anonymous(place)}))(?:{place})?"
+    )
+    bare = _anonymous(one)
+    several = rf"(?P<open>\s*[\u2013\u2014]\s*|\s*\()?(?P<all>{bare}(?:\s*(?:[;,&]|and|und)\s*{bare})*)(?P<close>\))?"
+    return _Pattern(
+        re.compile(one, re.IGNORECASE),
+        re.compile(several, re.IGNORECASE),
+        {_key(name): name for name in documents},
+        places,
+    )
+
+
+def _anonymous(pattern: str) -> str:
+    return re.sub(r"\(\?P<\w+>", "(?:", pattern)
+
+
+def _escaped(texts: Iterable[str]) -> Iterator[str]:
+    r"""Patterns of the texts, the longest first, with any blanks, and with the backslashes of markdown before signs."""
+    for text in sorted(filter(None, texts), key=len, reverse=True):
+        yield r"\s+".join("".join(c if c.isalnum() else rf"\\?{re.escape(c)}" for c in word) for word in text.split())
+
+
+def _key(text: str) -> str:
+    return " ".join(text.replace("\\", "").split()).casefold()

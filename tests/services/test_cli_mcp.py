@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from processor_time import within
 from pytest_httpserver import HTTPServer
 from tool_servers import KEY, lying, named
 from typer.testing import CliRunner
@@ -127,7 +128,11 @@ def test_an_answer_of_the_web_that_is_none_of_a_server_is_told(
 
 LISTS = """
 import json, sys
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
+PARTS = {"x": {"type": "integer", "minimum": 1}, "y": {"anyOf": [{"type": "string"}, {"type": "null"}]}}
+TEXT = {"type": "string", "description": "Free text.", "default": ""}
+MANY = {"type": "array", "items": {"type": "object", "properties": PARTS, "required": ["x"]}}
+SCHEMA = {"type": "object", "properties": {"title": TEXT, "body": TEXT, "each": MANY}, "required": ["title"]}
+TOOLS = [{"name": name, "description": "Does " + name, "inputSchema": SCHEMA} for name in NAMES]
 ABOUT = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
 KNOWN = {"initialize": {"result": ABOUT}, "tools/list": {"result": {"tools": TOOLS}}}
 UNKNOWN = {"error": {"code": -32601, "message": "Unknown"}}
@@ -143,15 +148,19 @@ for line in sys.stdin:
     [
         (["a.b", "a_b", "a/b"], ["a_b"]),
         (["twice", "twice"], ["twice"]),
-        ([f"t{number}" for number in range(700)], [f"t{number}" for number in range(500)]),
+        ([f"t{number}" for number in range(10_000)], [f"t{number}" for number in range(500)]),
     ],
+    ids=["one name of an action", "one name", "ten thousand"],
 )
 def test_of_tools_with_one_name_and_of_too_many_it_is_told_which_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], told: list[str]
 ) -> None:
-    entry = {"command": sys.executable, "args": ["-S", "-c", f"NAMES = {names!r}\n{LISTS}"]}
+    program = tmp_path / "lists.py"
+    program.write_text(f"NAMES = {names!r}\n{LISTS}")
+    entry = {"command": sys.executable, "args": ["-S", str(program)]}
     monkeypatch.setenv("POWERON_MCP", str(named(tmp_path, {"lists": entry})))
-    ended = CliRunner().invoke(app, ["mcp", "check", "--json"])
+    with within(6):
+        ended = CliRunner().invoke(app, ["mcp", "check", "--json"])
     tools = orjson.loads(ended.stdout)["tools"]
     assert [tool["tool"] for tool in tools if tool["state"] == "new"] == told
     others = [tool for tool in tools if tool["state"] != "new"]

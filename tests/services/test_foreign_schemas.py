@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given as supposing
 from hypothesis import settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from builders import Told, planned, requested
 from poweron_events.catalog import ActionSpec
 from poweron_events.json_schema import UnusableSchema
 from poweron_events.selection import ParametersSchema, SchemaField
 from poweron_services.decider.pattern_cost import ENDLESS, pattern_cost
-from poweron_services.decider.schema_check import Unfit, check_description, check_values
+from poweron_services.decider.schema_check import Unfit, _schema_checker, check_description, check_values
 from poweron_services.decider.validation import (
     Completed,
     NotAllowed,
@@ -406,6 +407,12 @@ def test_schemas_that_differ_in_their_order_alone_keep_it() -> None:
     for names in (["x", "y"], ["y", "x"]):
         spec = described({"properties": {name: {} for name in names}})
         assert [field.name for field in fields_of(None, spec)] == names
+
+
+@supposing(st.dictionaries(st.sampled_from(KEYWORDS), ANYTHING | SCHEMAS, max_size=4) | ANYTHING | OBJECTS)
+def test_a_schema_is_one_by_the_metaschema_put_together_where_it_is_one_by_the_draft(schema: Any) -> None:
+    draft = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+    assert _schema_checker().is_valid(schema) == draft.is_valid(schema)
 
 
 @pytest.mark.req("X-06")

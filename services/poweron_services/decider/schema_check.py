@@ -3,6 +3,7 @@
 Both may come from strangers: nothing here reaches the network, and what a check may cost is bounded.
 """
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,7 @@ import orjson
 from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
+from jsonschema_specifications import REGISTRY
 from pydantic import JsonValue, StringConstraints, TypeAdapter
 from pydantic import ValidationError as PydanticError
 from pydantic_core import SchemaError as PatternError
@@ -64,8 +66,33 @@ def _unusable(spec: ActionSpec, why: str) -> UnusableSchema:
 
 def _check_schema(schema: JsonSchema) -> None:
     """Without what schemas say of formats: patterns of another dialect than Python's are no fault."""
-    for error in islice(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema), 1):
+    for error in islice(_schema_checker().iter_errors(schema), 1):
         raise SchemaError.create_from(error)
+
+
+@lru_cache(maxsize=1)
+def _schema_checker() -> Validator:
+    """Checks schemas by the metaschema of draft 2020-12, whose parts are put together first.
+
+    It is seven schemas that refer to each other by `$dynamicRef`, which takes seven times as long for each tool.
+    """
+    meta = Draft202012Validator.META_SCHEMA
+    parts = [REGISTRY.contents(f"{meta['$id'].rpartition('/')[0]}/{part['$ref']}") for part in meta["allOf"]]
+    whole = {
+        "type": meta["type"],
+        "properties": ChainMap(*({**part.get("properties", {})} for part in (meta, *parts))),
+        "$defs": ChainMap(*({**part.get("$defs", {})} for part in parts)),
+    }
+    return Draft202012Validator(_itself(whole), registry=Registry())
+
+
+def _itself(schema: Any) -> Any:
+    """A part of the metaschema in which a dynamic reference is one to all of it."""
+    if schema == {"$dynamicRef": "#meta"}:
+        return {"$ref": "#"}
+    if isinstance(schema, Mapping):
+        return {name: _itself(each) for name, each in schema.items()}
+    return [_itself(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def check_values(

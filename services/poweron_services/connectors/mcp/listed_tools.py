@@ -9,13 +9,20 @@ from pydantic import ValidationError
 from poweron_events.validation_messages import named, worded
 
 METHOD: Final = "tools/list"
+MAX_TOOLS: Final = 500
+"""Of one server, and looked at in one list: checking ten thousand takes as long as starting the server."""
 
 
 def leave_out_unreadable(message: Any, version: str) -> dict[str, str]:
-    """Take them out of the answer, if it is such a list; why, by their names."""
+    """Take them out of the answer, if it is such a list; why, by their names.
+
+    Of more than `MAX_TOOLS` one more is left, which tells that there are more.
+    """
     listed = message.result if isinstance(message, JSONRPCResponse) else {}
-    tools = listed.get("tools")
-    if not isinstance(tools, list) or not (wrong := _problems(listed, version)):
+    if not isinstance(listed.get("tools"), list):
+        return {}
+    tools = listed["tools"] = listed["tools"][: MAX_TOOLS + 1]
+    if not (wrong := _problems(listed, version)):
         return {}
     listed["tools"] = [tool for number, tool in enumerate(tools) if number not in wrong]
     return {_name(tools[number], number): why for number, why in wrong.items()}

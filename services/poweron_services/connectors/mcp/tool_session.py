@@ -25,13 +25,13 @@ from pydantic import JsonValue, ValidationError
 from poweron_events.errors import Unavailable
 from poweron_events.validation_messages import explain
 from poweron_services.connectors.mcp.http_transport import http_streams
+from poweron_services.connectors.mcp.listed_tools import MAX_TOOLS
 from poweron_services.connectors.mcp.server_list import StdioServer, ToolServerEntry
 from poweron_services.connectors.mcp.stdio_transport import stdio_streams
 from poweron_services.connectors.mcp.streams import Incoming, Traffic, let_in
 from poweron_services.connectors.mcp.tool_description import ToolDescription
 from poweron_services.connectors.web.web_settings import WebSettings
 
-MAX_TOOLS: Final = 500
 MAX_PAGES: Final = 50  # of the list of tools
 ENDED: Final = -32_000  # the SDK's code of a connection that is closed
 
@@ -85,7 +85,7 @@ class ToolSession:
                 self._take(tool, found)
             cursor = page.next_cursor
             if len(found) >= MAX_TOOLS and (cursor is not None or page.tools[-1].name not in found):
-                self.left_out["what comes after them"] = f"A server may have {MAX_TOOLS} tools."
+                self.left_out[f"all after the first {MAX_TOOLS}"] = "No more tools are used of one server."
             if cursor is None or len(found) >= MAX_TOOLS:
                 break
         return found

@@ -59,6 +59,7 @@ def export(
             help="The file to write; else stdout. No file is replaced but an export of the same workflow.",
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Hand a workflow to other tools.
 
@@ -68,4 +69,4 @@ def export(
     """
     from poweron_services.cli import export_command
 
-    export_command.run(workflow, form.value, output)
+    export_command.run(workflow, form.value, output, as_json=as_json)

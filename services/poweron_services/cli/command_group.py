@@ -1,5 +1,7 @@
 """A group of commands that says in our words what is wrong before a command begins. It imports nothing slow."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -9,18 +11,30 @@ from poweron_services.cli.context import AS_JSON
 
 
 class CommandGroup(TyperGroup):
-    """Says in our words what is wrong with an argument."""
+    """Says what is wrong with the arguments: in our words, and with `--json` also as an object on stdout."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        with self._told(parent):
+            if parent is None:
+                AS_JSON.set("--json" in args[: args.index("--") if "--" in args else None])
+            return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:  # typer does not export the type
-        AS_JSON.set(False)
-        try:
+        with self._told(ctx.parent):
             return super().invoke(ctx)
-        except typer.BadParameter as error:
+
+    @contextmanager
+    def _told(self, parent: Any) -> Generator[None, None, None]:
+        """Tell a program once, in the outermost group, whatever is wrong with the arguments of any command."""
+        try:
+            yield
+        except typer.TyperException as error:
             from poweron_services.cli import error_messages  # noqa: PLC0415 - imports wait for the command
 
-            error.message = error_messages.argument(error)
-            if ctx.parent is None:
-                error_messages.tell_json(error.format_message())
+            if isinstance(error, typer.BadParameter):
+                error.message = error_messages.argument(error)
+            if parent is None:
+                error_messages.tell_json(error.format_message(), "usage")
             raise
 
 

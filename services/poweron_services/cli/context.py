@@ -11,4 +11,5 @@ CANCELLED: Final = 3
 INTERRUPTED: Final = 130
 """Exit codes, as the README lists them; the last one is that of shells after Ctrl-C."""
 STOPPED: Final = "Stopped."
+STOPPED_CODE: Final = "stopped"
 NOTHING_YET: Final = "Stopped before anything was asked for."

@@ -5,12 +5,13 @@ import os
 import sys
 
 from poweron_services import shutdown
-from poweron_services.cli.context import AS_JSON, FAILED, NOTHING_YET, STOPPED
+from poweron_services.cli.context import AS_JSON, FAILED, NOTHING_YET, STOPPED, STOPPED_CODE
 from poweron_services.cli.standard_streams import outlive_readers, unwritten
 
 
 def main() -> None:
     """The entry point of `poweron`."""
+    AS_JSON.set("--json" in sys.argv[1:])  # until the arguments are read
     shutdown.handle_signals(_exit_code, _stopped)
     outlive_readers()
     from poweron_services.cli import main as commands  # noqa: PLC0415 - takes long to import
@@ -37,7 +38,7 @@ def _stopped(has_run: bool) -> None:
     said = STOPPED if has_run else NOTHING_YET
     _write(2, said)
     if AS_JSON.get():
-        _write(1, json.dumps({"error": said}))
+        _write(1, json.dumps({"error": said, "code": STOPPED_CODE}))
 
 
 def _write(descriptor: int, line: str) -> None:

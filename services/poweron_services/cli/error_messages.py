@@ -24,7 +24,7 @@ from poweron_projections.workflow_check import RowsDiffer, RowsMissing
 from poweron_services import shutdown, telemetry
 from poweron_services.cli.advice import LOG_LOST, UNAVAILABLE, advice
 from poweron_services.cli.code_advice import advice_for
-from poweron_services.cli.context import AS_JSON, FAILED, STOPPED, USAGE
+from poweron_services.cli.context import AS_JSON, FAILED, STOPPED, STOPPED_CODE, USAGE
 from poweron_services.cli.output import print_json, printable, tell
 from poweron_services.cli.setting_messages import explain_settings, number_range
 from poweron_services.client.client_errors import ClientError, NotAWorkflowId
@@ -36,6 +36,7 @@ log = structlog.get_logger()
 
 Result = TypeVar("Result")
 LOG: Final = "poweron.log"
+_CODES: Final = {FAILED: "failed", USAGE: "usage"}  # of exit codes; all others are those of a signal
 _REQUESTS: Final = {kind.__name__ for kind in REQUESTS.values()}
 _WANTED: Final = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
@@ -46,17 +47,17 @@ def stop(message: str, exit_code: int = FAILED, *, code: Code | None = None) -> 
     Args:
         message: what went wrong, in whole sentences.
         exit_code: how the command ends.
-        code: what a program can tell it by, where it has one.
+        code: what a program can tell it by; by default `failed`, `usage` or `stopped`, as the exit code says.
     """
     tell(message, style="bold red")
-    tell_json(message, code)
+    tell_json(message, code or _CODES.get(exit_code, STOPPED_CODE))
     raise typer.Exit(exit_code)
 
 
-def tell_json(message: str, code: Code | None = None) -> None:
+def tell_json(message: str, code: Code) -> None:
     """What went wrong, for a program, where it asked for JSON."""
     if AS_JSON.get():
-        print_json({"error": printable(message)} | ({"code": code} if code else {}))
+        print_json({"error": printable(message), "code": code})
 
 
 def check_id(workflow: str) -> None:
@@ -125,7 +126,7 @@ def run_work(work: Coroutine[Any, Any, Result], stopped: Callable[[], str] = lam
 
     def say() -> None:
         tell(stopped(), style="bold red")
-        tell_json(stopped())
+        tell_json(stopped(), STOPPED_CODE)
 
     with shutdown.at_deadline(partial(copy_context().run, say)):
         try:
@@ -166,13 +167,13 @@ def _is_usage(error: BaseException) -> bool:
     return isinstance(error, NotAWorkflowId)
 
 
-def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911 - one case per kind of error
+def explained(error: BaseException) -> tuple[str, Code]:  # noqa: PLR0911 - one case per kind of error
     """What went wrong, in whole sentences, and the code that a program can tell it by; each door says the same."""
     error = _leaf(error)
     if isinstance(error, ValidationError) and error.title == Settings.__name__:
-        return f"A setting cannot be used: {explain_settings(error)}.", None
+        return f"A setting cannot be used: {explain_settings(error)}.", "setting_invalid"
     if isinstance(error, ValidationError) and error.title in _REQUESTS:
-        return f"That cannot be asked for: {explain(error)}.", None
+        return f"That cannot be asked for: {explain(error)}.", "invalid_request"
     if isinstance(error, ClientError):
         return f"{sentence(error)} {advice(error)}", error.code
     if isinstance(error, LogLost):
@@ -185,11 +186,11 @@ def explained(error: BaseException) -> tuple[str, Code | None]:  # noqa: PLR0911
         return sentence(error), error.code
     if isinstance(error, OSError) and error.filename is not None:
         unusable = f"{str(error.filename)!r} cannot be used: {error.strerror}."
-        return f"{unusable} POWERON_HOME says where PowerOn keeps its data.", None
+        return f"{unusable} POWERON_HOME says where PowerOn keeps its data.", "file_unusable"
     if structlog.is_configured():
         log.error("command_error", exc_info=error)
     unexpected = f"PowerOn met an error that it did not expect ({type(error).__name__})."
-    return f"{unexpected} {LOG} in the data directory says more.", None
+    return f"{unexpected} {LOG} in the data directory says more.", "unexpected_error"
 
 
 def _plainly(problem: ErrorDetails) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from poweron_services.cli import files
 from poweron_services.cli.error_messages import check_id, sentences
-from poweron_services.cli.output import counted, print_json_text, tell
+from poweron_services.cli.output import counted, print_json, print_json_text, tell
 from poweron_services.cli.query_commands import with_rows
 from poweron_services.client.connect import Connections
 from poweron_services.client.recorded_history import recorded_history, verified_records
@@ -16,7 +16,7 @@ Format = Literal["events", "otel", "openinference"]
 
 
 @sentences()
-def run(workflow: str, form: Format, output: Path | None) -> None:
+def run(workflow: str, form: Format, output: Path | None, *, as_json: bool) -> None:
     """Write the workflow to stdout or to the file, and say on stderr what there is to know of it."""
     check_id(workflow)
     if output is not None:
@@ -26,6 +26,8 @@ def run(workflow: str, form: Format, output: Path | None) -> None:
         data = b"".join(line + b"\n" for line in lines)
         files.write_file(output, data, lambda earlier: _is_earlier(earlier, data, workflow, form))
         tell(f"Written: {output} ({counted(len(lines), 'line')}).")
+        if as_json:
+            print_json({"path": str(output), "lines": len(lines)})
         return
     for line in lines:
         _print(line)

@@ -229,10 +229,11 @@ def watch(workflow: WorkflowId, as_json: AsJson = False) -> None:
 
 @app.command()
 def sources(workflow: WorkflowId, as_json: AsJson = False) -> None:
-    """Show the pages of the web and the documents that a workflow's answers cite.
+    """Show what a workflow's answers cite, and whether it says so.
 
-    Each page with its address, title, when it was fetched and the SHA-256 of its bytes, each document with its place;
-    the statements that cite it, and whether the words that they quote stand there: found, not found, or not quoted.
+    Each page of the web with its address, title, when it was fetched and the SHA-256 of its bytes, each document with
+    its place, the statements that cite it, and for each whether the words that it quotes stand there: found,
+    not found, or not quoted.
     """
     from poweron_services.cli import sources_command
 
@@ -323,11 +324,11 @@ def up(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def down() -> None:
+def down(as_json: AsJson = False) -> None:
     """Stop the Kafka and Postgres of this machine."""
     from poweron_services.cli import server_commands
 
-    server_commands.down()
+    server_commands.down(as_json=as_json)
 
 
 @app.command()

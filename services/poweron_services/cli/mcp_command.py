@@ -70,10 +70,10 @@ def check(*, as_json: bool) -> None:
 
 
 @sentences()
-def approve(which: str | None) -> None:
+def approve(which: str | None, *, as_json: bool) -> None:
     """Approve what the servers offer now: of all, of one, or one tool; what changes is shown."""
-    changes = run_work(_approved(load_settings(), which or ""))
-    if not changes:
+    changes = run_work(_approved(load_settings(), which or "", as_json=as_json))
+    if not changes and not as_json:
         stdout.print("Everything is approved already.")
 
 
@@ -151,17 +151,17 @@ def _tool(server: ToolServer, described: ToolDescription, state: State, problem:
     return CheckedTool(tool.action, state, described, tool.needs_approval, problem)
 
 
-async def _approved(settings: Settings, which: str) -> int:
+async def _approved(settings: Settings, which: str, *, as_json: bool) -> int:
     known, entries = KnownTools.of_home(settings.home), _entries(settings)
     server_name, _, tool = which.partition(".")
     chosen = [entry for entry in entries if server_name in ("", entry.name, entry.method)]
     if not chosen:
         stop(f"There is no server {server_name!r}; there are {', '.join(entry.name for entry in entries)}.", USAGE)
     async with tool_servers(chosen, WebSettings.of(settings)) as servers:
-        return sum([await _approve(server, known, tool) for server in servers])
+        return sum([await _approve(server, known, tool, as_json=as_json) for server in servers])
 
 
-async def _approve(server: ToolServer, known: KnownTools, tool: str) -> int:
+async def _approve(server: ToolServer, known: KnownTools, tool: str, *, as_json: bool) -> int:
     """Approve all tools of the server, or the one that is named; how many are not as they were."""
     name, offered = server.entry.name, await server.tools()
     approved = {each.name: each for each in known.of(name) or ()}
@@ -170,7 +170,11 @@ async def _approve(server: ToolServer, known: KnownTools, tool: str) -> int:
         stop(f"The server {name!r} has no tool {tool!r}; it has {', '.join(sorted(offered))}.", USAGE)
     different = [each for each in sorted(wanted) if _written(approved.get(each)) != _written(offered.get(each))]
     for each in different:
-        _print_difference(action_of(name, each), approved.get(each), offered.get(each))
+        before, now = approved.get(each), offered.get(each)
+        if as_json:
+            print_json({"action": action_of(name, each), "tool": each, "changed": _difference(before, now)})
+        else:
+            _print_difference(action_of(name, each), before, now)
     kept = {each: described for each, described in approved.items() if each not in wanted}
     known.approve(name, [*kept.values(), *(offered[each] for each in offered if each in wanted)])
     return len(different)
@@ -184,9 +188,12 @@ def _written(described: ToolDescription | None) -> list[str]:
     return pretty.decode().splitlines()
 
 
+def _difference(before: ToolDescription | None, now: ToolDescription | None) -> str:
+    return "is new" if before is None else what_changed(now, before)
+
+
 def _print_difference(action: str, before: ToolDescription | None, now: ToolDescription | None) -> None:
-    what = "is new" if before is None else what_changed(now, before)
-    stdout.print(Text(f"{action}: {what}. Approved.", style="bold"))
+    stdout.print(Text(f"{action}: {_difference(before, now)}. Approved.", style="bold"))
     lines = [*difflib.unified_diff(_written(before), _written(now), lineterm="", n=2)][2:]
     for line in lines[:MAX_DIFF]:
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else ""

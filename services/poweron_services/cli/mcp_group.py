@@ -34,6 +34,7 @@ def mcp_approve(
     which: Annotated[
         str | None, typer.Argument(metavar="SERVER[.TOOL]", help="Only this server, or this tool of it.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Approve the tools that the servers offer now.
 
@@ -44,7 +45,7 @@ def mcp_approve(
     """
     from poweron_services.cli import mcp_command
 
-    mcp_command.approve(which)
+    mcp_command.approve(which, as_json=as_json)
 
 
 @mcp.command("serve")

@@ -40,10 +40,12 @@ def up(*, as_json: bool) -> None:
 
 
 @sentences()
-def down() -> None:
+def down(*, as_json: bool) -> None:
     """Stop the embedded servers."""
     stopped = run_work(embedded.down(load_settings().home, tell))
     tell("Kafka and Postgres are stopped." if stopped else "Nothing was running.")
+    if as_json:
+        print_json({"stopped": bool(stopped)})
 
 
 @sentences()

@@ -56,7 +56,7 @@ def everything(folder: Path) -> set[str]:
 
 
 @pytest.mark.req("X-03")
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(documents=st.lists(st.tuples(names, names), min_size=10, max_size=10))
 def test_no_document_is_written_outside_of_its_folder(
     documents: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory

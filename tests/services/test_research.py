@@ -143,7 +143,7 @@ def expect_seen(world: World, id_: str, museums: MuseumWeb) -> None:
 
 
 @pytest.mark.req("E-08")
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["React", pytest.param("Actionplan", marks=pytest.mark.soak)])
 async def test_where_a_process_dies_with_the_claim_and_with_the_result_of_each_action_nothing_is_fetched_twice(
     mode: str, museums: MuseumWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,7 +139,9 @@ def _place(event: Any) -> tuple[int, int, int, int]:
 @pytest.mark.req("E-06")
 @pytest.mark.req("E-07")
 @pytest.mark.req("E-08")
-@pytest.mark.parametrize("first", range(0, RUNS, 10))
+@pytest.mark.parametrize(
+    "first", [*range(0, 50, 10), *(pytest.param(first, marks=pytest.mark.soak) for first in range(50, RUNS, 10))]
+)
 async def test_whatever_befalls_the_workers_the_laws_hold(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "DRAIN_TIMEOUT", 0.01)
     monkeypatch.setattr(retry, "LONGEST_PAUSE", 0.01)

@@ -62,6 +62,7 @@ async def test_a_run_measures_everything_and_leaves_nothing_behind(tmp_path: Pat
 
 @pytest.mark.system
 @pytest.mark.timeout(600)
+@pytest.mark.soak
 async def test_a_run_beside_a_peer_takes_turns_and_tells_both(tmp_path: Path, software: Path) -> None:
     said: list[str] = []
     made: list[tuple[int, int]] = []

@@ -63,6 +63,7 @@ def kept(home: Path) -> int:
     return len([path for path in home.glob("**/answers/*") if "." not in path.name])
 
 
+@pytest.mark.soak
 @pytest.mark.req("C-04")
 @pytest.mark.req("E-08")
 @pytest.mark.req("B-01")

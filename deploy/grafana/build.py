@@ -80,18 +80,18 @@ OVERVIEW = [
     over_time(
         "Where the time went",
         "SELECT day AS time, stage AS metric, total_ms AS value FROM bi.stage_times_by_day "
-        f"WHERE {IN_TIME}(day) ORDER BY 1",
+        f"WHERE {IN_TIME}(day) AND NOT fork ORDER BY 1",
         "ms",
     ),
     table(
         "What followed what",
         'SELECT from_action AS "after", to_action AS "came", SUM(times) AS "times" FROM bi.transitions_by_day '
-        f"WHERE {IN_TIME}(day) GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 20",
+        f"WHERE {IN_TIME}(day) AND NOT fork GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 20",
     ),
     over_time(
         "Documents",
         "SELECT day AS time, origin AS metric, SUM(documents) AS value FROM bi.documents_by_day "
-        f"WHERE {IN_TIME}(day) GROUP BY 1, 2 ORDER BY 1",
+        f"WHERE {IN_TIME}(day) AND NOT fork GROUP BY 1, 2 ORDER BY 1",
     ),
     table(
         "The newest workflows",
@@ -196,17 +196,18 @@ RELIABILITY = [
     ),
     over_time(
         "What was done again",
-        f"SELECT day AS time, kind AS metric, times AS value FROM bi.retries_by_day WHERE {IN_TIME}(day) ORDER BY 1",
+        "SELECT day AS time, kind AS metric, times AS value FROM bi.retries_by_day "
+        f"WHERE {IN_TIME}(day) AND NOT fork ORDER BY 1",
     ),
     lines(
         "How long stages took: 95 of 100",
         "SELECT hour AS time, stage AS metric, p95_ms AS value FROM bi.stage_times_by_hour "
-        f"WHERE {IN_TIME}(hour) AND NOT by_people ORDER BY 1",
+        f"WHERE {IN_TIME}(hour) AND NOT by_people AND NOT fork ORDER BY 1",
     ),
     lines(
         "How long people took: median, 95th and 99th percentile",
         "SELECT day AS time, p50_ms AS median, p95_ms AS p95, p99_ms AS p99 FROM bi.stage_times_by_day "
-        f"WHERE {IN_TIME}(day) AND by_people ORDER BY 1",
+        f"WHERE {IN_TIME}(day) AND by_people AND NOT fork ORDER BY 1",
     ),
     table(
         "Actions",
@@ -217,7 +218,7 @@ RELIABILITY = [
     table(
         "Approvals",
         "SELECT day, action, asked, granted, denied, expired, waiting, withdrawn, p50_ms FROM bi.approvals_by_day "
-        f"WHERE {IN_TIME}(day) ORDER BY 1 DESC, 2",
+        f"WHERE {IN_TIME}(day) AND NOT fork ORDER BY 1 DESC, 2",
     ),
     table(
         "Why requests were refused",

@@ -31,23 +31,23 @@ SELECT begin_of(at_ms) AS {period}, workflow IN (FROM forks) AS fork, level, cod
 
 CREATE TABLE stage_times_by_{period} AS
 WITH stages AS (
-     SELECT plans.time_ms AS ended, 'plan' AS stage, plans.time_ms - opened_ms AS ms
+     SELECT workflow, plans.time_ms AS ended, 'plan' AS stage, plans.time_ms - opened_ms AS ms
        FROM plans JOIN openings USING (workflow, round) WHERE task = 1
       UNION ALL
-     SELECT selected, CASE WHEN mode = 'Actionplan' AND step = 1 THEN 'plan_actions' ELSE 'select' END, select_ms FROM lived
-      UNION ALL SELECT parameterized, 'parameterize', parameterize_ms FROM lived
-      UNION ALL SELECT answered, 'approve', approve_ms FROM lived
-      UNION ALL SELECT claimed, 'claim', claim_ms FROM lived
-      UNION ALL SELECT completed, 'execute', execute_ms FROM lived
-      UNION ALL SELECT observed, 'observe', observe_ms FROM lived
-      UNION ALL SELECT refined, 'refine', refine_ms FROM lived
+     SELECT workflow, selected, CASE WHEN mode = 'Actionplan' AND step = 1 THEN 'plan_actions' ELSE 'select' END, select_ms FROM lived
+      UNION ALL SELECT workflow, parameterized, 'parameterize', parameterize_ms FROM lived
+      UNION ALL SELECT workflow, answered, 'approve', approve_ms FROM lived
+      UNION ALL SELECT workflow, claimed, 'claim', claim_ms FROM lived
+      UNION ALL SELECT workflow, completed, 'execute', execute_ms FROM lived
+      UNION ALL SELECT workflow, observed, 'observe', observe_ms FROM lived
+      UNION ALL SELECT workflow, refined, 'refine', refine_ms FROM lived
       UNION ALL
-     SELECT time_ms, 'review', time_ms - (
+     SELECT workflow, time_ms, 'review', time_ms - (
             SELECT max(ended) FROM lived WHERE lived.workflow = told.workflow AND lived.round = told.round
                AND lived.task = told.task AND lived.attempt = told.attempt)
        FROM told WHERE kind = 'task.reviewed'
 )
-SELECT begin_of(ended) AS {period}, stage, stage = 'approve' AS by_people, count(*) AS times,
+SELECT begin_of(ended) AS {period}, workflow IN (FROM forks) AS fork, stage, stage = 'approve' AS by_people, count(*) AS times,
        quantile_cont(ms, 0.5) AS p50_ms, quantile_cont(ms, 0.95) AS p95_ms, quantile_cont(ms, 0.99) AS p99_ms,
        sum(ms) AS total_ms
   FROM stages WHERE ended IS NOT NULL GROUP BY ALL;
@@ -77,12 +77,12 @@ SELECT begin_of(recorded_at) AS {period}, workflow_id IN (FROM forks) AS fork, f
 
 CREATE TABLE retries_by_{period} AS
 WITH again AS (
-     SELECT begun AS at_ms, 'task' AS kind, 1 AS times FROM lived WHERE attempt > 1 AND step = 1
-      UNION ALL SELECT COALESCE(completed, noted), 'action', tries - 1 FROM lived
-      UNION ALL SELECT recorded_at, 'model_call', tries - 1 FROM model_calls WHERE code IS NULL
-      UNION ALL SELECT time_ms, 'answer', 1 FROM calls WHERE kind LIKE '%.rejected' AND code IS NULL
+     SELECT workflow, begun AS at_ms, 'task' AS kind, 1 AS times FROM lived WHERE attempt > 1 AND step = 1
+      UNION ALL SELECT workflow, COALESCE(completed, noted), 'action', tries - 1 FROM lived
+      UNION ALL SELECT workflow_id, recorded_at, 'model_call', tries - 1 FROM model_calls WHERE code IS NULL
+      UNION ALL SELECT workflow, time_ms, 'answer', 1 FROM calls WHERE kind LIKE '%.rejected' AND code IS NULL
 )
-SELECT begin_of(at_ms) AS {period}, kind, sum(times) AS times FROM again WHERE times > 0 GROUP BY ALL;
+SELECT begin_of(at_ms) AS {period}, workflow IN (FROM forks) AS fork, kind, sum(times) AS times FROM again WHERE times > 0 GROUP BY ALL;
 
 CREATE TABLE transitions_by_{period} AS
 WITH acted AS (
@@ -91,10 +91,10 @@ WITH acted AS (
       WHERE action IS NOT NULL
      WINDOW told AS (PARTITION BY workflow, round, task ORDER BY attempt, step)
 ), each AS (
-     SELECT selected AS at_ms, COALESCE(before, 'start') AS from_action, action AS to_action FROM acted
-      UNION ALL SELECT ended, action, 'end' FROM acted WHERE after IS NULL AND ended_ms IS NOT NULL
+     SELECT workflow, selected AS at_ms, COALESCE(before, 'start') AS from_action, action AS to_action FROM acted
+      UNION ALL SELECT workflow, ended, action, 'end' FROM acted WHERE after IS NULL AND ended_ms IS NOT NULL
 )
-SELECT begin_of(at_ms) AS {period}, from_action, to_action, count(*) AS times
+SELECT begin_of(at_ms) AS {period}, workflow IN (FROM forks) AS fork, from_action, to_action, count(*) AS times
   FROM each WHERE at_ms IS NOT NULL GROUP BY ALL;
 
 CREATE TABLE actions_by_{period} AS
@@ -104,12 +104,12 @@ SELECT begin_of(completed) AS {period}, workflow IN (FROM forks) AS fork, action
   FROM lived WHERE completed IS NOT NULL GROUP BY ALL;
 
 CREATE TABLE documents_by_{period} AS
-SELECT begin_of(arrived_at) AS {period}, origin, mime_type, count(*) AS documents, sum(size) AS bytes,
+SELECT begin_of(arrived_at) AS {period}, workflow_id IN (FROM forks) AS fork, origin, mime_type, count(*) AS documents, sum(size) AS bytes,
        count(*) FILTER (by_model) AS by_model, count(*) FILTER (from_web) AS from_web
   FROM documents GROUP BY ALL;
 
 CREATE TABLE approvals_by_{period} AS
-SELECT begin_of(asked_at) AS {period}, action, count(*) AS asked, count(*) FILTER (answer = 'granted') AS granted,
+SELECT begin_of(asked_at) AS {period}, workflow_id IN (FROM forks) AS fork, action, count(*) AS asked, count(*) FILTER (answer = 'granted') AS granted,
        count(*) FILTER (answer = 'denied') AS denied, count(*) FILTER (answer = 'expired') AS expired,
        count(*) FILTER (answer = 'waiting') AS waiting, count(*) FILTER (answer = 'withdrawn') AS withdrawn,
        quantile_cont(waiting_ms, 0.5) AS p50_ms, quantile_cont(waiting_ms, 0.95) AS p95_ms,

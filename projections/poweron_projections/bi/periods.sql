@@ -58,6 +58,7 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
 -- How long the stages took, by {period}; what people took is a stage of its own.
 CREATE VIEW {bi}.stage_times_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC in which they ended.
+       fork, -- Whether they belong to forks of workflows.
        (ARRAY['plan', 'plan_actions', 'select', 'parameterize', 'approve', 'claim', 'execute', 'observe', 'refine', 'review'])[stage] AS stage, -- Which: plan, plan_actions, select, parameterize, approve, claim, execute, observe, refine or review.
        stage = 5 AS by_people, -- Whether it is people who took the time.
        COUNT(*) AS times, -- How many such stages ended.
@@ -66,9 +67,10 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY ms))[3] AS p99_ms, -- The 99th percentile of the same.
        SUM(ms)::bigint AS total_ms -- Milliseconds of all together.
   FROM (
-       SELECT ended / {ms} AS period, stage, ms
+       SELECT ended / {ms} AS period, {fork} AS fork, stage, ms
          FROM (
-              SELECT unnest(ARRAY[
+              SELECT workflow_id,
+                     unnest(ARRAY[
                          CASE WHEN rounds.mode = 'Actionplan' AND steps.step = 1 THEN 2 ELSE 3 END,
                          4, 5, 6, 7, 8, 9, 10
                      ]) AS stage,
@@ -93,11 +95,11 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
          ) stages
         WHERE ms IS NOT NULL
        UNION ALL
-       SELECT tasks.started_ms / {ms}, 1, tasks.started_ms - rounds.opened_ms
+       SELECT tasks.started_ms / {ms}, {fork}, 1, tasks.started_ms - rounds.opened_ms
          FROM tasks JOIN rounds USING (workflow_id, round)
         WHERE tasks.task = 1 AND tasks.started_ms IS NOT NULL
   ) told
- GROUP BY period, stage;
+ GROUP BY period, fork, stage;
 
 -- What models were asked and what they cost, by {period}, model and stage, whatever became of the answers.
 CREATE VIEW {bi}.model_usage_by_{period} AS
@@ -166,24 +168,27 @@ SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period
 -- How often something was done again, by {period}.
 CREATE VIEW {bi}.retries_by_{period} AS
 SELECT to_timestamp(period * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       fork, -- Whether they belong to forks of workflows.
        kind, -- What was done again: task (a further attempt), action (a further try), model_call (a further call for one answer) or answer (refused, and asked for again).
        SUM(times)::bigint AS times -- How often.
   FROM (
-       SELECT begun_ms / {ms} AS period, 'task' AS kind, COUNT(*) AS times
-         FROM steps WHERE attempt > 1 AND step = 1 GROUP BY 1
+       SELECT begun_ms / {ms} AS period, {fork} AS fork, 'task' AS kind, COUNT(*) AS times
+         FROM steps WHERE attempt > 1 AND step = 1 GROUP BY 1, 2
        UNION ALL
-       SELECT COALESCE(completed_ms, started_ms) / {ms}, 'action', SUM(tries - 1)
-         FROM steps WHERE tries > 1 GROUP BY 1
+       SELECT COALESCE(completed_ms, started_ms) / {ms}, {fork}, 'action', SUM(tries - 1)
+         FROM steps WHERE tries > 1 GROUP BY 1, 2
        UNION ALL
-       SELECT time_ms / {ms}, 'model_call', SUM(tries - 1) FROM usage WHERE code IS NULL AND tries > 1 GROUP BY 1
+       SELECT time_ms / {ms}, {fork}, 'model_call', SUM(tries - 1)
+         FROM usage WHERE code IS NULL AND tries > 1 GROUP BY 1, 2
        UNION ALL
-       SELECT time_ms / {ms}, 'answer', COUNT(*) FROM usage WHERE refused AND code IS NULL GROUP BY 1
+       SELECT time_ms / {ms}, {fork}, 'answer', COUNT(*) FROM usage WHERE refused AND code IS NULL GROUP BY 1, 2
   ) told
- GROUP BY period, kind;
+ GROUP BY period, fork, kind;
 
 -- Which action followed which in a task, by {period}.
 CREATE VIEW {bi}.transitions_by_{period} AS
 SELECT to_timestamp((told.at_ms / {ms}) * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       {fork} AS fork, -- Whether they belong to forks of workflows.
        told.from_action, -- The action before; start for the first of a task.
        told.to_action, -- The action after; end where the task has none any more.
        COUNT(*) AS times -- How often.
@@ -200,7 +205,7 @@ SELECT to_timestamp((told.at_ms / {ms}) * {seconds}) AS {period}, -- The begin o
        (CASE WHEN steps.after IS NULL AND tasks.ended_ms IS NOT NULL THEN steps.ended_ms END, steps.action, 'end')
  ) AS told (at_ms, from_action, to_action)
  WHERE told.at_ms IS NOT NULL
- GROUP BY told.at_ms / {ms}, told.from_action, told.to_action;
+ GROUP BY told.at_ms / {ms}, 2, told.from_action, told.to_action;
 
 -- What actions did, by {period} and action; those that a fork did not run are left out.
 CREATE VIEW {bi}.actions_by_{period} AS
@@ -221,6 +226,7 @@ SELECT to_timestamp((completed_ms / {ms}) * {seconds}) AS {period}, -- The begin
 -- Documents that came, by {period}, origin and media type.
 CREATE VIEW {bi}.documents_by_{period} AS
 SELECT to_timestamp((time_ms / {ms}) * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       {fork} AS fork, -- Whether they belong to forks of workflows.
        CASE WHEN label ~ '^round[0-9]+_request$' THEN 'request' ELSE 'action' END AS origin, -- Who brought them: request or action.
        CASE WHEN mime_type ~ '^[a-z]+/[a-z0-9.+-]+$' THEN mime_type ELSE 'other' END AS mime_type, -- Their media type; other where what stands there is none.
        COUNT(*) AS documents, -- How many.
@@ -228,11 +234,12 @@ SELECT to_timestamp((time_ms / {ms}) * {seconds}) AS {period}, -- The begin of t
        COUNT(*) FILTER (WHERE by_model) AS by_model, -- Those that a model may have written.
        COUNT(*) FILTER (WHERE page IS NOT NULL) AS from_web -- Those that are pages of the web.
   FROM documents
- GROUP BY time_ms / {ms}, 2, 3;
+ GROUP BY time_ms / {ms}, 2, 3, 4;
 
 -- Approvals and how long they took, by {period} in which they were asked for, and action.
 CREATE VIEW {bi}.approvals_by_{period} AS
 SELECT to_timestamp((approval_ms / {ms}) * {seconds}) AS {period}, -- The begin of the {period} in UTC.
+       {fork} AS fork, -- Whether they belong to forks of workflows.
        action, -- The action that they are for.
        COUNT(*) AS asked, -- How many were asked for.
        COUNT(*) FILTER (WHERE approval = 'granted') AS granted, -- Those that were granted.
@@ -245,7 +252,7 @@ SELECT to_timestamp((approval_ms / {ms}) * {seconds}) AS {period}, -- The begin 
        (percentile_cont(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY approval_answered_ms - approval_ms))[3] AS p99_ms -- The 99th percentile of the same.
   FROM steps
  WHERE approval_ms IS NOT NULL
- GROUP BY approval_ms / {ms}, action;
+ GROUP BY approval_ms / {ms}, 2, action;
 
 -- Records that nobody can read, by {period} in which they were told of, and topic.
 CREATE VIEW {bi}.dead_letters_by_{period} AS

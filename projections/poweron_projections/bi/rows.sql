@@ -114,7 +114,7 @@ SELECT workflow_id, -- The workflow's id.
        to_timestamp(ended_ms / 1000.0) AS ended_at -- When it ended; empty while it runs.
   FROM steps;
 
--- One row for each call of a model that was answered, or for the calls that failed for one reason on the way to one event.
+-- One row for each call of a model that an event reports: one that was answered, or those that failed for one reason on the way to it. A call that was interrupted is in no row, while the totals of rounds and workflows count it at the most that it may have used.
 CREATE VIEW {bi}.model_calls AS
 SELECT usage.workflow_id, -- The workflow's id.
        usage.seq, -- The record of the workflow that tells of the call, from 0.

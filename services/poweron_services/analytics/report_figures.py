@@ -60,7 +60,7 @@ SELECT level, code, ending, times
 """,
     "times": """
 SELECT stage, by_people, SUM(times)::bigint AS times, MAX(p95_ms) AS p95_ms, SUM(total_ms)::bigint AS total_ms
-  FROM {bi}.stage_times_by_day WHERE day >= $1 AND day < $2 GROUP BY 1, 2 ORDER BY 5 DESC
+  FROM {bi}.stage_times_by_day WHERE day >= $1 AND day < $2 AND NOT fork GROUP BY 1, 2 ORDER BY 5 DESC
 """,
     "actions": """
 SELECT action, SUM(runs)::bigint AS runs, SUM(succeeded)::bigint AS succeeded, SUM(tries)::bigint AS tries
@@ -68,7 +68,7 @@ SELECT action, SUM(runs)::bigint AS runs, SUM(succeeded)::bigint AS succeeded, S
 """,
     "transitions": """
 SELECT from_action, to_action, SUM(times)::bigint AS times
-  FROM {bi}.transitions_by_day WHERE day >= $1 AND day < $2 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 10
+  FROM {bi}.transitions_by_day WHERE day >= $1 AND day < $2 AND NOT fork GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT 10
 """,
     "approvals": """
 SELECT COUNT(*) AS asked, COUNT(*) FILTER (WHERE answer = 'granted') AS granted,
@@ -82,7 +82,7 @@ SELECT COALESCE(SUM(dead_letters), 0)::bigint AS dead_letters
 """,
     "retries": """
 SELECT kind, SUM(times)::bigint AS times
-  FROM {bi}.retries_by_day WHERE day >= $1 AND day < $2 GROUP BY 1 ORDER BY 1
+  FROM {bi}.retries_by_day WHERE day >= $1 AND day < $2 AND NOT fork GROUP BY 1 ORDER BY 1
 """,
 }
 

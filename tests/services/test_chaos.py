@@ -24,6 +24,7 @@ from poweron_services.chaos.evidence import (
     LoggedRound,
     LogReader,
     LogSummary,
+    Place,
     SentRequest,
 )
 from poweron_services.chaos.faults import DURATIONS, FAULT_NAMES, KINDS, FaultKind, plan_faults
@@ -360,8 +361,12 @@ def test_rows_that_differ_and_readers_that_disagree_are_named() -> None:
 
 
 def test_a_record_that_nobody_can_read_and_is_no_dead_letter_is_named() -> None:
-    assert found(evidence(poison=[b"?"], dead_letters={b"?"})) == []
+    place = Place(topics.EVENTS.name, 1, 7)
+    assert found(evidence(poison=[b"?"], bombs=[place], dead_letters={place: b"?"})) == []
     assert found(evidence(poison=[b"?"])) == [("poison becomes a dead letter", None)]
+    assert found(evidence(bombs=[place], dead_letters={place._replace(offset=6): b"?"})) == [
+        ("poison becomes a dead letter", None)
+    ]
 
 
 def test_a_process_that_ends_by_itself_is_named() -> None:

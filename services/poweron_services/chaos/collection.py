@@ -11,7 +11,7 @@ from poweron_projections.shadow import Difference
 from poweron_projections.verify import verify
 from poweron_services.chaos.environment import ChaosEnvironment
 from poweron_services.chaos.error_lines import error_lines_without_action
-from poweron_services.chaos.evidence import Evidence, ListedWorkflow, LogReader, LogSummary, SentRequest
+from poweron_services.chaos.evidence import Evidence, ListedWorkflow, LogReader, LogSummary, Place, SentRequest
 from poweron_services.chaos.fault_injection import FaultInjector
 
 LIST_PAGE = 500  # workflows
@@ -38,6 +38,7 @@ async def collect(
         differences=[_sentence(each) for each in differences],
         listed=await _listed(connections.pool) if rows else {},
         poison=injector.poison,
+        bombs=injector.bombs,
         forged=injector.forged,
         dead_letters=await _dead_letters(connections.log),
         error_lines=error_lines_without_action(environment.logs),
@@ -52,11 +53,12 @@ async def _log_summary(log: EventLog) -> LogSummary:
     return log_reader.summary
 
 
-async def _dead_letters(log: EventLog) -> set[bytes]:
-    name, raw = topics.DEAD_LETTERS.name, set[bytes]()
+async def _dead_letters(log: EventLog) -> dict[Place, bytes]:
+    name, found = topics.DEAD_LETTERS.name, dict[Place, bytes]()
     async for records in log.read(name, {}, await log.ends(name)):
-        raw |= {read_dead_letter(record.value).raw or b"" for record in records}
-    return raw
+        for letter in (read_dead_letter(record.value) for record in records):
+            found[Place(letter.topic, letter.partition, letter.offset)] = letter.raw or b""
+    return found
 
 
 async def _listed(pool: Pool) -> Mapping[str, ListedWorkflow]:

@@ -6,7 +6,7 @@ The log is read once more from its beginning to its end, by a reader that has no
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from poweron_events.codec import Undecodable, read_record
 from poweron_events.envelope import Recorded, idempotency_key
@@ -113,6 +113,14 @@ class ListedWorkflow:
     round: int
 
 
+class Place(NamedTuple):
+    """Where a record stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything that the verdict is made from."""
@@ -130,7 +138,10 @@ class Evidence:
     listed: Mapping[str, ListedWorkflow] = field(default_factory=dict)
     poison: Sequence[bytes] = ()
     """Records that nobody can read."""
-    dead_letters: Collection[bytes] = ()
+    bombs: Collection[Place] = ()
+    """Where records stand that decompress to too much."""
+    dead_letters: Mapping[Place, bytes] = field(default_factory=dict)
+    """What the dead letters hold of their records, by where these stand."""
     forged: Collection[str] = ()
     """The requests whose workflow somebody else opened."""
     error_lines: Sequence[str] = ()

@@ -18,6 +18,8 @@ from poweron_events.log import Follower, Message
 from poweron_events.retry import Backoff, Failure, retry
 from poweron_projections.connection import LIVE, acquire
 from poweron_projections.rebuild import rebuild
+from poweron_services.chaos.decompression_bomb import append_bomb
+from poweron_services.chaos.evidence import Place
 from poweron_services.chaos.faults import Fault, FaultKind
 from poweron_services.chaos.load import LoadGenerator, cancellation, forged_opening
 from poweron_services.chaos.recovery import RecoveryMonitor
@@ -59,6 +61,8 @@ class FaultInjector:
     unexpected: list[str] = field(default_factory=list)
     poison: list[bytes] = field(default_factory=list)
     """Records that nobody can read; each has to become a dead letter."""
+    bombs: set[Place] = field(default_factory=set)
+    """Where records stand that decompress to too much; each has to become a dead letter."""
     forged: set[str] = field(default_factory=set)
     """The requests whose workflow somebody else opened; each has to be refused."""
     cancelled: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -102,7 +106,7 @@ class FaultInjector:
                 return [self._postgres]
             case "cancelled_while_stopped" | "rebalance" | "second_projector" | "offsets_lost" | "records_poisoned":
                 return []
-            case "opening_forged" | "requests_flooded":
+            case "decompression_bombs" | "opening_forged" | "requests_flooded":
                 return []
 
     async def _inject(self, fault: Fault) -> None:
@@ -121,6 +125,7 @@ class FaultInjector:
             "rows_lost": self._rows_lost,
             "rows_rebuilt": self._rows_rebuilt,
             "records_poisoned": self._records_poisoned,
+            "decompression_bombs": self._decompression_bombs,
             "opening_forged": self._opening_forged,
             "requests_flooded": self._requests_flooded,
         }
@@ -237,6 +242,14 @@ class FaultInjector:
     async def _append_poison(self, topic: str, poison: bytes) -> None:
         await self.sandbox.connections.log.append(topic, [Message(poison, poison)])
         self.poison.append(poison)
+
+    async def _decompression_bombs(self, fault: Fault) -> None:
+        partition = fault.target % topics.PARTITIONS
+        for topic in (topics.EVENTS.name, topics.REQUESTS.name):
+            await self._until_done(partial(self._append_bomb, topic, partition))
+
+    async def _append_bomb(self, topic: str, partition: int) -> None:
+        self.bombs.add(Place(topic, partition, await append_bomb(self.sandbox.kafka_settings, topic, partition)))
 
     async def _opening_forged(self, _: Fault) -> None:
         """Somebody who may write events opens the workflow that a request is to open."""

@@ -21,6 +21,7 @@ FaultKind = Literal[
     "rows_lost",
     "rows_rebuilt",
     "records_poisoned",
+    "decompression_bombs",
     "opening_forged",
     "requests_flooded",
 ]
@@ -42,6 +43,7 @@ FAULT_NAMES: Final[dict[FaultKind, str]] = {
     "rows_lost": "all rows dropped",
     "rows_rebuilt": "rows rebuilt beside",
     "records_poisoned": "unreadable records",
+    "decompression_bombs": "decompression bombs",
     "opening_forged": "opening forged",
     "requests_flooded": "flood of duplicates",
 }
@@ -63,6 +65,7 @@ DURATIONS: Final[dict[FaultKind, tuple[float, float]]] = {
     "rows_lost": (0.0, 0.0),
     "rows_rebuilt": (0.0, 0.0),
     "records_poisoned": (0.0, 0.0),
+    "decompression_bombs": (0.0, 0.0),
     "opening_forged": (0.0, 0.0),
     "requests_flooded": (0.0, 0.0),
 }

@@ -144,10 +144,15 @@ def _readers(evidence: Evidence) -> Violations:
 
 
 def _dead_letters(evidence: Evidence) -> Violations:
+    held = set(evidence.dead_letters.values())
     for poison in evidence.poison:
-        if poison not in evidence.dead_letters:
+        if poison not in held:
             sentence = f"The record {poison.decode()!r} is not among the dead letters."
             yield Violation("poison becomes a dead letter", sentence)
+    for topic, partition, offset in sorted(set(evidence.bombs) - evidence.dead_letters.keys()):
+        where = f"at offset {offset} of partition {partition} of {topic}"
+        sentence = f"The record {where}, which decompresses to too much, is not among the dead letters."
+        yield Violation("poison becomes a dead letter", sentence)
 
 
 def _error_lines(evidence: Evidence) -> Violations:

@@ -106,7 +106,7 @@ def test_a_seed_replays_exactly() -> None:
     ("bug", "law"),
     [
         ("last wins", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM", "NO_OUTCOME", "OPENED_TWICE"}),
-        ("effect ahead", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM"}),
+        pytest.param("effect ahead", {"AT_MOST_ONCE_TWICE", "EFFECT_WITHOUT_CLAIM"}, marks=pytest.mark.soak),
         ("ending ahead", {"NOT_READ_BACK"}),
         ("uncharged", {"UNCHARGED"}),
         ("not caught up", {"ACTED_ON_THE_PAST"}),
@@ -114,7 +114,7 @@ def test_a_seed_replays_exactly() -> None:
         ("nobody asked", {"UNAPPROVED"}),
         ("no budget", {"OVER_BUDGET"}),
         ("unreserved", {"OVERSPENT"}),
-        ("asked for ever", {"REJECTED_TOO_OFTEN"}),
+        pytest.param("asked for ever", {"REJECTED_TOO_OFTEN"}, marks=pytest.mark.soak),
         pytest.param("never gives up", {"APPENDED_FOR_EVER"}, marks=pytest.mark.soak),
         ("failure unseen", {"SUPERSEDED_AGAIN"}),
     ],

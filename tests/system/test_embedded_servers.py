@@ -189,6 +189,7 @@ async def test_the_last_of_two_processes_stops_the_pair(home: Path) -> None:
     assert status(home) == STOPPED
 
 
+@pytest.mark.soak
 async def test_three_processes_that_start_at_once_get_one_pair(home: Path) -> None:
     async with another_user(home) as one, another_user(home) as two, another_user(home) as three:
         said = [await hears(user, "ready") for user in (one, two, three)]
@@ -201,6 +202,7 @@ async def test_three_processes_that_start_at_once_get_one_pair(home: Path) -> No
     assert nothing_runs(home)
 
 
+@pytest.mark.soak
 async def test_a_killed_user_leaves_the_pair_to_the_next_who_stops_it(home: Path) -> None:
     async with another_user(home) as other:
         await hears(other, "ready")
@@ -212,7 +214,7 @@ async def test_a_killed_user_leaves_the_pair_to_the_next_who_stops_it(home: Path
     assert nothing_runs(home)
 
 
-@pytest.mark.parametrize("moment", ["Starting Kafka", "Starting Postgres"])
+@pytest.mark.parametrize("moment", ["Starting Kafka", pytest.param("Starting Postgres", marks=pytest.mark.soak)])
 async def test_a_user_killed_while_starting_is_finished_by_the_next(home: Path, moment: str) -> None:
     async with another_user(home) as other:
         await hears(other, moment)
@@ -249,6 +251,7 @@ async def test_a_killed_kafka_and_a_killed_postgres_come_back_with_their_data_an
     assert nothing_runs(home)
 
 
+@pytest.mark.soak
 async def test_a_user_who_mends_needs_nobody_to_start_a_killed_server_again(home: Path) -> None:
     async with lease(home, silent, mend=True) as servers:
         await remember(servers, "kept")
@@ -261,6 +264,7 @@ async def test_a_user_who_mends_needs_nobody_to_start_a_killed_server_again(home
     assert nothing_runs(home)
 
 
+@pytest.mark.soak
 async def test_what_was_stopped_on_purpose_is_not_mended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poweron_services.embedded.pair.WATCH_PERIOD", 0.01)
     said: list[str] = []
@@ -298,7 +302,7 @@ async def test_a_pair_that_is_mended_is_still_kept(home: Path) -> None:
     assert status(home) == (servers, [])
 
 
-@pytest.mark.parametrize("which", ["kafka", "postgres"])
+@pytest.mark.parametrize("which", ["kafka", pytest.param("postgres", marks=pytest.mark.soak)])
 async def test_a_frozen_server_is_named_and_used_when_it_answers_or_started_again(
     home: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
@@ -331,6 +335,7 @@ async def test_a_frozen_server_is_named_and_used_when_it_answers_or_started_agai
     assert server.is_gone()
 
 
+@pytest.mark.soak
 async def test_who_cannot_mend_says_why_and_tries_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poweron_services.embedded.pair.WATCH_PERIOD", 0.01)
     said: list[str] = []
@@ -417,6 +422,7 @@ async def test_a_port_taken_by_something_else_is_exchanged_and_so_is_the_passwor
     assert nothing_runs(home)
 
 
+@pytest.mark.soak
 async def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(home: Path) -> None:
     async with lease(home, silent):
         pass

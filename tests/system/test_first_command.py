@@ -195,6 +195,7 @@ def first_command() -> str:
 
 
 @as_root_only
+@pytest.mark.soak
 def test_root_gets_an_answer_where_only_root_may_enter(root: Newcomer) -> None:
     ended = root.types(first_command())
 

@@ -111,6 +111,7 @@ async def test_fork_and_diff_as_they_are_typed(shell: Shell, connections: Connec
     assert loads(other.out)["reusedActions"] == 2
 
 
+@pytest.mark.soak
 async def test_a_fork_in_other_words_says_whose_words_its_tasks_have(shell: Shell, connections: Connections) -> None:
     asked = await shell("ask", "What is the grand total of the estimate?", "--document", ESTIMATE, "--json")
     origin, prompt = loads(asked.out)["workflowId"], "When was the estimate written?"
@@ -165,6 +166,7 @@ async def test_a_workflow_of_a_newer_release_is_not_forked(shell: Shell, connect
     assert "catalogue 99" in loads(refused.out)["error"]
 
 
+@pytest.mark.soak
 async def test_a_further_round_is_forked_with_the_rounds_before_it(shell: Shell, connections: Connections) -> None:
     asked = await shell("ask", "What is the grand total of the estimate?", "--document", ESTIMATE, "--json")
     origin = loads(asked.out)["workflowId"]

@@ -74,6 +74,7 @@ def own(software: Path, disk: Disk) -> Generator[OwnServers, None, None]:
         yield own
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-10")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the files of another process")
 async def test_contents_and_log_lines_that_find_no_room_are_waited_for(

@@ -101,7 +101,7 @@ async def _open(connections: Connections) -> int:
 @pytest.mark.parametrize(
     ("away", "which"),
     [
-        (killed, "kafka"),
+        pytest.param(killed, "kafka", marks=pytest.mark.soak),
         (frozen, "postgres"),
         pytest.param(frozen, "kafka", marks=pytest.mark.soak),
         pytest.param(killed, "postgres", marks=pytest.mark.soak),

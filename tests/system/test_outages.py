@@ -84,7 +84,7 @@ async def test_kafka_and_postgres_go_and_come_back(survival: Survival, own: OwnS
 
 
 @pytest.mark.req("E-06")
-@pytest.mark.parametrize("which", ["kafka", "postgres"])
+@pytest.mark.parametrize("which", ["kafka", pytest.param("postgres", marks=pytest.mark.soak)])
 async def test_a_service_that_starts_while_a_server_is_unavailable_waits_for_it(
     survival: Survival, own: OwnServers, tmp_path: Path, which: str
 ) -> None:

@@ -45,6 +45,7 @@ async def test_a_zombie_at_every_turn_harms_nothing(
     await survival.expect_all_well()
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-08")
 async def test_an_action_that_may_happen_once_is_not_begun_again_beside_a_zombie_or_after_a_long_sleep_of_all(
     survival: Survival, environment: dict[str, str], tmp_path: Path

@@ -341,6 +341,7 @@ def only_reading(dsn: str) -> str:
     return f"{dsn}{'&' if '?' in dsn else '?'}default_transaction_read_only=on"
 
 
+@pytest.mark.soak
 @pytest.mark.req("S32")
 async def test_the_services_of_compose_do_the_work_with_the_rights_of_the_runbook(machine: Machine, dsn: str) -> None:
     document = str(HOUSE / "docs/examples/letter.txt")

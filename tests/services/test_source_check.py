@@ -2,6 +2,7 @@
 
 import pytest
 from pages import BOATS, CLOCKS, page
+from processor_time import within
 
 from poweron_events.content import ContentStore
 from poweron_events.event import CitedSource, DocumentRef, WebPage
@@ -282,3 +283,15 @@ async def test_a_row_of_a_table_is_found_by_its_cells() -> None:
     assert cited(await kept.looked_into()) == [
         ("stock.csv", (), [("sku: TR-1040; stock: 126", "found"), ("sku: TR-1040; stock: 48", "not found")])
     ]
+
+
+@pytest.mark.req("X-06")
+@pytest.mark.parametrize(
+    "piece", [" ", "\n", "#", "# #", "**", "(", " — ", "estimate.pdf", "estimate.pdf, page 1; ", "page 1 of ", "“a” "]
+)
+async def test_no_answer_takes_long_to_look_into(piece: str) -> None:
+    kept = Kept()
+    await kept.document("estimate.pdf.md", f"{READ}{piece * 100_000}x")
+    await kept.answer("answer.md", f"{piece * (200_000 // len(piece))}x estimate.pdf\n")
+    with within(6):
+        await kept.looked_into()

@@ -11,9 +11,10 @@ from poweron_services.decider.source_list import places_shown, without_document_
 
 _HEAD: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
 _PARTS: Final = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
-_HEADINGS: Final = re.compile(r"^#{1,6} +(.+?)#*$", re.MULTILINE)
+_HEADINGS: Final = re.compile(r"^#{1,6} ([^\n]+)$", re.MULTILINE)
 _PAGE: Final = r"(?:pages?|pp?\.|Seiten?|S\.)\s*(?P<page>\d{1,6})"
-_LABELLED: Final = re.compile(r"^(\s*(?:[-*] +)?)\*\*([^*“”\n]+)\*\*(?=\s+—\s)", re.MULTILINE)
+_LABELLED: Final = re.compile(r"^( {0,9}(?:[-*] {1,3})?)\*\*([^*“”\n]+)\*\*(?= — )", re.MULTILINE)
+_GAP: Final = r"\s{0,3}"  # bounded, since answers may hold a million blanks
 _NOTHING: Final = r"(?!)"
 _NUMBERS: Final = range(999, 0, -1)
 
@@ -72,7 +73,7 @@ class DocumentText:
         """From what `document.extract` writes of a document, or from a text with headings."""
         head = _HEAD.match(markdown)
         first, *rest = (_PARTS if head else _HEADINGS).split(markdown[head.end() if head else 0 :])
-        titles = [title or "" if head else f"section {title.strip()}" for title in rest[::2]]
+        titles = [title or "" if head else f"section {title.strip(' #')}" for title in rest[::2]]
         parts: dict[str, str] = {}
         for place, text in zip(["", *titles], [first, *rest[1::2]], strict=True):
             parts[place] = f"{parts.get(place, '')}\n{text}"
@@ -154,7 +155,8 @@ def _pattern(documents: Mapping[str, Iterable[str]]) -> _Pattern | None:
     if not documents:
         return None
     places = {_key(shown): place for held in documents.values() for shown, place in places_shown(held).items()}
-    place = rf"(?:\s*,\s*|\s+|\s*\()(?:(?P<place>{'|'.join(_escaped(places)) or _NOTHING})|{_PAGE})(?!\w)"
+    of_one = "|".join(_escaped(places)) or _NOTHING
+    place = rf"(?:{_GAP},{_GAP}|\s{{1,3}}|{_GAP}\()(?:(?P<place>{of_one})|{_PAGE})(?!\w)"
     before = _PAGE.replace("page>", "before_page>")
     whole = "|".join(_escaped(name for name in documents if "." in name)) or _NOTHING
     words = "|".join(_escaped(name for name in documents if "." not in name)) or _NOTHING
@@ -163,7 +165,8 @@ def _pattern(documents: Mapping[str, Iterable[str]]) -> _Pattern | None:
         rf"(?:(?P<name>{whole})(?!\w|[.-]\w)|(?P<word>{words})(?={_anonymous(place)}))(?:{place})?"
     )
     bare = _anonymous(one)
-    several = rf"(?P<open>\s*[\u2013\u2014]\s*|\s*\()?(?P<all>{bare}(?:\s*(?:[;,&]|and|und)\s*{bare})*)(?P<close>\))?"
+    more = rf"{_GAP}(?:[;,&]|and|und){_GAP}{bare}"
+    several = rf"(?P<open>{_GAP}[\u2013\u2014]{_GAP}|{_GAP}\()?(?P<all>{bare}(?:{more})*)(?P<close>\))?"
     return _Pattern(
         re.compile(one, re.IGNORECASE),
         re.compile(several, re.IGNORECASE),

@@ -287,7 +287,21 @@ async def test_a_row_of_a_table_is_found_by_its_cells() -> None:
 
 @pytest.mark.req("X-06")
 @pytest.mark.parametrize(
-    "piece", [" ", "\n", "#", "# #", "**", "(", " — ", "estimate.pdf", "estimate.pdf, page 1; ", "page 1 of ", "“a” "]
+    "piece",
+    [
+        " ",
+        "\n",
+        "#",
+        "# #",
+        "**",
+        "(",
+        " — ",
+        "estimate.pdf",
+        "estimate.pdf, page 1; ",
+        "page 1 of ",
+        "“a” ",
+        "\n## section\n",
+    ],
 )
 async def test_no_answer_takes_long_to_look_into(piece: str) -> None:
     kept = Kept()
@@ -295,3 +309,12 @@ async def test_no_answer_takes_long_to_look_into(piece: str) -> None:
     await kept.answer("answer.md", f"{piece * (200_000 // len(piece))}x estimate.pdf\n")
     with within(6):
         await kept.looked_into()
+
+
+@pytest.mark.req("C-04", "X-06")
+async def test_letters_that_only_a_pattern_takes_for_the_same_are_no_name() -> None:
+    kept = Kept()
+    await kept.document("bill.pdf.md", READ.replace("estimate", "bill"))
+    await kept.answer("answer.md", "It says “$1,980.84” (b\u0131ll.pdf, page 1), and bill.pdf says “$1,200.00”.")
+    ((name, _, quotes),) = cited(await kept.looked_into())
+    assert (name, quotes) == ("bill.pdf", [("$1,980.84", "found"), ("$1,200.00", "found")])

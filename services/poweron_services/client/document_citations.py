@@ -4,15 +4,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Final, NamedTuple
 
 from poweron_services.decider.quotes import comparable, occurs
 from poweron_services.decider.source_list import places_shown, without_document_sources
 
+MOST_PLACES: Final = 2_000  # beside pages, by which documents can be cited
+
 _HEAD: Final = re.compile(r"\A# ?(?P<name>[^\n]*)\n\s*<!-- [^\n]* -->\n?")
 _PARTS: Final = re.compile(r"^##(?: (.*))?$", re.MULTILINE)
 _HEADINGS: Final = re.compile(r"^#{1,6} ([^\n]+)$", re.MULTILINE)
 _PAGE: Final = r"(?:pages?|pp?\.|Seiten?|S\.)\s*(?P<page>\d{1,6})"
+_PAGES: Final = re.compile(_PAGE, re.IGNORECASE)
 _LABELLED: Final = re.compile(r"^( {0,9}(?:[-*] {1,3})?)\*\*([^*“”\n]+)\*\*(?= — )", re.MULTILINE)
 _GAP: Final = r"\s{0,3}"  # bounded, since answers may hold a million blanks
 _NOTHING: Final = r"(?!)"
@@ -108,7 +112,8 @@ def numbered(text: str, documents: Mapping[str, Iterable[str]]) -> Numbered:
     def marked(found: re.Match[str]) -> str:
         opened, closed, marks = found["open"] or "", found["close"] or "", ""
         for cited in pattern.one.finditer(found["all"]):
-            citation = pattern.citation(cited)
+            if (citation := pattern.citation(cited)) is None:
+                continue
             key = citation, not opened and not citation.places
             if key not in by_citation and (number := next(free, None)):
                 by_citation[key] = number
@@ -145,16 +150,21 @@ class _Pattern(NamedTuple):
     names: Mapping[str, str]
     places: Mapping[str, str]
 
-    def citation(self, found: re.Match[str]) -> Citation:
+    def citation(self, found: re.Match[str]) -> Citation | None:
+        """What was found; nothing where only a pattern takes two letters for the same, such as an i without its dot."""
+        name = self.names.get(_key(found["name"] or found["word"]))
+        if name is None:
+            return None
         page = found["before_page"] or found["page"]
         place = f"page {int(page)}" if page else self.places.get(_key(found["place"] or ""), "")
-        return Citation(self.names[_key(found["name"] or found["word"])], (place,) if place else ())
+        return Citation(name, (place,) if place else ())
 
 
 def _pattern(documents: Mapping[str, Iterable[str]]) -> _Pattern | None:
     if not documents:
         return None
-    places = {_key(shown): place for held in documents.values() for shown, place in places_shown(held).items()}
+    shown = ((_key(shown), place) for held in documents.values() for shown, place in places_shown(held).items())
+    places = dict(islice(((key, place) for key, place in shown if not _PAGES.fullmatch(key)), MOST_PLACES))
     of_one = "|".join(_escaped(places)) or _NOTHING
     place = rf"(?:{_GAP},{_GAP}|\s{{1,3}}|{_GAP}\()(?:(?P<place>{of_one})|{_PAGE})(?!\w)"
     before = _PAGE.replace("page>", "before_page>")

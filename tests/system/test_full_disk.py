@@ -101,6 +101,7 @@ async def test_contents_and_log_lines_that_find_no_room_are_waited_for(
     assert left_over(connections.settings.content_place) == []
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-01")
 async def test_kafka_postgres_and_contents_on_a_full_disk_lose_nothing(
     disk: Disk, own: OwnServers, tmp_path: Path

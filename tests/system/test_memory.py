@@ -125,6 +125,7 @@ def watching(
         yield Watched(connections, processes)
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-09")
 async def test_a_backlog_of_requests_stays_in_kafka(
     connections: Connections, environment: dict[str, str], tmp_path: Path

@@ -24,6 +24,7 @@ async def pause_until_another_takes_over(processes: Witnesses, at_work: Callable
     processes.resume(name)
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-03")
 async def test_a_zombie_at_every_turn_harms_nothing(
     survival: Survival, environment: dict[str, str], tmp_path: Path

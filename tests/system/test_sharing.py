@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 OVERLAPPING = ("one", "two", "planner,selector,intake:some", "executor,observer:others", "projector:rows")
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-08")
 async def test_overlapping_roles_a_rebalance_and_doubled_requests_give_each_effect_once(
     survival: Survival, environment: dict[str, str], tmp_path: Path

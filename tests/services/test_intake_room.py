@@ -54,12 +54,12 @@ async def test_no_more_workflows_are_opened_than_may_be_open(log: MemoryLog, row
 async def test_a_cancellation_does_not_wait_behind_openings_that_find_no_room(log: MemoryLog, rows: Rows) -> None:
     await request(log, "running")
     running_ = workflow_id(SOURCE, "running")
-    rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
-    for number in range(200):
-        await request(log, f"{number}")
-    await cancel(log, "stop", running_)
     async with running(log, rows, max_open=1):
         await told(log, 1)
+        rows.stubs = {running_: Stub(running_, (0,), is_open=True, seq=1, last=0)}
+        for number in range(200):
+            await request(log, f"{number}")
+        await cancel(log, "stop", running_)
         await told(log, 1, CancellationRequested)
         assert len(await events(log)) == 2
         rows.ended = 201
@@ -136,6 +136,22 @@ async def test_a_request_that_waits_for_room_is_opened_once_it_is_cancelled(log:
         rows.ended = 2
         await committed(log, 3)
     assert [event.request.id for event in await events(log)] == ["waiting", "stop", "another"]
+
+
+@pytest.mark.req("E-15")
+async def test_a_cancellation_that_was_refused_and_is_sent_again_cancels_nothing(log: MemoryLog, rows: Rows) -> None:
+    """It came before what it would cancel; the opening waits for room as any other does."""
+    workflow = workflow_id(SOURCE, "waiting")
+    async with running(log, rows, max_open=0):
+        await cancel(log, "stop", workflow)
+        await committed(log, 1)
+        await request(log, "waiting")
+        await cancel(log, "stop", workflow)
+        await passed_by_the_cancellations(log, 3)
+        assert [type(event) for event in await events(log)] == [RequestRefused]
+        rows.ended = 1
+        await committed(log, 3)
+    assert [type(event) for event in await events(log)] == [RequestRefused, WorkflowRequested]
 
 
 @pytest.mark.req("E-15")

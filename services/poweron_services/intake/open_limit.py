@@ -1,11 +1,11 @@
 """The limit of open workflows: while as many are open as may be, openings wait (docs/decisions/0008)."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from poweron_services.fair_slots import SenderTurns
 from poweron_services.intake.intake_ports import IntakeQueries
+from poweron_services.intake.priority import NextCancellation
 from poweron_services.intake.shared_query import SharedQuery
 
 
@@ -25,12 +25,12 @@ class OpenLimit:
         self._capacity = SharedQuery(self._left)
         self._waiting = SenderTurns[asyncio.Event]()
 
-    async def admit(self, sender: str, is_needless: Callable[[], bool]) -> None:
-        """Wait while as many workflows are open as may be, until it is needless; senders take turns."""
+    async def admit(self, sender: str, next_cancellation: NextCancellation) -> None:
+        """Wait while as many workflows are open as may be, until the opening is cancelled; senders take turns."""
         admitted = asyncio.Event()
         self._waiting.add(sender, admitted)
         try:
-            while not admitted.is_set() and not is_needless():
+            while not admitted.is_set() and await next_cancellation() is None:
                 self._let_in(await self._capacity())
         finally:
             self._waiting.remove(sender, admitted)  # who waits no longer takes nobody's turn

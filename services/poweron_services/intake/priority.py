@@ -1,12 +1,22 @@
 """Which requests are urgent: cancellations and approvals do not wait behind openings (docs/decisions/0008)."""
 
+from collections.abc import Awaitable, Callable
+
 from poweron_events.codec import InvalidRequest, ReceivedRequest, Undecodable, decode_request, is_uuid
 from poweron_events.errors import Refused
 from poweron_events.log import Record
 from poweron_events.request import RequestApproval, RequestCancellation
 
+NextCancellation = Callable[[], Awaitable[ReceivedRequest | None]]
+"""Finds the first cancellation that came while an opening waits and has no answer yet; None if there is none."""
+
 _APPROVAL = RequestApproval.TYPE.encode()
 _CANCELLATION = RequestCancellation.TYPE.encode()
+
+
+async def no_cancellation() -> ReceivedRequest | None:
+    """Of a request that opens nothing."""
+    return None
 
 
 def waits_its_turn(record: Record) -> bool:

@@ -92,11 +92,18 @@ class Intake:
         else:
             telemetry.bind_request(record.time_ms, received)
             is_new = is_new and _needs_no_rows(received.request)
-            next_cancellation = partial(_next_cancellation, held)
-            judge = partial(self._judge.judge, target(received), received, lambda: next_cancellation() is not None)
+            next_cancellation = partial(self._next_cancellation, target(received), held)
+            judge = partial(self._judge.judge, target(received), received, next_cancellation)
             await self._settlement.settle(
                 target(received), received.identity, judge, is_new=is_new, next_cancellation=next_cancellation
             )
+
+    async def _next_cancellation(self, workflow: str, held: HeldRequest) -> ReceivedRequest | None:
+        """The first cancellation that came while the request waits and has no answer; None if there is none."""
+        for received in filter(None, [cancellation(behind.record) for behind in held.behind]):
+            if not await self._settlement.is_answered(workflow, received.identity):
+                return received
+        return None
 
     async def _answer_at_once(self, held: HeldRequest, _: bool) -> None:
         record = held.record
@@ -132,11 +139,6 @@ class Intake:
         letter = DeadLetter.of(record, reason)
         await self._log.append(topics.DEAD_LETTERS.name, [letter.message()])
         log.warning("request_dead_lettered", partition=record.partition, offset=record.offset, reason=letter.reason)
-
-
-def _next_cancellation(held: HeldRequest) -> ReceivedRequest | None:
-    """The first cancellation that came while the request waits; None if there is none."""
-    return next(filter(None, (cancellation(behind.record) for behind in held.behind)), None)
 
 
 async def _leave_to_its_turn(record: Record, reason: str) -> None:

@@ -32,6 +32,7 @@ from poweron_services.intake.given_documents import store_documents
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal
 from poweron_services.intake.open_limit import OpenLimit
+from poweron_services.intake.priority import NextCancellation, no_cancellation
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +55,23 @@ class RequestJudge:
     connections: Collection[str] = ()
 
     async def judge(
-        self, workflow: str, received: ReceivedRequest, is_cancelled: Callable[[], bool] = lambda: False
+        self, workflow: str, received: ReceivedRequest, next_cancellation: NextCancellation = no_cancellation
     ) -> IntakeEvent:
         """What the request comes to; a refusal is an event, too. A cancelled opening waits for no room."""
         try:
-            return await self._judge(workflow, received, is_cancelled)
+            return await self._judge(workflow, received, next_cancellation)
         except Refusal as refusal:
             return refusal.event(received.identity)
 
-    async def _judge(self, workflow: str, received: ReceivedRequest, is_cancelled: Callable[[], bool]) -> IntakeEvent:
+    async def _judge(
+        self, workflow: str, received: ReceivedRequest, next_cancellation: NextCancellation
+    ) -> IntakeEvent:
         request, identity = received.request, received.identity
         judgement.check(request, self.actions, self.connections)
         if isinstance(request, RequestWorkflow):
-            return await self._open(workflow, identity, request, is_cancelled)
+            return await self._open(workflow, identity, request, next_cancellation)
         if isinstance(request, RequestRound):
-            return await self._open_round(workflow, identity, request, is_cancelled)
+            return await self._open_round(workflow, identity, request, next_cancellation)
         if isinstance(request, RequestApproval):
             return await self._approve(identity, request)
         return await self.cancel(identity, request)
@@ -86,10 +89,10 @@ class RequestJudge:
         return judgement.cancellation(identity, request)
 
     async def _open(
-        self, workflow: str, identity: RequestIdentity, request: RequestWorkflow, is_cancelled: Callable[[], bool]
+        self, workflow: str, identity: RequestIdentity, request: RequestWorkflow, next_cancellation: NextCancellation
     ) -> WorkflowRequested:
         await self._check_fork(request)
-        await self.open_limit.admit(identity.source, is_cancelled)
+        await self.open_limit.admit(identity.source, next_cancellation)
         return WorkflowRequested(
             round=1,
             forked_from=request.forked_from,
@@ -100,13 +103,13 @@ class RequestJudge:
         )
 
     async def _open_round(
-        self, workflow: str, identity: RequestIdentity, request: RequestRound, is_cancelled: Callable[[], bool]
+        self, workflow: str, identity: RequestIdentity, request: RequestRound, next_cancellation: NextCancellation
     ) -> RoundRequested:
         stub = await self._known(workflow)
         judgement.check_round(request, stub)
         last = len(stub.openings)
         await self._check_fork(request)
-        await self.open_limit.admit(identity.source, is_cancelled)
+        await self.open_limit.admit(identity.source, next_cancellation)
         return RoundRequested(
             round=last + 1,
             forked_from=request.forked_from,

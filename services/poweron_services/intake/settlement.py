@@ -15,6 +15,7 @@ from poweron_services import telemetry
 from poweron_services.intake.consistent_reads import ConsistentReads
 from poweron_services.intake.intake_ports import IntakeQueries
 from poweron_services.intake.judgement import IntakeEvent, Refusal, cancellation_of
+from poweron_services.intake.priority import NextCancellation, no_cancellation
 
 Judge = Callable[[], Awaitable[IntakeEvent]]
 """Judges a request by how its workflow stands when it is called."""
@@ -47,7 +48,7 @@ class Settlement:
         judge: Judge,
         *,
         is_new: bool = False,
-        next_cancellation: Callable[[], ReceivedRequest | None] = lambda: None,
+        next_cancellation: NextCancellation = no_cancellation,
     ) -> None:
         """Append until Postgres holds an answer to this request.
 
@@ -69,7 +70,7 @@ class Settlement:
             event = await judge_()
             if isinstance(event, RequestRefused) and await self.is_answered(workflow, identity):
                 return
-            offset = await self.append(workflow, identity, event, next_cancellation())
+            offset = await self.append(workflow, identity, event, await next_cancellation())
             await self._reads.reach(workflow, offset + 1)
             if await self._queries.answered(identity.source, identity.id):
                 return

@@ -8,6 +8,7 @@ from poweron_events.execution import ApprovalDenied, ApprovalGranted
 from poweron_events.fold.costs import model_calls
 from poweron_events.fold.state import Used, Workflow
 from poweron_events.outcome import AnswerRejected
+from poweron_events.request import RoundRequested, WorkflowRequested
 from poweron_events.selection import ActionSelected
 
 MOST_REJECTED = 2  # answers to one stage at one place
@@ -24,11 +25,14 @@ class Ledger:
         self._rejected: Counter[tuple[str, Step]] = Counter()
         self._spent: Counter[tuple[str, int, int]] = Counter()
         self._taken: Counter[tuple[str, int, int]] = Counter()
+        self._granted: Counter[str] = Counter()  # the most tokens that a round has granted to its whole workflow
         self._flag = flag
 
     def take(self, recorded: Recorded, workflow: Workflow) -> None:
         """Take in an event that was accepted, and the workflow after it."""
         match event := recorded.envelope.event:
+            case WorkflowRequested() | RoundRequested():
+                self._granted[workflow.id] = max(self._granted[workflow.id], event.budgets.workflow_tokens or 0)
             case AnswerRejected():
                 self._reject(event.stage, step_of(recorded))
             case ApprovalGranted():
@@ -63,9 +67,15 @@ class Ledger:
             self._spent[whose] += tokens
 
     def take_request(self, workflow: Workflow, tokens: int) -> None:
-        """Take in a request that a model has got where a budget applies, whatever becomes of its answer."""
+        """Take in a request that a model has got where a budget applies, whatever becomes of its answer.
+
+        It may be reserved in one round and sent in a later one, which has granted more to the whole workflow.
+        """
         task = 0 if workflow.phase == "closing" else workflow.place[1]
-        for whose, limit in _limits(workflow, task).items():
+        limits = _limits(workflow, task)
+        if (whole := limits[workflow.id, 0, 0]) is not None:
+            limits[workflow.id, 0, 0] = max(whole, self._granted[workflow.id])
+        for whose, limit in limits.items():
             self._taken[whose] += tokens
             if limit is not None and self._taken[whose] > limit:
                 self._flag("OVERSPENT", workflow.phase, workflow.place, whose, self._taken[whose], limit)

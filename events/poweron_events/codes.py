@@ -143,6 +143,7 @@ CODES: Final[dict[str, Explained]] = {
         "The answers of the model could not be used, twice in a row.", "Use another model, or ask in other words."
     ),
     # --- why an answer of a model was rejected
+    "answer_echoed": Explained("The answer only repeats how it was asked for.", _MODEL_TRIES),
     "answer_unreadable": Explained("The answer is not the JSON that was asked for.", _MODEL_TRIES),
     "answer_refused": Explained("The model, or a filter of its provider, would not answer.", "Use other words."),
     "answer_cut_off": Explained("The answer reached its limit of tokens.", "Allow longer answers, or a larger budget."),

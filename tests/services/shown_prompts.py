@@ -139,8 +139,9 @@ def prompts() -> Iterator[tuple[str, Prompt]]:
     told.tell(At().selected(action="ai.process", parameters_context=context, parameters_schema=schema))
     selection = told.workflow.step.selection
     assert selection is not None
-    fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
-    yield "parameters", generate_react_parameters_prompt(told.workflow, selection, fields)
+    spec = CATALOG["ai.process"]
+    fields = fields_of(selection.parameters_schema, spec)
+    yield "parameters", generate_react_parameters_prompt(told.workflow, selection, fields, spec)
     told.tell(At().parameters(), At().started(), At().done(), At().observed(observation=SEEN))
     yield "refine", create_refinement_prompt(told.workflow, SEEN)
     told.tell(At().refined(reason="The letter bears no date.").model_copy(update={"criteria_progress": PARTLY}))

@@ -99,7 +99,9 @@ def test_stage_two_shows_nothing_but_the_action_its_objective_context_and_fields
     selection = told.workflow.step.selection
     assert selection is not None
     fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
-    assert generate_react_parameters_prompt(told.workflow, selection, fields).render(fence="F").data == (
+    assert generate_react_parameters_prompt(told.workflow, selection, fields, CATALOG["ai.process"]).render(
+        fence="F"
+    ).data == (
         "Action: ai.process\n\n"
         "Objective of the action:\n<<< F\nRead the estimate\n>>> F\n\n"
         "Context:\n<<< F\nIt is about the estimate.\n>>> F\n\n"
@@ -115,7 +117,9 @@ def test_stage_two_is_shown_the_values_that_the_entries_of_a_list_can_have() -> 
         selection = told.workflow.step.selection
         assert selection is not None
         fields = fields_of(selection.parameters_schema, CATALOG["ai.process"])
-        shown = generate_react_parameters_prompt(told.workflow, selection, fields).render("F").data
+        shown = (
+            generate_react_parameters_prompt(told.workflow, selection, fields, CATALOG["ai.process"]).render("F").data
+        )
         values = f"{meaning}a list, each entry one of markdown, text, html, json, csv"
         assert f"- [object] expectedDocumentFormats: {values}\n" in shown
 

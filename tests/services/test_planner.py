@@ -25,7 +25,7 @@ async def test_a_request_becomes_tasks_and_the_call_names_template_prompt_and_an
     (event,) = await planner({"tasks": [TASK, TASK]})(Told().tell(requested()).workflow)
     assert isinstance(event, TasksPlanned)
     assert len(event.tasks) == 2
-    assert event.model_call.template == "planner.v3.md"
+    assert event.model_call.template == "planner.v4.md"
     assert len(event.model_call.template_sha256) == len(str(event.model_call.prompt_ref)) == 64
     assert event.model_call.answer_ref is not None
 

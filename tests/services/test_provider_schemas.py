@@ -2,6 +2,7 @@
 
 import json
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -11,12 +12,32 @@ from providers import Playing, known, opened, saying
 from pytest_httpserver import HTTPServer
 from werkzeug import Response
 
+from poweron_events.catalog import ActionSpec
+from poweron_events.event import Model
 from poweron_services.config import Provider, Settings
-from poweron_services.models.answers import parse
-from poweron_services.models.prompts import PromptStage
-from poweron_services.models.providers.provider_model import ANSWERS, ProviderModel
+from poweron_services.decider.answer_schemas import parameters_schema
+from poweron_services.decider.validation import fields_of
+from poweron_services.models.answers import (
+    ActionsAnswer,
+    ParametersAnswer,
+    PlanningAnswer,
+    RefinementAnswer,
+    ReviewAnswer,
+    SelectionAnswer,
+    read,
+)
+from poweron_services.models.prompts import ParametersPrompt, PromptStage
+from poweron_services.models.providers.provider_model import ProviderModel
 
-PROMPTS = {prompt.stage: prompt for _, prompt in shown_prompts.prompts() if type(prompt) in ANSWERS}
+ANSWERS: dict[PromptStage, type[Model]] = {
+    "plan": PlanningAnswer,
+    "plan_actions": ActionsAnswer,
+    "select": SelectionAnswer,
+    "parameterize": ParametersAnswer,
+    "refine": RefinementAnswer,
+    "review": ReviewAnswer,
+}
+PROMPTS = {prompt.stage: prompt for _, prompt in shown_prompts.prompts() if prompt.answer_schema is not None}
 MODES = [
     (provider, mode)
     for provider in get_args(Provider)
@@ -58,9 +79,6 @@ SAID: dict[PromptStage, dict[str, Any]] = {
 }
 """What a model answers that was told to leave nothing out."""
 
-FREE: frozenset[PromptStage] = frozenset({"plan_actions", "parameterize"})
-"""Where an action's own parameters stand in the answer, whatever they are: no strict mode can know them."""
-
 
 def schemas(asked: dict[str, Any]) -> list[tuple[dict[str, Any], bool | None]]:
     """The schemas of a request, and whether each is strict, wherever the provider is told them."""
@@ -89,18 +107,20 @@ async def test_every_answer_is_asked_for_in_a_form_that_the_provider_takes(
         completions = [await model.complete(prompt) for prompt in PROMPTS.values()]
     assert playing.broken == []
     for prompt, completion, asked in zip(PROMPTS.values(), completions, playing.asked, strict=True):
-        assert parse(completion.text, ANSWERS[type(prompt)])
+        assert read(completion.text, ANSWERS[prompt.stage], prompt=prompt)
         assert all(set(node) <= LOOSE for schema, _ in schemas(asked) for _, node, _ in nodes(schema))
         assert "freeText" not in json.dumps(asked)  # wherever it may stand, also in words
         assert mode == "prompted" or schemas(asked)
 
 
 @pytest.mark.parametrize("mode", [None, "native", "tool"])
-async def test_a_model_that_can_be_made_to_give_parameters_is(mode: str | None, httpserver: HTTPServer) -> None:
+async def test_a_model_that_can_be_made_to_give_open_parameters_is(mode: str | None, httpserver: HTTPServer) -> None:
+    """Anthropic is strict wherever it answers natively; a tool may have members that nobody knows before."""
     playing = Playing(httpserver, "anthropic", [saying("anthropic", SAID["parameterize"])])
     settings = Settings(model_output=mode)
     async with aclosing(ProviderModel("anthropic", "claude-sonnet-4-6", settings, known(httpserver))) as model:
-        await model.complete(PROMPTS["parameterize"])
+        await model.complete(asking_for(OPEN_SPEC))
+    assert playing.broken == []
     assert [asked["tool_choice"]["type"] for asked in playing.asked] == ["any"]
 
 
@@ -109,27 +129,46 @@ STRICT: list[Provider] = ["openai", "openai-responses", "azure", "anthropic"]
 
 @pytest.mark.parametrize("mode", [None, "native", "tool"])
 @pytest.mark.parametrize("provider", STRICT)
-async def test_the_form_is_strict_unless_an_action_has_parameters_of_its_own(
+async def test_the_form_is_strict_unless_an_action_has_members_that_nobody_knows(
     provider: Provider, mode: str | None, httpserver: HTTPServer
 ) -> None:
     playing = Playing(httpserver, provider, [saying(provider, "{}")])
+    asked = [prompt for stage, prompt in PROMPTS.items() if stage != "plan_actions"]
     async with aclosing(opened(httpserver, provider, model_output=mode)) as model:
-        for prompt in PROMPTS.values():
+        for prompt in [*asked, asking_for(OPEN_SPEC)]:
             await model.complete(prompt)
-    strict = {stage: told for stage, asked in zip(PROMPTS, playing.asked, strict=True) for _, told in schemas(asked)}
-    assert {stage for stage, told in strict.items() if not told} == FREE
-    assert strict.keys() == PROMPTS.keys()
+    *closed, last = [told for asked in playing.asked for _, told in schemas(asked)]
+    assert closed == [True] * len(asked)
+    assert not last
+    assert playing.broken == []
 
 
 @pytest.mark.parametrize(("provider", "mode"), [told for told in MODES if told[1] != "prompted"])
-async def test_no_form_keeps_the_parameters_of_an_action_out(
+async def test_no_form_keeps_open_parameters_of_an_action_out(
     provider: Provider, mode: str | None, httpserver: HTTPServer
 ) -> None:
     playing = Playing(httpserver, provider, [saying(provider, "{}")])
     async with aclosing(opened(httpserver, provider, model_output=mode)) as model:
-        await model.complete(PROMPTS["parameterize"])
+        await model.complete(asking_for(OPEN_SPEC))
     ((schema, _),) = schemas(playing.asked[0])
-    assert schema["properties"]["parameters"].get("additionalProperties") not in (None, False)
+    labels = schema["properties"]["parameters"]["properties"]["labels"]
+    assert any(each.get("additionalProperties") is True for each in labels.get("anyOf", [labels]))
+
+
+OPEN_SPEC = ActionSpec(
+    "tool.label",
+    {"type": "object", "properties": {"labels": {"type": "object"}, "anything": True}, "required": ["labels"]},
+    "pure",
+    1_000,
+)
+
+
+def asking_for(spec: ActionSpec) -> ParametersPrompt:
+    """Stage 2 of an action of somebody else's."""
+    prompt = PROMPTS["parameterize"]
+    assert isinstance(prompt, ParametersPrompt)
+    fields = fields_of(None, spec)
+    return replace(prompt, fields=fields, answer_schema=parameters_schema(fields, spec))
 
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}

@@ -13,12 +13,14 @@ from providers import DEPLOYMENT, MODELS, Playing, known, opened, saying, tool_o
 from pydantic import SecretStr
 from pytest_httpserver import HTTPServer
 
+from builders import Told, requested
+from poweron_events.catalog import CATALOG
 from poweron_events.errors import Refused
 from poweron_services.config import MODEL_STAGES, Provider, ProviderSettings, Settings
-from poweron_services.models import prompts
+from poweron_services.decider.answer_schemas import planning_schema
 from poweron_services.models.answers import PlanningAnswer, parse
-from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, ProcessPrompt, Prompt, PromptStage
-from poweron_services.models.providers.provider_model import ANSWERS, ProviderModel
+from poweron_services.models.prompts import MessagePrompt, PlanningPrompt, PromptStage
+from poweron_services.models.providers.provider_model import ProviderModel
 from poweron_services.roles.planner import TEMPLATE
 from poweron_services.roles.round_ending import MESSAGE_TEMPLATE
 
@@ -38,6 +40,7 @@ def planning(**changes: Any) -> PlanningPrompt:
         actions=(),
         earlier="",
         max_steps=5,
+        answer_schema=planning_schema(Told().tell(requested()).workflow, CATALOG),
         **changes,
     )
 
@@ -211,12 +214,6 @@ async def test_two_calls_of_the_tool_are_two_answers_of_which_none_counts(httpse
     Playing(httpserver, "openai", [saying("openai", PLAN, choices=choices)])
     async with aclosing(opened(httpserver, "openai")) as model:
         assert json.loads((await model.complete(planning())).text) == [PLAN, PLAN]
-
-
-def test_every_prompt_has_a_form_of_answer_or_is_answered_with_text() -> None:
-    kinds = {kind for kind in vars(prompts).values() if isinstance(kind, type) and issubclass(kind, Prompt)}
-    asked = {kind for kind in kinds if not kind.__subclasses__()}
-    assert asked - {ProcessPrompt, MessagePrompt} == set(ANSWERS)
 
 
 def test_every_stage_may_have_a_model_of_its_own() -> None:

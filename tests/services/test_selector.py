@@ -40,7 +40,7 @@ async def test_one_allowed_action_is_selected_and_its_call_is_told() -> None:
     assert isinstance(event, ActionSelected)
     assert (event.action, event.required_input_documents) == ("document.extract", ("docList:round1_request",))
     assert event.model_call is not None
-    assert (event.model_call.template, event.model_call.model) == ("selector.v3.md", "script")
+    assert (event.model_call.template, event.model_call.model) == ("selector.v4.md", "script")
     assert (event.model_call.input_tokens, event.model_call.output_tokens) == (10, 5)
 
 

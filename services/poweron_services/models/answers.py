@@ -17,8 +17,9 @@ from poweron_events.request import MAX_STEPS
 from poweron_events.selection import ParametersSchema
 from poweron_events.validation_messages import explain
 from poweron_services.decider.validation import FORBIDDEN_FIELDS
+from poweron_services.models.echoes import echo
 from poweron_services.models.json_objects import NoObject, forbidden_keys, the_object
-from poweron_services.models.normalisation import compound, fields_normalised, normalised
+from poweron_services.models.normalisation import compound, fields_normalised, normalised, unfolded
 from poweron_services.models.prompts import Prompt
 
 
@@ -126,6 +127,7 @@ class ReviewAnswer(Lenient):
     criteria_progress: tuple[CriterionProgress, ...] = Field(default=(), max_length=20)
 
 
+MAX_ECHO = 100  # characters that are shown of what an answer repeats
 Answer = TypeVar("Answer", bound=Model)
 
 
@@ -161,14 +163,28 @@ def read(
         Unacceptable: says what is wrong, so that the model can do better.
     """
     try:
-        said = the_object(text, required=_required(answer), forbidden=forbidden)
+        said = unfolded(the_object(text, required=_required(answer), forbidden=forbidden), prompt)
         value = normalised(said, answer, prompt)
+        _refuse_echo(value, prompt)
         found = answer.model_validate(value, extra="ignore")
     except NoObject as error:
         raise Unacceptable(str(error), code=error.code) from error
     except (ValidationError, RecursionError) as error:
         raise Unacceptable(f"The answer does not fit: {explain(error)}.", code=_code(error)) from error
     return Read(found, fields_normalised(said, value, found))
+
+
+def _refuse_echo(value: dict[str, Any], prompt: Prompt | None) -> None:
+    """Refuse an answer that says nothing of its own.
+
+    Raises:
+        Unacceptable: names the field.
+    """
+    found = echo(value, prompt.template.instructions) if prompt else None
+    if found is not None:
+        field, text = found
+        said = f"{field!r} must be in words of your own about this request; it only repeats {text[:MAX_ECHO]!r}."
+        raise Unacceptable(said, code="answer_echoed")
 
 
 def _code(error: ValidationError | RecursionError) -> Code | None:

@@ -1,6 +1,8 @@
 """One call of a model, kept: prompt and raw answer go to the content store before any event names them."""
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,6 +54,7 @@ class Caller:
         self._model = model
         self._content = content
         self._unpriced = unpriced
+        self._secret = secrets.token_bytes(16)
 
     async def call(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall] = ()) -> Called:
         """Ask the model once.
@@ -66,13 +69,17 @@ class Caller:
             GivenUp: the time of the work at hand does not hold another try.
             Refused: as `ChatModel.complete` does; or a budget of money has no price to go by.
         """
-        prompt = self._within_budget(workflow, prompt, calls)
+        prompt = self._within_budget(workflow, replace(prompt, fence=self._fence(workflow)), calls)
         with telemetry.model_call(prompt.stage, prompt.template.name) as told:
             called = await self._call(workflow, prompt, calls)
             told.answered(called.call)
             if (limit := current_limit()) is not None:
                 limit.call_answered(called.call)
             return called
+
+    def _fence(self, workflow: Workflow) -> str:
+        """The delimiter of the workflow's prompts."""
+        return hashlib.blake2b(workflow.id.encode(), key=self._secret, digest_size=8).hexdigest()
 
     def _within_budget(self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]) -> Prompt:
         """The prompt with what the budgets leave for its call, or for another try of it."""

@@ -26,7 +26,26 @@ from poweron_services.models.prompts import (
 NO_CONNECTION: Final = frozenset({"none", "null", "n/a"})
 """What models write for a connection where there is none."""
 
+ANSWER: Final = "answer"
+"""The member that alternatives stand within, for providers that take none by themselves."""
+
 Schema = Mapping[str, Any]
+
+
+def unfolded(said: dict[str, Any], prompt: Prompt | None) -> dict[str, Any]:
+    """The answer as events have it, out of the form in which a schema asks for it.
+
+    Alternatives stand within a member of their own, and how far the criteria are met stands by their number.
+    """
+    inner = said.get(ANSWER)
+    value: dict[str, Any] = inner if said.keys() == {ANSWER} and isinstance(inner, dict) else said
+    met = value.get("criteriaProgress")
+    if not isinstance(prompt, RefinementPrompt | ReviewPrompt) or not isinstance(met, dict):
+        return value
+    numbered = {str(number): each.criterion for number, each in enumerate(prompt.progress, start=1)}
+    if not met.keys() <= numbered.keys() or not all(isinstance(entry, dict) for entry in met.values()):
+        return value
+    return {**value, "criteriaProgress": [{"criterion": numbered[key], **entry} for key, entry in met.items()]}
 
 
 def normalised(said: dict[str, Any], answer: type[Model], prompt: Prompt | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ The fields hold all there is; the rendering is cut to the budgets that the templ
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -75,6 +76,11 @@ class Template:
         template.globals = {}  # a template has what its prompt has; chained mappings would be copied at every call
         return _ENVIRONMENT.from_string(instructions).render(), template
 
+    @property
+    def instructions(self) -> str:
+        """What is the same in every prompt of this template."""
+        return self._parts[0]
+
     def render(self, values: dict[str, Any], fence: str) -> "Rendered":
         instructions, data = self._parts
         return Rendered(instructions, data.render(values, fence=fence))
@@ -91,22 +97,29 @@ class Rendered:
         return f"{self.instructions}\n{self.data}"
 
 
+def new_fence() -> str:
+    """A delimiter that nobody has seen."""
+    return secrets.token_hex(8)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """What every stage's prompt is: a template and the fields it shows, for one call.
 
-    Untrusted text stands between lines with a delimiter that is made for this prompt and that nobody
-    can foresee, so that every rendering of it is the same text. A changed copy (`dataclasses.replace`) has
-    a delimiter of its own: what a model has seen and repeats cannot end a block of its next prompt.
+    Untrusted text stands between lines with a delimiter that nobody can foresee. The prompts of a workflow share one,
+    so that a prompt begins like the one before it, which providers then have in their caches. What a model has seen
+    and repeats cannot end a block of its next prompt: where the delimiter stands in the data, another one is taken.
     """
 
     stage: ClassVar[PromptStage]
     if_too_long: ClassVar[str] = "Nothing more can be left out of it."
     """What is said where the prompt is too long and cannot be cut."""
     template: Template
-    fence: str = field(init=False, default_factory=lambda: secrets.token_hex(8), compare=False, repr=False)
+    fence: str = field(default_factory=new_fence, compare=False, repr=False)
     allowance: Allowance | None = field(default=None, repr=False)
     """What the budgets leave for the call; None where there are none."""
+    answer_schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """The JSON Schema of the answer; None where it is text."""
     share: int = 1
     """What budgets are divided by, where a model takes no prompt that long: by the template those of history and
     indexes, by `shown` those of other texts."""
@@ -117,7 +130,14 @@ class Prompt:
 
     def render(self, fence: str | None = None) -> Rendered:
         """The prompt as text, between lines with its own delimiter or the given one."""
-        return self.template.render(self.shown() | {"share": self.share}, fence or self.fence)
+        values = self.shown() | {"share": self.share}
+        if fence is not None:
+            return self.template.render(values, fence)
+        unseen = new_fence()
+        rendered = self.template.render(values, unseen)
+        if self.fence in rendered.data:
+            return rendered
+        return replace(rendered, data=rendered.data.replace(unseen, self.fence))
 
     def shorter(self) -> Self | None:
         """The prompt with less of its history and its indexes, which it says; None where nothing more may go."""
@@ -127,7 +147,7 @@ class Prompt:
         return next((prompt for prompt in shorter if len(str(prompt.render())) < length), None)
 
 
-_NOT_SHOWN: Final = frozenset({"template", "fence", "allowance", "share"})
+_NOT_SHOWN: Final = frozenset({"template", "fence", "allowance", "answer_schema", "share"})
 
 
 @cache

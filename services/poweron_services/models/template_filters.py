@@ -39,6 +39,23 @@ def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> st
     return "\n".join(shown) or "none"
 
 
+def criteria(progress: Sequence[CriterionProgress], budget: int) -> str:
+    """The criteria by their numbers. Each is shown, be it cut: answers name all of them by number."""
+    longest = budget // max(1, len(progress))
+    return "\n".join(
+        f"{number}. " + "\n   ".join(cut(each.criterion, longest).splitlines())
+        for number, each in enumerate(progress, start=1)
+    )
+
+
+def reached(progress: Sequence[CriterionProgress]) -> str:
+    """How far each criterion is met, by its number."""
+    return "; ".join(
+        f"{number}: {'met' if each.met else 'not met'}, {each.progress} of 1000"
+        for number, each in enumerate(progress, start=1)
+    )
+
+
 def messages(history: str, budget: int, left_out: int = 0) -> str:
     """The first messages of a rendered history that fit, and how many there are besides.
 
@@ -88,4 +105,10 @@ def _preview(preview: Preview) -> str:
     return "\n".join([f"{preview.name} ({', '.join(known)}): {preview.snippet}", *points, *entities])
 
 
-FILTERS: Final[dict[str, Any]] = {"cut": cut, "entries": entries, "messages": messages}
+FILTERS: Final[dict[str, Any]] = {
+    "criteria": criteria,
+    "cut": cut,
+    "entries": entries,
+    "messages": messages,
+    "reached": reached,
+}

@@ -14,6 +14,7 @@ from poweron_events.parameters import ParametersRejected, ParametersSet
 from poweron_events.selection import ActionSelected, SchemaField
 from poweron_events.stream import WorkflowEvent
 from poweron_events.validation_messages import explain
+from poweron_services.decider.answer_schemas import parameters_schema
 from poweron_services.decider.defaults import defaults, overruled
 from poweron_services.decider.validation import (
     NotAllowed,
@@ -29,7 +30,7 @@ from poweron_services.roles.named_addresses import ConfiguredPlaces, PlaceCheck
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import reasons
 
-TEMPLATE = Template.beside(__file__, "parameterizer.v2.md")
+TEMPLATE = Template.beside(__file__, "parameterizer.v3.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Parameterizer:
         if workflow.task.planned:
             planned = workflow.task.planned[workflow.step.number - 1]
             return [await self._judged(workflow, planned.parameters, fields, spec, None)]
-        prompt = generate_react_parameters_prompt(workflow, selection, fields)
+        prompt = generate_react_parameters_prompt(workflow, selection, fields, spec)
         decided = await self.caller.decide(workflow, prompt, ParametersAnswer)
         if isinstance(decided.answer, Refused):
             return [_rejected(workflow, decided.answer, decided.call)]
@@ -115,7 +116,7 @@ def _rejected(workflow: Workflow, refusal: Refused, call: ModelCall | None) -> P
 
 
 def generate_react_parameters_prompt(
-    workflow: Workflow, selection: ActionSelected, fields: Sequence[SchemaField]
+    workflow: Workflow, selection: ActionSelected, fields: Sequence[SchemaField], spec: ActionSpec
 ) -> ParametersPrompt:
     """What stage 2 shows to the model (P-03)."""
     return ParametersPrompt(
@@ -125,4 +126,5 @@ def generate_react_parameters_prompt(
         parameters_context=selection.parameters_context,
         fields=tuple(fields),
         refusal=refusal(workflow),
+        answer_schema=parameters_schema(fields, spec),
     )

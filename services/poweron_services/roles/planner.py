@@ -10,6 +10,7 @@ from poweron_events.fold.state import Workflow, max_steps, result_place, task_pl
 from poweron_events.outcome import AnswerRejected
 from poweron_events.planning import ActionsPlanned, PlannedAction, TaskPlan, TasksPlanned
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.answer_schemas import actions_schema
 from poweron_services.decider.plan_validation import check_plan, in_plan, results
 from poweron_services.decider.references import UnknownReference
 from poweron_services.decider.validation import NotAllowed, check_recordable
@@ -21,8 +22,8 @@ from poweron_services.roles.named_documents import documents_named, references_a
 from poweron_services.roles.prompt_context import planning_prompt, task_prompt
 from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 
-TEMPLATE = Template.beside(__file__, "planner.v3.md")
-ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v2.md")
+TEMPLATE = Template.beside(__file__, "planner.v4.md")
+ACTIONS_TEMPLATE = Template.beside(__file__, "actions.v3.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ def generate_actions_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec
         workflow,
         catalog,
         template=ACTIONS_TEMPLATE,
+        answer_schema=actions_schema(workflow, catalog),
         max_steps=max_steps(workflow),
         place=result_place(workflow),
         first_action=workflow.task.actions + 1,

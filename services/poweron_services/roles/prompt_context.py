@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from poweron_events.catalog import ActionSpec
 from poweron_events.fold.history import item_reference, reverse_chronological
 from poweron_events.fold.state import ChatMessage, Workflow, is_request_label, rejections
+from poweron_services.decider.answer_schemas import planning_schema
 from poweron_services.decider.defaults import language
 from poweron_services.decider.references import documents_at_hand, earlier_rounds
 from poweron_services.decider.validation import allowed_actions, plannable_actions
@@ -77,6 +78,7 @@ def planning_prompt(workflow: Workflow, catalog: Mapping[str, ActionSpec], templ
         actions=catalog_lines(plannable_actions(workflow, catalog)),
         max_steps=workflow.current.opening.max_steps,
         refusal=refusal(workflow),
+        answer_schema=planning_schema(workflow, catalog),
         **_known(workflow),
     )
 

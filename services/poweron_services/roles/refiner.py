@@ -12,6 +12,7 @@ from poweron_events.fold.state import Used, Workflow, max_steps, step_place
 from poweron_events.observation import Observation
 from poweron_events.refinement import Classification, IterationTelemetry, RefinementDecided
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.answer_schemas import refinement_schema
 from poweron_services.decider.defaults import language
 from poweron_services.decider.rules import (
     BudgetUsedUp,
@@ -34,7 +35,7 @@ from poweron_services.roles.criteria_progress import progress, updated_progress
 from poweron_services.roles.prompt_context import refusal
 from poweron_services.roles.rejections import MAX_REASON, answer_rejected, rejected_for_good
 
-TEMPLATE = Template.beside(__file__, "refiner.v4.md")
+TEMPLATE = Template.beside(__file__, "refiner.v5.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,7 @@ def create_refinement_prompt(workflow: Workflow, observation: Observation) -> Re
         findings=findings(observation),
         steps_left=max_steps(workflow) - workflow.step.number,
         all_unreadable=all_unreadable(workflow),
+        answer_schema=refinement_schema(len(workflow.task.plan.success_criteria)),
         refusal=refusal(workflow),
     )
 

@@ -17,6 +17,7 @@ from poweron_events.outcome import (
     TaskReviewed,
 )
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.answer_schemas import review_schema
 from poweron_services.decider.defaults import language
 from poweron_services.decider.rules import ALL_MET, BudgetUsedUp, all_met, check_last_call, retries_used_up, used_up
 from poweron_services.decider.size_limits import (
@@ -33,7 +34,7 @@ from poweron_services.roles.rejections import answer_rejected, rejected_for_good
 from poweron_services.roles.round_ending import RoundEnding
 
 log = structlog.get_logger()
-REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v3.md")
+REVIEW_TEMPLATE = Template.beside(__file__, "reviewer.v4.md")
 MAX_SAID = 2_000  # characters of a review's reason
 SAYS_WHY_IT_FAILED: Final = frozenset({"answers_rejected", "retry_limit", "step_limit", *get_args(BudgetCode)})
 """Why an attempt stopped, where that is why its task failed, too."""
@@ -112,6 +113,7 @@ def create_review_prompt(workflow: Workflow) -> ReviewPrompt:
         stop_code=stop_code,
         retries_left=max(0, workflow.current.opening.max_retries - task.retries),
         all_unreadable=all_unreadable(workflow),
+        answer_schema=review_schema(len(task.plan.success_criteria)),
         refusal=refusal(workflow),
     )
 

@@ -10,6 +10,7 @@ from poweron_events.event import ModelCall
 from poweron_events.fold.state import Workflow, max_steps, step_place
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
+from poweron_services.decider.answer_schemas import selection_schema
 from poweron_services.decider.references import UnknownReference
 from poweron_services.decider.rules import check_budget
 from poweron_services.decider.validation import (
@@ -29,7 +30,7 @@ from poweron_services.roles.named_documents import documents_named, references_a
 from poweron_services.roles.prompt_context import task_prompt
 from poweron_services.roles.rejections import reasons
 
-TEMPLATE = Template.beside(__file__, "selector.v3.md")
+TEMPLATE = Template.beside(__file__, "selector.v4.md")
 FORBIDDEN = frozenset({"parameters"})
 
 
@@ -125,6 +126,7 @@ def generate_react_plan_selection_prompt(workflow: Workflow, catalog: Mapping[st
         workflow,
         catalog,
         template=TEMPLATE,
+        answer_schema=selection_schema(workflow, catalog),
         hint=workflow.task.hint,
         steps_left=max_steps(workflow) - workflow.step.number + 1,
     )

@@ -13,50 +13,24 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from poweron_events.errors import Refused, Unavailable
-from poweron_events.event import MAX_NANO_USD, NANO, Model
+from poweron_events.event import MAX_NANO_USD, NANO
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import BudgetUsedUp
-from poweron_services.models.answers import (
-    ActionsAnswer,
-    ParametersAnswer,
-    PlanningAnswer,
-    RefinementAnswer,
-    ReviewAnswer,
-    SelectionAnswer,
-)
 from poweron_services.models.chat_model import Completion, TooLong, free
 from poweron_services.models.prices import price_of
-from poweron_services.models.prompts import (
-    ActionsPrompt,
-    ParametersPrompt,
-    PlanningPrompt,
-    Prompt,
-    RefinementPrompt,
-    ReviewPrompt,
-    SelectionPrompt,
-)
-from poweron_services.models.providers.answer_schemas import answer_schema, is_closed
+from poweron_services.models.prompts import Prompt
 from poweron_services.models.providers.clients import access, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
 from poweron_services.models.providers.http_client import Response, http_client, receiving
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
 from poweron_services.models.providers.reported_usage import Usage, usage_of
+from poweron_services.models.providers.schema_dialects import told
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
 """The reasons by which providers end an answer because prompt and answer fill all that the model takes."""
 CLOSED_ONLY: Final[frozenset[Provider]] = frozenset({"anthropic"})
 """Who answers in a form natively only where every field is known before; a tool may have others."""
-
-ANSWERS: Final[Mapping[type[Prompt], type[Model]]] = {
-    PlanningPrompt: PlanningAnswer,
-    ActionsPrompt: ActionsAnswer,
-    SelectionPrompt: SelectionAnswer,
-    ParametersPrompt: ParametersAnswer,
-    RefinementPrompt: RefinementAnswer,
-    ReviewPrompt: ReviewAnswer,
-}
-"""The prompts that are answered with JSON, and its form; the others are answered with text."""
 
 
 class ProviderModel:
@@ -142,11 +116,10 @@ class ProviderModel:
 
     def _form(self, prompt: Prompt) -> ModelRequestParameters:
         """The form of the answer: the schema of a stage that is answered with JSON, else none."""
-        answer = ANSWERS.get(type(prompt))
-        if answer is None:
+        if prompt.answer_schema is None:
             return ModelRequestParameters()
-        mode, schema, name = self._settings.model_output, answer_schema(answer), f"answer_{prompt.stage}"
-        strict = is_closed(schema)
+        mode, name = self._settings.model_output, f"answer_{prompt.stage}"
+        schema, strict = told(prompt.answer_schema, self._provider)
         if not strict and mode != "prompted" and self._provider in CLOSED_ONLY:
             mode = "tool"
         return ModelRequestParameters(

@@ -1,0 +1,292 @@
+"""The JSON Schema of each stage's answer, made from the state for one decision (docs/decisions/0076).
+
+It admits what the check of the same stage accepts, as far as a schema can say it: a model that is held to it cannot
+name an action, a document or a parameter that there is not. The check stays authoritative. No clock, no chance: the
+same state gives the same schema, byte by byte.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, get_args
+
+from poweron_events.catalog import REFERENCES, ActionSpec
+from poweron_events.fold.history import item_reference, list_reference
+from poweron_events.fold.state import Workflow, max_steps
+from poweron_events.json_schema import ANNOTATIONS
+from poweron_events.planning import MAX_CRITERIA, MAX_TASKS
+from poweron_events.refinement import Classification
+from poweron_events.request import TaskType
+from poweron_events.selection import SchemaField
+from poweron_services.decider.coercion import entry_choices
+from poweron_services.decider.references import documents_at_hand, earlier_rounds
+from poweron_services.decider.validation import (
+    CONNECTION,
+    allowed_actions,
+    fields_of,
+    plannable_actions,
+    usable_connections,
+)
+
+Schema = dict[str, Any]
+
+MAX_LISTED: Final = 50  # references that are listed one by one; more are described by how they are written
+MAX_REFERENCES: Final = 100  # in one answer
+MAX_LEARNINGS: Final = 20
+MAX_IMPROVEMENTS: Final = 20
+FORMATS: Final = "expectedDocumentFormats"
+"""The parameter by which an action says which formats it can write."""
+_REFERENCE: Final = r"^(docList:[A-Za-z0-9_]+|docItem:[A-Za-z0-9._-]+(:[^\x22\x5c\x0a\x0d]+)?)$"
+"""How references are written, in characters that every server can make a grammar of: those that JSON never escapes."""
+_NULL: Final[Schema] = {"type": "null"}
+
+
+def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema:
+    """The answer of the planner: 1 to 10 tasks."""
+    formats = _written_formats(plannable_actions(workflow, catalog).values())
+    task = _object(
+        {
+            "objective": _text(2_000),
+            "successCriteria": _list(_text(700), least=1, most=MAX_CRITERIA),
+            "taskType": {"enum": list(get_args(TaskType))},
+            "expectedFormats": _list({"enum": formats}, most=len(formats)) if formats else _nothing(),
+            "maxSteps": _or_null({"type": "integer", "minimum": 1, "maximum": workflow.current.opening.max_steps}),
+        },
+        optional=("expectedFormats", "maxSteps"),
+    )
+    return _object({"tasks": _list(task, least=1, most=MAX_TASKS)})
+
+
+def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
+    """The answer of stage 1: one alternative per action that the task may use; None where it may use none."""
+    references = _references(workflow)
+    chosen = [
+        _selection(workflow, spec, references)
+        for _, spec in sorted(allowed_actions(workflow, catalog).items())
+        if references is not None or "documentList" not in spec.required
+    ]
+    return {"anyOf": chosen} if chosen else None
+
+
+def actions_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
+    """The answer of a whole plan (mode Actionplan, deprecated); None where the task may use no action.
+
+    A reference may name what an earlier action of the plan will have written, so none is listed.
+    """
+    references: Schema = {"type": "string", "pattern": _REFERENCE}
+    planned = [
+        _with_parameters(_selection(workflow, spec, references), spec)
+        for _, spec in sorted(allowed_actions(workflow, catalog).items())
+    ]
+    return _object({"actions": _list(_one_of(planned), least=1, most=max_steps(workflow))}) if planned else None
+
+
+def parameters_schema(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
+    """The answer of stage 2: a value for every required field, and for others where one is wanted."""
+    return _object({"schema": {"enum": ["parameters_v1"]}, "parameters": _parameters(fields, spec)})
+
+
+def refinement_schema(criteria: int) -> Schema:
+    """The answer of the refiner, with one entry for each of so many criteria, by its number."""
+    return _object(
+        {
+            "decision": {"enum": ["continue", "stop"]},
+            "reason": _text(2_000, least=0),
+            "hint": _or_null(_text(2_000, least=0)),
+            "classification": _classification(),
+            "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
+            "criteriaProgress": _progress(criteria),
+        },
+        optional=("hint", "improvements", "criteriaProgress"),
+    )
+
+
+def review_schema(criteria: int) -> Schema:
+    """The answer of the reviewer, with one entry for each of so many criteria, by its number."""
+    return _object(
+        {
+            "status": _classification(),
+            "reason": _text(2_000, least=0),
+            "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
+            "criteriaProgress": _progress(criteria),
+        },
+        optional=("reason", "improvements", "criteriaProgress"),
+    )
+
+
+def _selection(workflow: Workflow, spec: ActionSpec, references: Schema | None) -> Schema:
+    needs_documents = "documentList" in spec.required
+    documents = _list(references, least=int(needs_documents), most=MAX_REFERENCES) if references else _nothing()
+    optional = ["learnings", "parametersContext", "parametersSchema"]
+    return _object(
+        {
+            "action": {"enum": [spec.name]},
+            "actionObjective": _text(4_000),
+            "learnings": _list(_text(None, least=0), most=MAX_LEARNINGS),
+            "requiredInputDocuments": documents,
+            "requiredConnection": _connection(workflow, spec),
+            "parametersContext": _text(8_000, least=0),
+            "parametersSchema": _asked_fields(spec),
+        },
+        optional=[
+            *optional,
+            *([] if needs_documents else ["requiredInputDocuments"]),
+            *([] if CONNECTION in spec.required else ["requiredConnection"]),
+        ],
+    )
+
+
+def _with_parameters(selection: Schema, spec: ActionSpec) -> Schema:
+    """A selected action with its parameters in place of the fields for stage 2."""
+    kept = {name: inner for name, inner in selection["properties"].items() if not name.startswith("parameters")}
+    members = {**kept, "parameters": _parameters(fields_of(None, spec), spec)}
+    needed = {*selection["required"], *(["parameters"] if spec.required - REFERENCES else [])}
+    return _object(members, optional=members.keys() - needed)
+
+
+def _parameters(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema:
+    """A value for every required field; an optional one may be left out, or null."""
+    known = [field for field in fields if field.name in spec.business_parameters]
+    values = {
+        field.name: _given(spec.properties[field.name])
+        if field.required
+        else _or_null(_value(spec.properties[field.name]))
+        for field in known
+    }
+    return _object(values, optional=[field.name for field in known if not field.required])
+
+
+def _connection(workflow: Workflow, spec: ActionSpec) -> Schema:
+    """One of the labels that the action takes; whoever takes none may name any, which changes nothing."""
+    takes = CONNECTION in spec.parameter_names
+    known = usable_connections(workflow, spec) if takes else workflow.current.opening.connections
+    labels: Schema = {"enum": list(known)}
+    if CONNECTION in spec.required:
+        return labels
+    return _or_null(labels) if known else _NULL
+
+
+def _asked_fields(spec: ActionSpec) -> Schema:
+    """The fields for stage 2: the action's own parameters, each with the type that it has."""
+    by_type: dict[str, list[str]] = {}
+    for field in fields_of(None, spec):
+        by_type.setdefault(field.type, []).append(field.name)
+    if not by_type:
+        return _NULL
+    fields = [
+        _object(
+            {
+                "name": {"enum": names},
+                "type": {"enum": [kind]},
+                "required": {"type": "boolean"},
+                "description": _text(1_000, least=0),
+            },
+            optional=("type", "required", "description"),
+        )
+        for kind, names in by_type.items()
+    ]
+    listed = _list(_one_of(fields), most=sum(map(len, by_type.values())))
+    return _or_null(_object({"fields": listed}, optional=("fields",)))
+
+
+def _references(workflow: Workflow) -> Schema | None:
+    """A reference to documents: one of those there are; None where there are no documents."""
+    earlier = earlier_rounds(workflow)
+    left_out = earlier.lists_left_out if earlier else ()
+    at_hand = documents_at_hand(workflow)
+    labels = [*at_hand, *(each.label for each in left_out)]
+    items = [item_reference(one.document_id, one.document_name) for held in at_hand.values() for one in held]
+    listed = list(dict.fromkeys([*map(list_reference, labels), *items]))
+    if not listed:
+        return None
+    if len(listed) <= MAX_LISTED and not (earlier and earlier.documents_left_out):
+        return {"enum": listed}
+    return {"type": "string", "pattern": _REFERENCE}
+
+
+def _written_formats(specs: Iterable[ActionSpec]) -> list[str]:
+    """The formats that some action can write, in the order in which they are first named."""
+    named = [each for spec in specs for each in entry_choices(spec.properties.get(FORMATS))]
+    return [each for each in dict.fromkeys(named) if isinstance(each, str)]
+
+
+def _progress(criteria: int) -> Schema:
+    """How far each criterion is met, by its number."""
+    entry = _object(
+        {"met": {"type": "boolean"}, "progress": {"type": "integer", "minimum": 0, "maximum": 1000}},
+        optional=("progress",),
+    )
+    return _object({str(number): entry for number in range(1, criteria + 1)})
+
+
+def _classification() -> Schema:
+    return {"enum": list(get_args(Classification))}
+
+
+def _given(parameter: Any) -> Schema:
+    """A value that has to be given: a text that says something."""
+    described = _value(parameter)
+    if described.get("type") == "string" and not described.get("minLength"):
+        return {**described, "minLength": 1}
+    return described
+
+
+def _value(parameter: Any) -> Schema:
+    """What the action's schema says of a value, without what only describes it, and without the null for none."""
+    plain: Schema = _plain(parameter) if isinstance(parameter, dict) else {}
+    if "anyOf" not in plain:
+        return plain
+    given: list[Schema] = [each for each in plain["anyOf"] if each != _NULL]
+    return {**plain, "anyOf": given} if len(given) > 1 or len(plain) > 1 else given[0] if given else plain
+
+
+def _plain(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain: Schema = {}
+    for word, inner in schema.items():
+        if word == "properties":
+            plain[word] = {name: _plain(each) for name, each in inner.items()}
+        elif word not in ANNOTATIONS and word not in _OURS:
+            plain[word] = inner if word in ("enum", "const", "required") else _plain(inner)
+    return plain
+
+
+_OURS: Final = frozenset({"freeText", "connectionKind"})
+"""Words of ours, which say nothing to a model."""
+
+
+def _object(members: Mapping[str, Any], optional: Iterable[str] = ()) -> Schema:
+    """An object of exactly these members."""
+    left_out = frozenset(optional)
+    return {
+        "type": "object",
+        "properties": dict(members),
+        "required": [name for name in members if name not in left_out],
+        "additionalProperties": False,
+    }
+
+
+def _list(entries: Schema, *, least: int = 0, most: int) -> Schema:
+    return {"type": "array", "items": entries, **({"minItems": least} if least else {}), "maxItems": most}
+
+
+def _nothing() -> Schema:
+    """A list that stays empty."""
+    return {"type": "array", "items": {"type": "string"}, "maxItems": 0}
+
+
+def _text(most: int | None, *, least: int = 1) -> Schema:
+    return {
+        "type": "string",
+        **({"minLength": least} if least else {}),
+        **({"maxLength": most} if most is not None else {}),
+    }
+
+
+def _one_of(schemas: Sequence[Schema]) -> Schema:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, _NULL]}

@@ -1,0 +1,43 @@
+"""Answers that only repeat how they were asked for: a placeholder, or words of the instructions."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+OWN_WORDS: Final = frozenset({"objective", "successCriteria", "actionObjective", "reason", "hint"})
+"""The fields that a model has to fill with words of its own."""
+LEAST: Final = 20  # characters; what is shorter may be the same by chance
+_PLACEHOLDER: Final = re.compile(r"[\W_]{1,10}|<[^<>]*>|string|text|value|name|description", re.IGNORECASE)
+
+
+def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None:
+    """The first field that repeats how it was asked for, and what it repeats; None if none does.
+
+    Args:
+        answer: what the model answered.
+        instructions: what it was told, the same for every prompt of its stage.
+    """
+    told = _folded(instructions)
+    for field, text in _own_words(answer):
+        said = _folded(text)
+        if said and (_PLACEHOLDER.fullmatch(said) or (len(said) >= LEAST and said in told)):
+            return field, text
+    return None
+
+
+def _own_words(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    """The texts of the fields with own words; an action's parameters may be anything."""
+    match value:
+        case dict():
+            for name, inner in value.items():
+                if name != "parameters":
+                    yield from _own_words(inner, name)
+        case list():
+            for each in value:
+                yield from _own_words(each, field)
+        case str() if field in OWN_WORDS:
+            yield field, value
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold().rstrip(".;")

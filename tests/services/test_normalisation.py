@@ -176,7 +176,11 @@ async def test_a_harmless_selection_is_the_exact_one_and_its_event_tells_what_wa
         ),
         ({}, {"requiredInputDocuments": ["docItem:r1d1:other.pdf"]}, "'docItem:r1d1:other.pdf' names no document"),
         ({}, {"requiredInputDocuments": ["docItem:r1d2"]}, "'docItem:r1d2' names no document of this workflow"),
-        ({}, {"requiredInputDocuments": ["estimate.pdf"]}, "'estimate.pdf' names no document of this workflow"),
+        (
+            {"documents": (document("a.pdf", document_id="d"), document("a.pdf", document_id="e"))},
+            {"requiredInputDocuments": ["a.pdf"]},
+            "'a.pdf' names no document of this workflow",
+        ),
     ],
 )  # fmt: skip
 async def test_what_can_be_read_in_two_ways_or_in_none_is_refused_with_a_sentence(

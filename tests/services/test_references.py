@@ -3,7 +3,7 @@
 import pytest
 
 from builders import At, Told, document, planned, requested
-from poweron_services.decider.references import UnknownReference, documents_at_hand, resolve
+from poweron_services.decider.references import UnknownReference, as_listed, documents_at_hand, resolve
 
 A, B = document("a.pdf", document_id="1"), document("b:c.pdf", document_id="2")
 
@@ -25,6 +25,27 @@ def told() -> Told:
 )
 def test_a_list_names_all_its_documents_and_an_item_one(reference: str, found: list[str]) -> None:
     assert [one.document_id for one in resolve([reference], documents_at_hand(told().workflow))] == found
+
+
+@pytest.mark.req("D-04")
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("round1_request", "docList:round1_request"),
+        (" a.pdf ", "docItem:1:a.pdf"),
+        ("b:c.pdf", "docItem:2:b:c.pdf"),
+        ("3", "docItem:3:text.md"),
+        ("c.pdf", "c.pdf"),
+    ],
+)
+def test_a_label_a_name_or_an_id_by_itself_is_enough_where_nothing_else_is_called_so(said: str, meant: str) -> None:
+    assert as_listed(said, documents_at_hand(told().workflow)) == meant
+
+
+@pytest.mark.req("D-04")
+def test_what_two_documents_are_called_is_left_for_its_check() -> None:
+    labelled = {"round1_request": (A, document("a.pdf", document_id="9"))}
+    assert as_listed("a.pdf", labelled) == "a.pdf"
 
 
 @pytest.mark.req("R-01")

@@ -5,7 +5,7 @@ from typing import Final
 
 from poweron_events.errors import Refused
 from poweron_events.event import DocumentRef
-from poweron_events.fold.history import item_reference
+from poweron_events.fold.history import item_reference, list_reference
 from poweron_events.fold.state import ChatMessage, Workflow
 from poweron_events.request import EarlierRounds, RoundRequested
 
@@ -45,13 +45,26 @@ def as_listed(reference: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -
     """The reference as the documents are listed, where it can mean one of them only; else it is left for its check.
 
     Blanks around it, the case of its kind and the name behind an id that is no other document's change no meaning.
+    A label, an id or a document's name by itself is enough where nothing else is called so.
     """
     kind, _, rest = map(str.strip, reference.partition(":"))
     name = _KINDS.get(kind.casefold())
-    if name is None or reference in _items(labelled):
+    if name is None:
+        return _by_itself(reference.strip(), labelled) or reference
+    if reference in _items(labelled):
         return reference
     same_id = _items(labelled, rest) if name == "docItem" else ()
     return same_id[0] if len(same_id) == 1 else f"{name}:{rest}"
+
+
+def _by_itself(said: str, labelled: Mapping[str, tuple[DocumentRef, ...]]) -> str | None:
+    """The only reference whose label, id or name is this; None where there are none or several."""
+    meant = {list_reference(said)} if said in labelled else set[str]()
+    for held in labelled.values():
+        for one in held:
+            if said in (one.document_id, one.document_name):
+                meant.add(item_reference(one.document_id, one.document_name))
+    return meant.pop() if len(meant) == 1 else None
 
 
 def resolve(references: Sequence[str], labelled: Mapping[str, tuple[DocumentRef, ...]]) -> tuple[DocumentRef, ...]:

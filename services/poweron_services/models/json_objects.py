@@ -1,4 +1,4 @@
-"""The one JSON object in a model's text: by itself, in a code fence, or with words around it.
+"""The one JSON object in a model's text: by itself, in a list or a code fence, or with words around it.
 
 Plain JSON is read by orjson at once. Only where the text is more than that, the objects in it are looked for;
 what is ambiguous or broken is refused, never guessed.
@@ -57,6 +57,8 @@ def the_object(text: str, *, required: Iterable[str], forbidden: frozenset[str])
 
 def _plain(text: str) -> dict[str, Any]:
     value = orjson.loads(text)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
     if not isinstance(value, dict):
         raise NoObject(f"The answer must be one JSON object, not {type(value).__name__}.")
     _DECODER.decode(text)

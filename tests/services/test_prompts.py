@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from doubles import script
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import CALL, At, Told, document, planned, requested
+from builders import CALL, NOTHING_SEEN, At, Told, document, planned, requested
 from poweron_events.catalog import CATALOG
 from poweron_events.content import ContentStore
 from poweron_events.event import CriterionProgress
@@ -29,6 +30,7 @@ from poweron_services.models.scripted import ScriptedModel
 from poweron_services.models.template_filters import cut, entries
 from poweron_services.roles import parameterizer, planner, refiner, reviewer, round_ending, selector
 from poweron_services.roles.observation_builder import observe_build
+from poweron_services.roles.refiner import create_refinement_prompt
 from poweron_services.roles.selector import Selector, generate_react_plan_selection_prompt
 
 MOST = 40_000  # characters of any prompt of the loop, whatever came before
@@ -253,7 +255,7 @@ def test_stage_1_stays_within_its_budget_and_names_the_newest_results() -> None:
     history = shown.partition("History of this round")[2]
     assert history.index("] Step 200: ") < history.index("] Step 199: ")
     assert "documents: docList:round1_task1_action200_extract" in history
-    assert "docItem:200-0:" in shown.partition("\nDocuments, newest first:")[2].partition("Connections")[0]
+    assert "docItem:200-0:" in shown.partition("\nDocuments, newest last:")[2].partition("Lists")[0]
     left_out = len(prompt.history) - history.count("\n[round 1")
     assert f"\n({left_out} more are left out.)\n" in history
 
@@ -354,3 +356,27 @@ def test_the_review_of_a_whole_plan_is_told_whether_it_was_done() -> None:
         told = Told().tell(requested(workflow_mode="Actionplan"), planned(), at.actions_planned(1), at.selected())
         told.tell(at.parameters(), at.started(), at.done(), at.observed(**seen))
         assert reviewer.create_review_prompt(told.workflow).stopped_because == reason
+
+
+def test_prompts_of_a_task_begin_like_the_one_before_so_that_caches_work() -> None:
+    """Of all characters of a ten-step run, six tenths at least stand where they stood in the prompt before."""
+    told = Told().tell(requested(max_steps=12), planned())
+    before: dict[type[prompts.Prompt], str] = {}
+    kept = written = 0
+
+    def show(prompt: prompts.Prompt) -> None:
+        nonlocal kept, written
+        text = str(prompt.render("F"))
+        if (last := before.get(type(prompt))) is not None:
+            kept += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last, text, strict=False)))
+            written += len(text)
+        before[type(prompt)] = text
+
+    for step in range(1, 11):
+        show(generate_react_plan_selection_prompt(told.workflow, CATALOG))
+        at = At(step=step)
+        written_ = (document(f"text{step}.md"),)
+        told.tell(at.selected(), at.parameters(), at.started(), at.done(documents=written_), at.observed())
+        show(create_refinement_prompt(told.workflow, NOTHING_SEEN))
+        told.tell(at.refined(decision="continue"))
+    assert kept / written >= 0.6

@@ -26,6 +26,25 @@ def cut(text: str, budget: int) -> str:
 
 def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
     """The first of the things that fit, and how many there are besides; things come newest first."""
+    shown, left_out = _fitting(things, budget, longest)
+    if left_out:
+        shown.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
+    return "\n".join(shown) or "none"
+
+
+def as_they_came(things: Sequence[object], budget: int, longest: int = LONGEST) -> str:
+    """The same, but shown in the order in which they came: what was shown before stays where it was.
+
+    So the prompts of a task begin alike, however many things are added.
+    """
+    shown, left_out = _fitting(things, budget, longest)
+    if left_out:
+        shown.append(f"({left_out} older {'is' if left_out == 1 else 'are'} left out.)")
+    return "\n".join(reversed(shown)) or "none"
+
+
+def _fitting(things: Sequence[object], budget: int, longest: int) -> tuple[list[str], int]:
+    """The first of the things that fit as entries, and how many there are besides."""
     shown: list[str] = []
     for thing in things:
         entry = cut(_entry(thing), min(longest, budget))
@@ -33,10 +52,7 @@ def entries(things: Sequence[object], budget: int, longest: int = LONGEST) -> st
         if budget < 0 and shown:
             break
         shown.append(entry)
-    left_out = len(things) - len(shown)
-    if left_out:
-        shown.append(f"({left_out} more {'is' if left_out == 1 else 'are'} left out.)")
-    return "\n".join(shown) or "none"
+    return shown, len(things) - len(shown)
 
 
 def criteria(progress: Sequence[CriterionProgress], budget: int) -> str:
@@ -106,6 +122,7 @@ def _preview(preview: Preview) -> str:
 
 
 FILTERS: Final[dict[str, Any]] = {
+    "as_they_came": as_they_came,
     "criteria": criteria,
     "cut": cut,
     "entries": entries,

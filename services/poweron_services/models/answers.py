@@ -19,7 +19,7 @@ from poweron_events.validation_messages import explain
 from poweron_services.decider.validation import FORBIDDEN_FIELDS
 from poweron_services.models.echoes import echo
 from poweron_services.models.json_objects import NoObject, forbidden_keys, the_object
-from poweron_services.models.normalisation import compound, fields_normalised, normalised, unfolded
+from poweron_services.models.normalisation import compound, fields_normalised, normalised, repairs, unfolded
 from poweron_services.models.prompts import Prompt
 
 
@@ -133,10 +133,11 @@ Answer = TypeVar("Answer", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[Answer]):
-    """An answer, and which of its fields were read otherwise than they were written."""
+    """An answer, which of its fields were read otherwise than they were written, and how it was repaired."""
 
     answer: Answer
     normalised: tuple[str, ...]
+    repaired: tuple[str, ...] = ()
 
 
 def parse(text: str, answer: type[Answer], *, forbidden: frozenset[str] = frozenset()) -> Answer:
@@ -171,7 +172,7 @@ def read(
         raise Unacceptable(str(error), code=error.code) from error
     except (ValidationError, RecursionError) as error:
         raise Unacceptable(f"The answer does not fit: {explain(error)}.", code=_code(error)) from error
-    return Read(found, fields_normalised(said, value, found))
+    return Read(found, fields_normalised(said, value, found), repairs(text, said, value))
 
 
 def _refuse_echo(value: dict[str, Any], prompt: Prompt | None) -> None:

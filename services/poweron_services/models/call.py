@@ -173,7 +173,7 @@ class Caller:
             found = read(called.text, answer, forbidden=forbidden, prompt=prompt)
         except Unacceptable as error:
             return Decided(error, called.call)
-        return Decided(found.answer, with_normalised(called.call, *found.normalised))
+        return Decided(found.answer, with_normalised(called.call, *found.normalised, repaired=found.repaired))
 
 
 def _writable(refusal: PowerOnError | None) -> Refused | None:

@@ -20,7 +20,7 @@ def echo(answer: Mapping[str, Any], instructions: str) -> tuple[str, str] | None
     told = _folded(instructions)
     for field, text in _own_words(answer):
         said = _folded(text)
-        if said and (_PLACEHOLDER.fullmatch(said) or (len(said) >= LEAST and said in told)):
+        if _PLACEHOLDER.fullmatch(text.strip()) or (len(said) >= LEAST and said in told):
             return field, text
     return None
 

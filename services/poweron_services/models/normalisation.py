@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from poweron_events.codec import dumps
 from poweron_events.event import CriterionProgress, Model, ModelCall
+from poweron_events.fold.history import list_reference
 from poweron_services.decider.coercion import choices, coerced
 from poweron_services.models.prompts import (
     ActionsPrompt,
@@ -23,6 +24,8 @@ from poweron_services.models.prompts import (
     TaskPrompt,
 )
 
+DOCUMENT_FIELDS: Final = frozenset({"documentList", "documents"})
+"""The names under which models ask for documents as if they were parameters."""
 NO_CONNECTION: Final = frozenset({"none", "null", "n/a"})
 """What models write for a connection where there is none."""
 
@@ -59,7 +62,7 @@ def normalised(said: dict[str, Any], answer: type[Model], prompt: Prompt | None)
     value: dict[str, Any] = _in_its_words(said, _words_of(answer))
     match prompt, value:
         case SelectionPrompt(), _:
-            return _chosen(value, prompt)
+            return _with_references_moved(_chosen(value, prompt), prompt)
         case ActionsPrompt(), {"actions": list(actions)}:
             chosen = [_chosen(each, prompt) if isinstance(each, dict) else each for each in actions]
             return {**value, "actions": chosen}
@@ -89,9 +92,32 @@ def compound(said: Any) -> Any:
     return said
 
 
-def with_normalised(call: ModelCall, *fields: str) -> ModelCall:
-    """The call, which tells that these fields of its answer were normalised, too."""
-    return call.model_copy(update={"normalised": tuple(sorted({*call.normalised, *fields}))}) if fields else call
+def with_normalised(call: ModelCall, *fields: str, repaired: Iterable[str] = ()) -> ModelCall:
+    """The call, which tells that these fields of its answer were normalised, too, and how the answer was repaired."""
+    told = {
+        "normalised": tuple(sorted({*call.normalised, *fields})),
+        "repaired": tuple(sorted({*call.repaired, *repaired})),
+    }
+    return call.model_copy(update=told)
+
+
+def repairs(text: str, said: Mapping[str, Any], value: Mapping[str, Any]) -> tuple[str, ...]:
+    """How an answer had to be repaired to be read.
+
+    Args:
+        text: what the model wrote.
+        said: the object in it.
+        value: the same, normalised.
+    """
+    written = text.strip()
+    found = []
+    if written.startswith("["):
+        found.append("object_in_list")
+    elif not (written.startswith("{") and written.endswith("}")):
+        found.append("text_around")
+    if said.get("requiredInputDocuments") != value.get("requiredInputDocuments"):
+        found.append("reference_moved")
+    return tuple(found)
 
 
 def _differing(said: Any, found: Any, field: str = "") -> Iterator[str]:
@@ -173,6 +199,33 @@ def _chosen(value: dict[str, Any], prompt: TaskPrompt) -> dict[str, Any]:
     names = tuple(line.name for line in prompt.catalog)
     listed = {"action": _listed(compound(value.get("action")), names)} if "action" in value else {}
     return {**value, **listed, **_connection(value.get("requiredConnection"), prompt.connections)}
+
+
+def _with_references_moved(value: dict[str, Any], prompt: SelectionPrompt) -> dict[str, Any]:
+    """With the documents that a field for stage 2 names among the references, which is where they belong (P-02).
+
+    A field that names none is left for its check.
+    """
+    schema = value.get("parametersSchema")
+    if not isinstance(schema, dict) or not isinstance(fields := schema.get("fields"), list):
+        return value
+    known = [*(each.reference for each in prompt.documents), *(list_reference(each.label) for each in prompt.lists)]
+    kept, moved = list[Any](), list[str]()
+    for field in fields:
+        named = _named_in(field, known) if isinstance(field, dict) and field.get("name") in DOCUMENT_FIELDS else []
+        moved += named
+        if not named:
+            kept.append(field)
+    if not moved:
+        return value
+    before = value.get("requiredInputDocuments") or []
+    references = list(dict.fromkeys([*([before] if isinstance(before, str) else before), *moved]))
+    return {**value, "requiredInputDocuments": references, "parametersSchema": {**schema, "fields": kept}}
+
+
+def _named_in(field: Mapping[str, Any], known: Iterable[str]) -> list[str]:
+    said = dumps(field).decode()
+    return [reference for reference in known if dumps(reference).decode().strip('"') in said]
 
 
 def _connection(said: Any, known: tuple[str, ...]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Planner:
         said, call = decided.answer.actions, decided.call
         actions = [await self._as_listed(action, workflow) for action in said]
         if any(action is not one for action, one in zip(actions, said, strict=True)):
-            call = with_normalised(call, "actions.requiredInputDocuments")
+            call = with_normalised(call, "actions.requiredInputDocuments", repaired=["reference_completed"])
         try:
             await self._check(actions, workflow)
             planned = ActionsPlanned(**task_place(workflow), actions=tuple(actions), model_call=call)

@@ -69,7 +69,9 @@ class Selector:
         if listed == said:
             return answer, call
         update = {"required_input_documents": listed}
-        return answer.model_copy(update=update), with_normalised(call, "requiredInputDocuments")
+        return answer.model_copy(update=update), with_normalised(
+            call, "requiredInputDocuments", repaired=["reference_completed"]
+        )
 
     async def _check(self, workflow: Workflow, answer: SelectionAnswer) -> None:
         spec = check_action(answer.action, workflow, self.catalog)

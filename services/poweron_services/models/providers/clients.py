@@ -36,6 +36,14 @@ def access(provider: Provider, known: ProviderSettings) -> Access:
     return _taken_apart(found)
 
 
+def is_own_server(provider: Provider, way: Access) -> bool:
+    """Whether the models are served by somebody's own server, such as llama.cpp, vLLM or Ollama.
+
+    Those hold a model to a schema only where it is the form of the whole answer, not that of a tool.
+    """
+    return provider == "ollama" or (provider == "openai" and way.place != OPENAI)
+
+
 def _taken_apart(way: Access) -> Access:
     """With login and query beside the place, of which they are no part any more."""
     url = urlsplit(way.place)

@@ -19,7 +19,7 @@ from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import Completion, TooLong, free
 from poweron_services.models.prices import price_of
 from poweron_services.models.prompts import Prompt
-from poweron_services.models.providers.clients import access, pydantic_model
+from poweron_services.models.providers.clients import access, is_own_server, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
 from poweron_services.models.providers.http_client import Response, http_client, receiving
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
@@ -54,6 +54,7 @@ class ProviderModel:
         self._scrub = Scrubber.of(known)
         self._price = price_of(provider, name, settings, known)
         way = access(provider, known)  # before anything is opened
+        self._output = settings.model_output or ("native" if is_own_server(provider, way) else None)
         self._http = http_client(settings.model_timeout, way)
         self._model = pydantic_model(provider, name, way, self._http)
 
@@ -118,7 +119,7 @@ class ProviderModel:
         """The form of the answer: the schema of a stage that is answered with JSON, else none."""
         if prompt.answer_schema is None:
             return ModelRequestParameters()
-        mode, name = self._settings.model_output, f"answer_{prompt.stage}"
+        mode, name = self._output, f"answer_{prompt.stage}"
         schema, strict = told(prompt.answer_schema, self._provider)
         if not strict and mode != "prompted" and self._provider in CLOSED_ONLY:
             mode = "tool"

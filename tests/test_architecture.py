@@ -69,7 +69,7 @@ TEN_THINGS = [
         "Where is a prompt's template?",
         "A new prompt",
         ("template", "beside the role or action"),
-        "services/poweron_services/roles/selector.v3.md",
+        "services/poweron_services/roles/selector.v4.md",
     ),
     Question("What does an HTTP door call?", "A new door", ("calls", "ask"), "services/poweron_services/client"),
     Question(

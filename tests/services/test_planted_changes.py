@@ -116,7 +116,7 @@ PLANTS = {
     "the selector's template": Plant("react", edited(selector, "TEMPLATE"), kind("ActionSelected")),
     "the parameterizer's template": Plant("react", edited(parameterizer, "TEMPLATE"), kind("ParametersSet")),
     "the refiner's template, in a version of its own": Plant(
-        "react", edited(refiner, "TEMPLATE", called="refiner.v5.md"), kind("RefinementDecided")
+        "react", edited(refiner, "TEMPLATE", called="refiner.v6.md"), kind("RefinementDecided")
     ),
     "the reviewer's template": Plant("react", edited(reviewer, "REVIEW_TEMPLATE"), kind("TaskReviewed")),
     "the template of the message": Plant("react", edited(round_ending, "MESSAGE_TEMPLATE"), kind("RoundCompleted")),

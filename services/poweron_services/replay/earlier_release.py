@@ -22,6 +22,7 @@ from poweron_services.decider.rules import WRITING
 from poweron_services.models.prompts import MessagePrompt, Prompt, ReviewPrompt, TaskPrompt
 
 FIRST: Final = "0.1.0"
+BEFORE_0_3: Final = frozenset({FIRST, "0.2.0"})
 SENTENCES: Final = frozenset({"reason", "detail", "error", "message", "told", "summary"})
 """What events say to people. Releases word it differently: of an earlier one it is told, and is no other decision."""
 RELEASED_ACTIONS: Final = Path(__file__).with_name("released_actions.json")
@@ -46,7 +47,7 @@ def as_written_by(release: str | None, event: WorkflowEvent, workflow: Workflow)
     """The event as that release would have written it in place of this one; None is this release."""
     if release == FIRST and isinstance(event, RoundCompleted):  # totals did not count the call for the message
         return event.model_copy(update={"totals": workflow.current.totals, "documents": _written(workflow)})
-    if release is not None and isinstance(event, RoundFailed):
+    if release in BEFORE_0_3 and isinstance(event, RoundFailed):
         return event.model_copy(update={"documents": _written(workflow) if release == FIRST else ()})
     return event
 
@@ -60,8 +61,10 @@ def _written(workflow: Workflow) -> tuple[DocumentRef, ...]:
 
 @cache
 def actions_of(release: str) -> Mapping[str, ActionSpec]:
-    """Our own actions as that release had them."""
-    described: dict[str, Any] = orjson.loads(RELEASED_ACTIONS.read_bytes())[release]
+    """Our own actions as that release had them: those of now, where they have not changed since."""
+    described: dict[str, Any] = orjson.loads(RELEASED_ACTIONS.read_bytes()).get(release)
+    if described is None:
+        return CATALOG
     return {
         name: ActionSpec(name, {"type": "object", **taken}, CATALOG[name].effect_class, CATALOG[name].limit_ms)
         for name, taken in described.items()
@@ -95,7 +98,7 @@ class EarlierPrompts:
         if release == FIRST and isinstance(prompt, ReviewPrompt):
             shown["stopped_because"] = "the loop stopped"
         messages = shown.get("history")
-        if isinstance(messages, tuple):
+        if release in BEFORE_0_3 and isinstance(messages, tuple):
             shown["history"] = tuple(map(self._as_told_then, messages))
         if isinstance(prompt, TaskPrompt):
             shown["success_criteria"] = tuple(criterion.criterion for criterion in prompt.progress)

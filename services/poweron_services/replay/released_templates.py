@@ -27,8 +27,16 @@ RELEASED: Final = {
         "reviewer.v2.md",
         "selector.v2.md",
     ),
+    "0.3.0": (
+        "actions.v2.md",
+        "parameterizer.v2.md",
+        "planner.v3.md",
+        "refiner.v4.md",
+        "reviewer.v3.md",
+        "selector.v3.md",
+    ),
 }
-"""The templates that a release had, by its version: they stay as they are."""
+"""The templates that a release had and later ones have no more, by its version: they stay as they are."""
 
 
 @cache

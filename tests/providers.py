@@ -163,7 +163,7 @@ Reply = Callable[[dict[str, Any]], Response]
 
 
 def playing_stages(criterion: str, text: str, provider: Provider = "openai", **changes: dict[str, Any]) -> Reply:
-    """A reply that gives each stage what it expects, which the name of its tool tells; text where there is none.
+    """A reply that gives each stage what it expects, which the name of its tool or of its form tells; else text.
 
     Args:
         criterion: by which the one task is judged.
@@ -185,8 +185,13 @@ def playing_stages(criterion: str, text: str, provider: Provider = "openai", **c
     }
 
     def reply(asked: dict[str, Any]) -> Response:
-        tool = tool_of(asked)
-        return as_json(answer(provider, stages[tool] if tool else text, asked))
+        form = (asked.get("response_format") or {}).get("json_schema")
+        said: Any = text
+        if tool := tool_of(asked):
+            said = stages[tool]
+        elif form is not None:
+            said = json.dumps(stages[form["name"]])
+        return as_json(answer(provider, said, asked))
 
     return reply
 

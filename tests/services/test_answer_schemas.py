@@ -134,7 +134,8 @@ def _object(schema: Schema) -> st.SearchStrategy[Any]:
 
 def _text(schema: Schema) -> st.SearchStrategy[Any]:
     if "pattern" in schema:
-        return st.from_regex(schema["pattern"].removeprefix("^").removesuffix("$"), fullmatch=True)
+        written = st.from_regex(schema["pattern"].removeprefix("^").removesuffix("$"), fullmatch=True)
+        return written.filter(lambda text: len(text) <= schema.get("maxLength", 400))
     return WORDS.map(lambda text: text[: schema.get("maxLength", 100)])
 
 

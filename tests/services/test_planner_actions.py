@@ -68,7 +68,7 @@ async def test_the_whole_list_with_its_parameters_is_planned_in_one_call() -> No
     assert [action.action for action in event.actions] == ["document.extract", "ai.process", "document.generateReport"]
     assert event.actions[1].parameters == {"aiPrompt": "What is the grand total?"}
     assert (event.round, event.task, event.attempt, event.model_call.tries) == (1, 1, 1, 1)
-    assert (event.model_call.template, event.model_call.input_tokens) == ("actions.v2.md", 10)
+    assert (event.model_call.template, event.model_call.input_tokens) == ("actions.v3.md", 10)
     assert event.model_call.answer_ref is not None
 
 

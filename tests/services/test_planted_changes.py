@@ -132,7 +132,7 @@ PLANTS = {
 async def world_of(run: str) -> World:
     if run != "a budget":
         return await RUNS[run]()
-    return await limited(2_500)
+    return await limited(2_800)
 
 
 async def found_in(world: World, specs: dict[str, ActionSpec] | None = None) -> set[int]:

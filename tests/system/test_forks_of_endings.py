@@ -143,7 +143,7 @@ def refusing(kind: str) -> Clerk:
 
 ENDINGS: Final[Mapping[str, Ending]] = {
     "completed": Ending(Clerk(), {}, "completed"),
-    "token budget": Ending(PERSISTENT, {"budgets": Budgets(round_tokens=3_000)}, "failed", "token_budget"),
+    "token budget": Ending(PERSISTENT, {"budgets": Budgets(round_tokens=4_000)}, "failed", "token_budget"),
     "step limit": Ending(PERSISTENT, {"max_steps": 2, "max_retries": 0}, "failed", "retry_limit"),
     "retry limit": Ending(PERSISTENT, {"max_steps": 1, "max_retries": 1}, "failed", "retry_limit"),
     "stage failed": Ending(refusing("SelectionPrompt"), {}, "failed", "model_refused"),

@@ -87,6 +87,8 @@ class Trouble:
         """The broker no longer hears of a process and gives its partitions to others."""
 
         def expel() -> None:
+            if self._chance.calm and process.serves:
+                return  # it is well by now, and nobody would let it in again
             for follower in process.cable.followers:
                 self._world.log.expel(follower.inner)
 

@@ -104,8 +104,9 @@ class StrictRules:
 def _closed(path: str, node: Schema) -> None:
     """What each schema must be in strict mode."""
     where = f"In context={path or '()'}"
-    if not {"type", "anyOf", "$ref", "enum", "const"} & set(node):
+    if not {"type", "anyOf", "$ref", "const"} & set(node):
         raise Broken(f"{where}, schema must have a 'type' key.")
+    first_keys(where, [each for each in node.get("anyOf", ()) if each.get("type") == "object"])
     if "$ref" in node and len(node) > 1:
         raise Broken(f"{where}, $ref cannot have keywords {set(node) - {'$ref'}}.")
     if node.get("type") == "array" and not isinstance(node.get("items"), dict):
@@ -115,6 +116,17 @@ def _closed(path: str, node: Schema) -> None:
             raise Broken(f"{where}, 'additionalProperties' is required to be supplied and to be false.")
         if missing := sorted(set(node.get("properties", ())) ^ set(node.get("required", ()))):
             raise Broken(f"{where}, 'required' must include every key in properties. Missing {missing[0]!r}.")
+
+
+def first_keys(where: str, alternatives: list[Schema]) -> None:
+    """Objects of which one is chosen must be told apart by their first member: by its name, or by its value."""
+    firsts = [next(iter(each.get("properties", {"": {}}).items())) for each in alternatives]
+    known: list[tuple[str, frozenset[Any]]] = []
+    for name, member in firsts:
+        values = frozenset(member.get("enum", ()))
+        if any(name == other and not (values and others and values.isdisjoint(others)) for other, others in known):
+            raise Broken(f"{where}, Objects provided via 'anyOf' must not share identical first keys.")
+        known.append((name, values))
 
 
 openai_strict: Final = StrictRules(SHAPE | BOUNDS, most_properties=5_000, deepest=10, most_enum_values=1_000)

@@ -185,7 +185,7 @@ def select(workflow: Workflow, said: Any) -> SelectionAnswer:
 
 @pytest.mark.req("P-02")
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_every_selection_that_the_schema_admits_is_accepted(data: st.DataObject) -> None:
     """But a reference that is only described, where there are too many to list, may name none."""
     workflow = data.draw(asked()).workflow
@@ -197,7 +197,7 @@ def test_every_selection_that_the_schema_admits_is_accepted(data: st.DataObject)
 
 @pytest.mark.req("P-02")
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_every_selection_that_is_accepted_is_admitted(data: st.DataObject) -> None:
     workflow = data.draw(asked()).workflow
     at_hand = documents_at_hand(workflow)
@@ -231,7 +231,7 @@ def test_every_selection_that_is_accepted_is_admitted(data: st.DataObject) -> No
 
 @pytest.mark.req("P-04")
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_all_parameters_that_the_schema_admits_are_accepted(data: st.DataObject) -> None:
     spec = ALL[data.draw(st.sampled_from(sorted(ALL)))]
     own = fields_of(None, spec)
@@ -251,7 +251,7 @@ def test_all_parameters_that_the_schema_admits_are_accepted(data: st.DataObject)
 
 @pytest.mark.parametrize("stage", ["plan", "refine", "review"])
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_every_plan_and_every_judgement_that_the_schema_admits_is_accepted(stage: str, data: st.DataObject) -> None:
     prompt, kind = judged(stage, data.draw(asked()))
     assert prompt.answer_schema is not None
@@ -281,7 +281,7 @@ def judged(stage: str, told_: Told) -> tuple[Prompt, type[Any]]:
 
 @pytest.mark.parametrize("provider", get_args(Provider))
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_each_provider_takes_the_schema_and_what_it_admits_is_admitted_there(
     provider: Provider, data: st.DataObject
 ) -> None:

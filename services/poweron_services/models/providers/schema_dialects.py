@@ -108,6 +108,8 @@ def _in_words(schema: Any, dialect: Dialect) -> Schema:
     sent: Schema = {word: schema[word] for word in ("type", "enum") if word in schema}
     if "const" in schema:
         sent["enum"] = [schema["const"]]
+    if all(isinstance(each, str) for each in sent.get("enum", [None])):
+        sent["type"] = "string"  # strict modes want each value to have a type
     if isinstance(sent.get("type"), list):
         sent = {"anyOf": [{**sent, "type": kind} for kind in sent["type"]]}
     alternatives = schema.get("anyOf", schema.get("oneOf"))
@@ -229,8 +231,8 @@ def _either(one: Schema, other: Schema) -> Schema:
     """A schema that admits what either admits, and no more than it must."""
     if one == other:
         return one
-    if "enum" in one and "enum" in other:
-        return {"enum": list(dict.fromkeys([*one["enum"], *other["enum"]]))}
+    if "enum" in one and "enum" in other and one.get("type") == other.get("type"):
+        return {**one, "enum": list(dict.fromkeys([*one["enum"], *other["enum"]]))}
     if one.get("type") == other.get("type") == "object" and "properties" in one and "properties" in other:
         return _either_object(one, other)
     if one.get("type") == other.get("type") == "array":

@@ -113,7 +113,8 @@ def asked(poweron: Poweron, release: str, name: str, request: Request, before: s
         missed = list(misses(request, answer, texts, {path.suffix.removeprefix(".") for path in written}))
     if "workflowId" not in answer:
         raise SystemExit(f"Line {request.line}: {answer}")
-    rounds = [each for each in poweron.run("events", answer["workflowId"]) if each.get("data", {}).get("round") == answer["round"]]
+    events = poweron.run("events", answer["workflowId"])
+    rounds = [each for each in events if each.get("data", {}).get("round") == answer["round"]]
     calls = [call for each in rounds for call in calls_of(each["data"])]
     return Result(
         release=release,
@@ -157,7 +158,8 @@ def misses(request: Request, answer: dict[str, Any], texts: Sequence[str], forma
 
 
 def kept(folder: Path) -> list[Result]:
-    return [Result(**json.loads(line)) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    lines = [line for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+    return [Result(**json.loads(line)) for line in lines]
 
 
 def measure(folder: Path, release: str, command: str, model: str, lines: set[int]) -> None:
@@ -168,9 +170,9 @@ def measure(folder: Path, release: str, command: str, model: str, lines: set[int
     poweron = Poweron(command, spec, url)
     have = {each.line: each for each in kept(folder) if (each.release, each.model) == (release, name)}
     for request in requests():
-        if request.line in have or lines and request.line not in lines:
+        if request.line in have or (lines and request.line not in lines):
             continue
-        if None in map(found, request.documents) or request.follows and request.follows not in have:
+        if None in map(found, request.documents) or (request.follows and request.follows not in have):
             continue
         before = have[request.follows].workflow if request.follows else None
         result = asked(poweron, release, name, request, before)
@@ -178,13 +180,16 @@ def measure(folder: Path, release: str, command: str, model: str, lines: set[int
         with (folder / f"{release}-{name.replace(':', '-')}.jsonl").open("a") as file:
             file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
         said = "right" if result.right else "; ".join(result.missed)
-        print(f"{name} {request.line:>2} {result.seconds:>6.1f} s  {result.status}  {said}", file=sys.stderr, flush=True)
+        print(f"{name} {request.line:>2} {result.seconds:>6.1f} s  {result.status}  {said}", flush=True)
 
 
 def page(results: Sequence[Result]) -> str:
     """The page: a row for each release and model, and one for each of their kinds of request."""
     groups = list(dict.fromkeys((each.release, each.model) for each in results))
-    rows = [row(f"{release} | {model}", [r for r in results if (r.release, r.model) == (release, model)]) for release, model in groups]
+    rows = [
+        row(f"{release} | {model}", [each for each in results if (each.release, each.model) == (release, model)])
+        for release, model in groups
+    ]
     return "\n".join([HEAD, *rows, "", *by_kind(results, groups), "", *codes(results, groups), ""])
 
 
@@ -251,8 +256,9 @@ def main() -> None:
     parser.add_argument("--no-page", action="store_true")
     options = parser.parse_args()
     options.kept.mkdir(parents=True, exist_ok=True)
+    lines = {int(each) for each in options.lines.split(",") if each}
     for model in options.models:
-        measure(options.kept, options.release, options.poweron, model, {int(each) for each in options.lines.split(",") if each})
+        measure(options.kept, options.release, options.poweron, model, lines)
     if not options.no_page:
         PAGE.write_text(page(kept(options.kept)), encoding="utf-8")
 

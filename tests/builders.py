@@ -19,8 +19,8 @@ from poweron_events.execution import (
     ApprovalGranted,
     ApprovalRequested,
 )
-from poweron_events.fold.evolve import MAX_REFUSALS, evolve
-from poweron_events.fold.state import Verdict, Workflow, rejections, result_label, step_place
+from poweron_events.fold.evolve import evolve
+from poweron_events.fold.state import Verdict, Workflow, may_ask_again, rejections, result_label, step_place
 from poweron_events.log import Message
 from poweron_events.observation import Observation, ObservationRecorded
 from poweron_events.outcome import (
@@ -305,7 +305,7 @@ def next_events(workflow: Workflow) -> Iterable[WorkflowEvent]:  # noqa: C901, P
 
 
 def _rejected(workflow: Workflow) -> Iterable[WorkflowEvent]:
-    if len(rejections(workflow)) < MAX_REFUSALS:
+    if may_ask_again(rejections(workflow)):
         yield At.head(workflow).rejected(workflow.phase, len(rejections(workflow)) + 1)
 
 

@@ -8,12 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from poweron_services.telemetry.log_events import LOG_EVENTS, MODEL_WAITS, STAGE_WAITS, Milestone
+from poweron_services.telemetry.log_events import (
+    LOG_EVENTS,
+    MODEL_PASSED_OVER,
+    MODEL_WAITS,
+    STAGE_WAITS,
+    Milestone,
+)
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("events/poweron_events", "projections/poweron_projections", "services/poweron_services")
 LEVELS = {level: level for level in ("debug", "info", "warning", "error", "critical")} | {"exception": "error"}
-NAMED = {"MODEL_WAITS": [MODEL_WAITS], "STAGE_WAITS": [STAGE_WAITS], "log_event": list(get_args(Milestone))}
+NAMED = {
+    "MODEL_PASSED_OVER": [MODEL_PASSED_OVER],
+    "MODEL_WAITS": [MODEL_WAITS],
+    "STAGE_WAITS": [STAGE_WAITS],
+    "log_event": list(get_args(Milestone)),
+}
 """What stands for a code where a line is logged."""
 
 

@@ -42,6 +42,7 @@ MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
 OCR_EXAMPLE: Final = "tesseract - - -l eng"
 TOPIC_PREFIX: Final = re.compile("[A-Za-z0-9._-]{0,100}")
+NEXT_MODEL: Final = re.compile(rf",\s*(?=builtin\b|(?:{'|'.join(sorted(MODEL_KINDS))}):)")
 MAX_MODEL_NAME: Final = 1_000  # characters; a script is named by its path
 
 
@@ -116,6 +117,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     connections: Path | None = None
     """A file of TOML with the connections that actions may work on, the same for all processes."""
     model: str = "builtin"
+    """`builtin`, `PROVIDER:MODEL` or `scripted:FILE`; of several with commas between, each answers where those before
+    it cannot."""
     """`builtin`, `PROVIDER:MODEL`, or `scripted:FILE` to answer from a script."""
     model_plan: str | None = None
     """In place of `model` for this stage; so are the following."""
@@ -264,16 +267,17 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
 
     @field_validator("model", *[f"model_{stage}" for stage in MODEL_STAGES])
     @classmethod
-    def _is_a_model(cls, model: str | None) -> str | None:
-        if model is None or model == "builtin":
-            return model
-        kind, _, name = model.partition(":")
-        if kind not in MODEL_KINDS or not name:
-            kinds = ", ".join(f"`{provider}:MODEL`" for provider in get_args(Provider))
-            raise ValueError(f"{model!r} is no model: it must be `builtin`, {kinds} or `scripted:FILE`")
-        if not (name.isprintable() and len(name) <= MAX_MODEL_NAME):
-            raise ValueError(f"the name of a model must be printable and at most {MAX_MODEL_NAME} characters long")
-        return model
+    def _are_models(cls, models: str | None) -> str | None:
+        if models is None:
+            return None
+        for model in _in_turn(models):
+            kind, _, name = model.partition(":")
+            if model != "builtin" and (kind not in MODEL_KINDS or not name or ("," in name and kind != "scripted")):
+                kinds = ", ".join(f"`{provider}:MODEL`" for provider in get_args(Provider))
+                raise ValueError(f"{model!r} is no model: it must be `builtin`, {kinds} or `scripted:FILE`")
+            if not (model.isprintable() and len(name) <= MAX_MODEL_NAME):
+                raise ValueError(f"the name of a model must be printable and at most {MAX_MODEL_NAME} characters long")
+        return models
 
     @property
     def deprecated(self) -> str | None:
@@ -292,14 +296,19 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
         return self.model_copy(update={"model": Settings(model=name).model, **stages})
 
     @property
-    def models(self) -> dict[str, str]:
-        """The model of every stage, by the stage's name."""
-        return {stage: getattr(self, f"model_{stage}") or self.model for stage in MODEL_STAGES}
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """The models of every stage in the order in which they are asked, by the stage's name."""
+        return {stage: _in_turn(getattr(self, f"model_{stage}") or self.model) for stage in MODEL_STAGES}
+
+    @property
+    def named_models(self) -> list[str]:
+        """All models in use, each once."""
+        return list(dict.fromkeys(name for names in self.models.values() for name in names))
 
     @property
     def provided_models(self) -> list[str]:
         """Those of providers, each once."""
-        return [name for name in dict.fromkeys(self.models.values()) if name.partition(":")[0] in get_args(Provider)]
+        return [name for name in self.named_models if name.partition(":")[0] in get_args(Provider)]
 
     @property
     def prices(self) -> dict[str, tuple[Decimal, Decimal]]:
@@ -356,6 +365,11 @@ def misspelled(environment: Iterable[str]) -> list[str]:
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
     closest = {name: get_close_matches(name, known, n=1, cutoff=CLOSE) for name in unknown}
     return [f"{name} is no setting, and is ignored; there is {found[0]}." for name, found in closest.items() if found]
+
+
+def _in_turn(models: str) -> tuple[str, ...]:
+    """The models that a setting names; a comma in the path of a script parts nothing."""
+    return tuple(dict.fromkeys(name.strip() for name in NEXT_MODEL.split(models)))
 
 
 def _priced(prices: str) -> dict[str, tuple[Decimal, Decimal]]:

@@ -28,8 +28,8 @@ from poweron_services.fork.forks import Forks
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
+from poweron_services.models.model_choice import FallbackModel, StagedModel
 from poweron_services.models.prompts import PromptStage
-from poweron_services.models.staged import StagedModel
 from poweron_services.opened_actions import OpenedActions, opened_actions
 from poweron_services.postgres_ports import PostgresPorts
 from poweron_services.roles.executor import Executor
@@ -79,10 +79,15 @@ def build_model(settings: Settings, opened: AsyncExitStack) -> ChatModel:
     Raises:
         Refused: a setting is missing that the model needs; the sentence names it.
     """
-    built = {name: _built(name, settings, opened) for name in dict.fromkeys(settings.models.values())}
-    if len(built) == 1:
-        return next(iter(built.values()))
-    return StagedModel({stage: built[settings.models[stage]] for stage in get_args(PromptStage)})
+    built = {name: _built(name, settings, opened) for name in settings.named_models}
+    chosen = {names: _first_of({name: built[name] for name in names}) for names in settings.models.values()}
+    if len(chosen) == 1:
+        return next(iter(chosen.values()))
+    return StagedModel({stage: chosen[settings.models[stage]] for stage in get_args(PromptStage)})
+
+
+def _first_of(models: Mapping[str, ChatModel]) -> ChatModel:
+    return FallbackModel(models) if len(models) > 1 else next(iter(models.values()))
 
 
 def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:

@@ -13,9 +13,9 @@ from builders import SOURCE, TIME, honest_cause
 from poweron_events import codec
 from poweron_events.envelope import Cause, envelop
 from poweron_events.execution import ActionCompleted, ActionStarted
-from poweron_events.fold.evolve import MAX_REFUSALS, evolve
+from poweron_events.fold.evolve import evolve
 from poweron_events.fold.history import reverse_chronological
-from poweron_events.fold.state import Round, Workflow
+from poweron_events.fold.state import MAX_REFUSALS, Round, Workflow
 from poweron_events.fold.turn import STAGES, due, turn
 from poweron_events.outcome import RoundEnd
 from poweron_events.request import (

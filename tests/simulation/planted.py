@@ -8,7 +8,7 @@ from typing import Any
 
 from poweron_events.envelope import Recorded, slot
 from poweron_events.fold import evolve as rules
-from poweron_events.fold import partial
+from poweron_events.fold import partial, state
 from poweron_events.fold.state import Verdict, Workflow
 from poweron_events.fold.superseded import superseded
 from poweron_events.outcome import StageFailed
@@ -16,7 +16,6 @@ from poweron_projections import projection
 from poweron_services.decider import approval
 from poweron_services.intake import settlement
 from poweron_services.models import call
-from poweron_services.roles import rejections
 from poweron_services.runtime import append, partitions, reservations, stop_requests, worker
 
 REMEMBERED = 1_000  # states before the last accepted event
@@ -133,7 +132,7 @@ def unreserved() -> None:
 
 def asked_for_ever() -> None:
     """An answer that cannot be used is asked for again, however often."""
-    rules.MAX_REFUSALS = rejections.MAX_REFUSALS = 9
+    state.MAX_REFUSALS = 9
 
 
 def never_gives_up() -> None:

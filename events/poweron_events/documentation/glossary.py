@@ -154,6 +154,7 @@ MEANINGS: Final[dict[str, str]] = {
     "templateSha256": "SHA-256 of the prompt template, in hex.",
     "promptRef": "All that was sent, schema and tools too, in the content store; null where it could not be kept.",
     "answerRef": "The raw answer in the content store, as far as it came; null where it could not be kept.",
+    "nextModel": "Which model is asked where two answers of this one are rejected; not written where there is none.",
     "finishReason": "Why the model wrote no more: `stop`, `length`, `content_filter`; not written where nobody says.",
     "inputTokens": "Tokens read by models.",
     "outputTokens": "Tokens written by models.",

@@ -32,6 +32,7 @@ from poweron_events.fold.state import (
     change_step,
     change_task,
     max_steps,
+    may_ask_again,
     parameters_sha256,
     rejections,
     task_context,
@@ -62,7 +63,6 @@ from poweron_events.reservation import CallReserved
 from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 
-MAX_REFUSALS = 2  # of a selection or of parameters sends the task to review, of any other answer leaves it to code
 WITHOUT_TURN: Final = (RequestRefused, DocumentErased, CallReserved)
 """After these the workflow still waits for what it waited for, with the same head."""
 TIME_IS_OVER: Final = "The time for this round is over."
@@ -241,7 +241,7 @@ def _answer_rejected(workflow: Workflow, event: AnswerRejected) -> Workflow | No
     """The role stays where it is: it asks once more, or decides without the model."""
     here = (event.round, event.task, event.attempt, event.step) == workflow.place
     next_try = len(rejections(workflow)) + 1
-    if not here or event.stage != workflow.phase or event.try_ != next_try or next_try > MAX_REFUSALS:
+    if not here or event.stage != workflow.phase or event.try_ != next_try or not may_ask_again(rejections(workflow)):
         return None
     return workflow._replace(round=workflow.current._replace(rejected=(*workflow.current.rejected, event)))
 
@@ -283,7 +283,7 @@ def _refused(workflow: Workflow, event: SelectionRejected | ParametersRejected) 
     if event.try_ != step.try_:
         return None
     refused = change_step(workflow, try_=step.try_ + 1, refusals=(*step.refusals, event))
-    if event.try_ < MAX_REFUSALS:
+    if may_ask_again(refused.step.refusals):
         return change_task(refused, announced=True)
     return change_task(refused, "review", announced=True, refused=event)
 

@@ -6,7 +6,7 @@ has steps, a step has one action; only the open round is remembered in full.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypedDict
 
 from poweron_events.codec import dumps, sha256
@@ -53,6 +53,7 @@ MessageKind = Literal["workflow_start", "task_start", "step", "task_end", "round
 MessageStatus = Literal["first", "step", "last"]
 Opening = WorkflowRequested | RoundRequested
 Rejection = AnswerRejected | SelectionRejected | ParametersRejected
+MAX_REFUSALS = 2  # of one model's answers; after those of the last model, code decides or the task is reviewed
 """An answer of a model that could not be used."""
 
 
@@ -335,6 +336,14 @@ def rejections(workflow: Workflow) -> tuple[Rejection, ...]:
         for event in workflow.current.rejected
         if (event.stage, event.round, event.task, event.attempt, event.step) == here
     )
+
+
+def may_ask_again(refusals: Sequence[Rejection]) -> bool:
+    """Whether there is a model to ask after these rejections: each is asked twice, then the next one."""
+    if len(refusals) % MAX_REFUSALS or not refusals:
+        return True
+    call = refusals[-1].model_call
+    return call is not None and call.next_model is not None
 
 
 def request_label(round_number: int) -> str:

@@ -4,13 +4,16 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
+from itertools import count
 from typing import Final
 
 import nh3
 import orjson
 
 from poweron_events.execution import ActionDocument
+from poweron_events.fold.state import MAX_REFUSALS
 from poweron_services.actions.action import Ask, Failed, document
 from poweron_services.decider.spreadsheet_text import csv_as_text
 from poweron_services.models.builtin import joined_answers as by_rule
@@ -62,18 +65,24 @@ async def written(ask: Ask, prompt: ProcessPrompt) -> tuple[str, tuple[str, ...]
     """What the model writes in the format of the prompt, and notes; where it is broken, it is asked for once more.
 
     Raises:
-        Failed: it is broken the second time, too; the sentence says what is wrong with it.
+        Failed: it is broken the second time, too, and there is no other model; the sentence says what is wrong with it.
         Refused: the model would not answer, or a budget does not hold the call.
     """
-    text, notes = _bare((await ask(prompt)).text, prompt.output_format)
-    try:
-        check_format(text, prompt.output_format)
-    except Failed as broken:
-        again = prompt.repeated(problem=str(broken), refused=text[:MOST_SHOWN])
-        text, notes = _bare((await ask(again)).text, prompt.output_format)
-        check_format(text, prompt.output_format)
-        notes = (ASKED_AGAIN.format(problem=broken), *notes)
-    return text, notes
+    told: tuple[str, ...] = ()
+    for tries in count(1):
+        called = await ask(prompt)
+        text, notes = _bare(called.text, prompt.output_format)
+        try:
+            check_format(text, prompt.output_format)
+        except Failed as broken:
+            turns, is_second = divmod(tries, MAX_REFUSALS)
+            if not is_second and called.call.next_model is None:
+                raise
+            again = prompt.repeated(problem=str(broken), refused=text[:MOST_SHOWN])
+            prompt, told = replace(again, passed_over=turns), (ASKED_AGAIN.format(problem=broken),)
+        else:
+            break
+    return text, (*told, *notes)
 
 
 def _bare(text: str, output_format: OutputFormat) -> tuple[str, tuple[str, ...]]:

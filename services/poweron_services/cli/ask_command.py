@@ -87,7 +87,7 @@ class AskProgress:
         """
         if self._search_trouble is not None:
             return advice_for_search(self._search_trouble, (settings.search or "").partition(":")[0])
-        is_builtin = set(settings.models.values()) == {"builtin"}
+        is_builtin = settings.named_models == ["builtin"]
         return advice_for("search_unavailable") if alone and is_builtin and settings.search is None else None
 
     def interrupted(self, *, serving: bool) -> str:

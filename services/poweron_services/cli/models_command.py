@@ -53,8 +53,7 @@ def check(*, as_json: bool) -> None:
 
 
 async def _all(settings: Settings) -> list[Checked]:
-    names = dict.fromkeys(settings.models.values())
-    return await asyncio.gather(*(_one(name, settings) for name in names))
+    return await asyncio.gather(*(_one(name, settings) for name in settings.named_models))
 
 
 ESTIMATED: Final = (
@@ -63,7 +62,7 @@ ESTIMATED: Final = (
 
 
 async def _one(name: str, settings: Settings) -> Checked:
-    stages = [stage for stage, model in settings.models.items() if model == name]
+    stages = [stage for stage, models in settings.models.items() if name in models]
     alone = settings.with_model(name)
     completion, problem, code = None, "", None
     began = time.monotonic_ns()

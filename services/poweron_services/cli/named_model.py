@@ -32,7 +32,7 @@ def _stop(settings: Settings, name: str, why: str, code: Code | None = None) -> 
 
 def _configured(settings: Settings) -> str:
     """Which models can be named: those of the settings, and those of providers that let us in."""
-    named, known = list(dict.fromkeys(["builtin", *settings.models.values()])), ProviderSettings()
+    named, known = list(dict.fromkeys(["builtin", *settings.named_models])), ProviderSettings()
     keyed = [each for each in get_args(Provider) if getattr(known, KEY_VARIABLES[each].lower()) is not None]
     keys = f"; keys are set for models of {and_joined(keyed)}" if keyed else ""
     return f"Configured {'are' if named[1:] else 'is'} {and_joined(named)}{keys}."

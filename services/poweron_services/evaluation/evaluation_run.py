@@ -43,7 +43,7 @@ def candidates(settings: Settings, models: Sequence[str]) -> list[Candidate]:
         ValidationError: a name is none of a model; as for POWERON_MODEL.
     """
     if not models:
-        return [Candidate(" + ".join(dict.fromkeys(settings.models.values())), settings)]
+        return [Candidate(" + ".join(settings.named_models), settings)]
     return [Candidate(name, settings.with_model(name)) for name in dict.fromkeys(models)]
 
 

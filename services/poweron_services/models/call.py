@@ -14,13 +14,14 @@ from poweron_events.codec import writable
 from poweron_events.content import ContentStore
 from poweron_events.errors import PowerOnError, Refused
 from poweron_events.event import AnyCall, ModelCall
-from poweron_events.fold.state import Workflow
+from poweron_events.fold.state import MAX_REFUSALS, Workflow, rejections
 from poweron_events.retry import Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import allowance, check_budget, price_unknown
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_tries import CallTries
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
+from poweron_services.models.model_choice import next_model
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import Prompt, PromptStage
 from poweron_services.models.time_limit import current_limit, failed_calls
@@ -69,7 +70,9 @@ class Caller:
             GivenUp: the time of the work at hand does not hold another try.
             Refused: as `ChatModel.complete` does; or a budget of money has no price to go by.
         """
-        prompt = self._within_budget(workflow, replace(prompt, fence=self._fence(workflow)), calls)
+        rejected = len(rejections(workflow)) // MAX_REFUSALS
+        mine = replace(prompt, fence=self._fence(workflow), passed_over=max(prompt.passed_over, rejected))
+        prompt = self._within_budget(workflow, mine, calls)
         with telemetry.model_call(prompt.stage, prompt.template.name) as told:
             called = await self._call(workflow, prompt, calls)
             told.answered(called.call)
@@ -111,6 +114,7 @@ class Caller:
             duration_ms=asked.duration_ms,
             tries=completion.tries,
             finish_reason=completion.finish_reason,
+            next_model=next_model(self._model, asked.prompt),
             reservations=asked.reservations,
         )
         return Called(
@@ -145,7 +149,10 @@ class Caller:
     async def _completed(
         self, workflow: Workflow, prompt: Prompt, calls: Sequence[ModelCall]
     ) -> tuple[CallTries, Completion]:
-        """What the model answered to the prompt, or to as much of it as the model takes; every try counts."""
+        """What the model answered to the prompt, or to as much of it as the model takes; every try counts.
+
+        A prompt of which nothing more can be left out goes to the next model.
+        """
         tries = 0
         while True:
             asked = CallTries(
@@ -155,6 +162,8 @@ class Caller:
                 completion = await asked.answered()
             except TooLong as error:
                 shorter = asked.prompt.shorter()
+                if shorter is None and next_model(self._model, asked.prompt) is not None:
+                    shorter = replace(asked.prompt, share=1, passed_over=asked.prompt.passed_over + 1)
                 if shorter is None:
                     raise TooLong(f"{error} {prompt.if_too_long}") from error
                 tries, prompt = tries + asked.tries, self._within_budget(workflow, shorter, calls)

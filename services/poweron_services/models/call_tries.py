@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
@@ -15,6 +16,7 @@ from poweron_events.retry import Backoff, Failure, retry
 from poweron_services import telemetry
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong, UnreadableAnswer
+from poweron_services.models.model_choice import next_model
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.time_limit import current_limit
 
@@ -49,6 +51,20 @@ class CallTries:
         return await retry(self._try, failed=self._failed, backoff=Backoff(FIRST_PAUSE, LONGEST_PAUSE))
 
     async def _try(self) -> Completion:
+        """The answer of the first model that can be reached, of those whose turn has come."""
+        first = self.prompt.passed_over
+        while True:
+            try:
+                return await self._ask()
+            except Unavailable as error:
+                following = next_model(self.model, self.prompt)
+                if following is None:
+                    self.prompt = replace(self.prompt, passed_over=first)
+                    raise
+                self.prompt = replace(self.prompt, passed_over=self.prompt.passed_over + 1)
+                log.warning(telemetry.MODEL_PASSED_OVER, **self._told(error), next_model=following)
+
+    async def _ask(self) -> Completion:
         if self.tries:
             self.prompt = self.affordable(self.prompt)
         self.tries += 1
@@ -104,20 +120,18 @@ class CallTries:
         self.unreadable += isinstance(error, UnreadableAnswer)
         refused = self.unreadable == UNREADABLE_ANSWERS
         goes_on = not refused and (limit is None or limit.allows(failure.pause))
-        log.warning(
-            telemetry.MODEL_WAITS,
-            workflow_id=self.workflow_id,
-            stage=self.prompt.stage,
-            code=getattr(error, "code", None),
-            error=str(error),
-            tries=failure.tries,
-            seconds=round(failure.pause, 1) if goes_on else None,
-        )
+        seconds = round(failure.pause, 1) if goes_on else None
+        log.warning(telemetry.MODEL_WAITS, **self._told(error), tries=failure.tries, seconds=seconds)
         if refused:
             raise Refused(str(error), code=UnreadableAnswer.code) from None
         if not goes_on:
             assert limit is not None
             raise limit.given_up() from None
+
+    def _told(self, error: Exception) -> dict[str, Any]:
+        """What every log line says of a request that failed."""
+        code = getattr(error, "code", None)
+        return {"workflow_id": self.workflow_id, "stage": self.prompt.stage, "code": code, "error": str(error)}
 
 
 def _count(error: BaseException, call: FailedCalls) -> None:

@@ -15,7 +15,7 @@ PREAMBLE: Final = 2_000  # tokens for instructions, the task and what stands bet
 
 def window_characters(settings: Settings) -> int:
     """How many characters of documents the model that answers from documents takes at once."""
-    kind, _, name = settings.models["process"].partition(":")
+    kind, _, name = settings.models["process"][0].partition(":")
     if kind in ("builtin", "scripted"):
         return settings.model_window * CHARACTERS_PER_TOKEN if settings.model_window else BUILTIN_CHARACTERS
     tokens = settings.model_window or _listed(cast("Provider", kind), name) or UNKNOWN

@@ -120,6 +120,8 @@ class Prompt:
     """What the budgets leave for the call; None where there are none."""
     answer_schema: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """The JSON Schema of the answer; None where it is text."""
+    passed_over: int = field(default=0, compare=False, repr=False)
+    """How many of the models that are configured for the stage could not answer."""
     share: int = 1
     """What budgets are divided by, where a model takes no prompt that long: by the template those of history and
     indexes, by `shown` those of other texts."""
@@ -147,7 +149,7 @@ class Prompt:
         return next((prompt for prompt in shorter if len(str(prompt.render())) < length), None)
 
 
-_NOT_SHOWN: Final = frozenset({"template", "fence", "allowance", "answer_schema", "share"})
+_NOT_SHOWN: Final = frozenset({"template", "fence", "allowance", "answer_schema", "passed_over", "share"})
 
 
 @cache

@@ -5,8 +5,7 @@ from typing import Final, TypedDict
 from poweron_events.codes import FOR_PEOPLE, Code
 from poweron_events.errors import Refused
 from poweron_events.event import ModelCall
-from poweron_events.fold.evolve import MAX_REFUSALS
-from poweron_events.fold.state import Rejection, Workflow, rejections, step_place
+from poweron_events.fold.state import Rejection, Workflow, may_ask_again, rejections, step_place
 from poweron_events.outcome import AnswerRejected
 from poweron_services.decider.model_reasons import reason_for_models
 
@@ -49,7 +48,7 @@ def rejected_for_good(workflow: Workflow) -> str | None:
     It comes into the history, which later prompts show; `rejected_in_full` says more to people.
     """
     rejected = rejections(workflow)
-    return f"{NOT_AS_IT_MUST} {shown(rejected[-1])}" if len(rejected) >= MAX_REFUSALS else None
+    return None if may_ask_again(rejected) else f"{NOT_AS_IT_MUST} {shown(rejected[-1])}"
 
 
 def rejected_in_full(workflow: Workflow) -> str:

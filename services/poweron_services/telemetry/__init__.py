@@ -10,7 +10,7 @@ from poweron_services.telemetry.instrumentation import (
     model_request,
     tell_ended,
 )
-from poweron_services.telemetry.log_events import MODEL_WAITS, STAGE_WAITS
+from poweron_services.telemetry.log_events import MODEL_PASSED_OVER, MODEL_WAITS, STAGE_WAITS
 from poweron_services.telemetry.logs import (
     LogFile,
     StageWaitReporter,
@@ -22,6 +22,7 @@ from poweron_services.telemetry.otlp import exporting
 from poweron_services.telemetry.spans import Sink, traceparent
 
 __all__ = [
+    "MODEL_PASSED_OVER",
     "MODEL_WAITS",
     "STAGE_WAITS",
     "AnswerSpan",

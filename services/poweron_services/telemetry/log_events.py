@@ -15,6 +15,9 @@ MODEL_WAITS: Final = "model_waits"
 `tries` counts those of the call, `seconds` is until the next one; None where there is none.
 """
 
+MODEL_PASSED_OVER: Final = "model_passed_over"
+"""What is logged where another model is asked at once, since the one whose turn it was cannot be reached."""
+
 OUTAGES: Final = frozenset({"disk_full", "server_outage"})
 """What each piece of work reports that waits for a server which somebody has to mend; each passes once a minute."""
 
@@ -107,6 +110,11 @@ LOG_EVENTS: Final[dict[str, LogEvent]] = {
         "lost.",
     ),
     "model_answered": LogEvent("debug", "A model answered, with tokens, cost and duration.", _NOTHING),
+    MODEL_PASSED_OVER: LogEvent(
+        "warning",
+        "A model could not be reached: `next_model` is asked in its place, as POWERON_MODEL says.",
+        "Nothing where it is rare; else mend what `error` says.",
+    ),
     MODEL_WAITS: LogEvent(
         "warning",
         "A request to a model failed, for the first or the `tries`th time in one call; in `seconds` it is made again.",

@@ -1,0 +1,38 @@
+"""Which model answers a prompt: each stage may have its own, and others that answer in its place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from poweron_services.models.chat_model import ChatModel, Completion
+from poweron_services.models.prompts import Prompt, PromptStage
+
+
+@dataclass(frozen=True, slots=True)
+class StagedModel:
+    """Hands each prompt to the model of its stage."""
+
+    models: Mapping[PromptStage, ChatModel]
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        return await self.models[prompt.stage].complete(prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackModel:
+    """Hands each prompt to the first model that was not passed over for it."""
+
+    models: Mapping[str, ChatModel]
+    """By their names, in the order in which they are asked."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        return await list(self.models.values())[prompt.passed_over].complete(prompt)
+
+
+def next_model(model: ChatModel, prompt: Prompt) -> str | None:
+    """The name of the model that answers the prompt if the one whose turn it is cannot; None where it is the last."""
+    match model:
+        case StagedModel():
+            return next_model(model.models[prompt.stage], prompt)
+        case FallbackModel():
+            return next(iter(list(model.models)[prompt.passed_over + 1 :]), None)
+    return None

@@ -121,6 +121,8 @@ class Order:
     ask: Ask
     objective: str = ""
     """What the step is for, in the words of whoever selected it."""
+    request: str = ""
+    """What the user asked for."""
     fetch: FetchPage = _nothing_fetched
     search: Search = _nothing_searched
     known_addresses: frozenset[str] = frozenset()

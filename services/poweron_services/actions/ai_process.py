@@ -8,7 +8,7 @@ from poweron_services.actions.action import Done, Order, Origin, ReadDocument, n
 from poweron_services.actions.cited_sources import cited_answer
 from poweron_services.actions.document_answer import answer_from
 from poweron_services.actions.output_formats import as_document
-from poweron_services.actions.process_prompts import DocumentTask
+from poweron_services.actions.process_prompts import DocumentTask, request_beside
 from poweron_services.actions.texts import read_texts
 from poweron_services.models.prompts import OutputFormat
 
@@ -36,6 +36,7 @@ class AiProcess:
         task = DocumentTask(
             prompt=parameters.ai_prompt,
             language=order.language,
+            request=request_beside(parameters.ai_prompt, order),
             output_format=output_format,
             custom_instructions=parameters.custom_instructions,
             mode=parameters.processing_mode,

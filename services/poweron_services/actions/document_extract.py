@@ -7,7 +7,7 @@ from poweron_events.execution import ActionResult, DocumentCoverage
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, document, none_read
 from poweron_services.actions.cited_sources import MARKDOWN, cited_answer
 from poweron_services.actions.document_answer import answer_from
-from poweron_services.actions.process_prompts import DocumentTask
+from poweron_services.actions.process_prompts import DocumentTask, request_beside
 from poweron_services.actions.texts import read_texts
 
 
@@ -33,7 +33,7 @@ class DocumentExtract:
         ]
         notes, coverage = [*found.notes], tuple[DocumentCoverage, ...]()
         if parameters.ai_prompt:
-            task = DocumentTask(parameters.ai_prompt, order.language)
+            task = DocumentTask(parameters.ai_prompt, order.language, request_beside(parameters.ai_prompt, order))
             answered = await answer_from(order, task, texts, self.window)
             notes, coverage = [*answered.notes, *notes], answered.coverage
             answer = cited_answer(answered.text, found.sources, "markdown", order.language)

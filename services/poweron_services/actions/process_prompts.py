@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from poweron_events.catalog import ProcessingMode
+from poweron_services.actions.action import Order
 from poweron_services.models.prompts import Extent, OutputFormat, ProcessPrompt, SourceText, Template
 
-TEMPLATE: Final = Template.beside(__file__, "process.v3.md")
+TEMPLATE: Final = Template.beside(__file__, "process.v4.md")
 PAGES_TEMPLATE: Final = Template.beside(__file__, "process_pages.v2.md")
 """Where pages of the web are among the texts: statements are to name them."""
 PART_TEMPLATE: Final = Template.beside(__file__, "process_part.v1.md")
@@ -20,9 +21,16 @@ class DocumentTask:
 
     prompt: str
     language: str | None
+    request: str = ""
+    """What the user asked for; "" where that is the task."""
     output_format: OutputFormat = "markdown"
     custom_instructions: str = ""
     mode: ProcessingMode = "advanced"
+
+
+def request_beside(task: str, order: Order) -> str:
+    """The request of which the task is a part; "" where it is the same."""
+    return order.request if order.request.strip() != task.strip() else ""
 
 
 def process_prompt(
@@ -39,6 +47,7 @@ def process_prompt(
     return ProcessPrompt(
         template=templates.get(extent, PAGES_TEMPLATE if cites else TEMPLATE),
         ai_prompt=task.prompt,
+        request=task.request,
         custom_instructions=task.custom_instructions,
         language=task.language,
         output_format=output_format or task.output_format,

@@ -85,28 +85,31 @@ def parameters_schema(fields: Sequence[SchemaField], spec: ActionSpec) -> Schema
 
 
 def refinement_schema(criteria: int) -> Schema:
-    """The answer of the refiner, with one entry for each of so many criteria, by its number."""
+    """The answer of the refiner, with one entry for each of so many criteria, by its number.
+
+    A model writes its answer in this order: what was reached comes before what follows from it.
+    """
     return _object(
         {
-            "decision": {"enum": ["continue", "stop"]},
-            "reason": _text(2_000, least=0),
-            "hint": _or_null(_text(2_000, least=0)),
-            "classification": _classification(),
-            "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
             "criteriaProgress": _progress(criteria),
+            "reason": _text(2_000, least=0),
+            "decision": {"enum": ["continue", "stop"]},
+            "classification": _classification(),
+            "hint": _or_null(_text(2_000, least=0)),
+            "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
         },
         optional=("hint", "improvements", "criteriaProgress"),
     )
 
 
 def review_schema(criteria: int) -> Schema:
-    """The answer of the reviewer, with one entry for each of so many criteria, by its number."""
+    """The answer of the reviewer, in the order of `refinement_schema`."""
     return _object(
         {
-            "status": _classification(),
-            "reason": _text(2_000, least=0),
-            "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
             "criteriaProgress": _progress(criteria),
+            "reason": _text(2_000, least=0),
+            "status": _classification(),
+            "improvements": _list(_text(None, least=0), most=MAX_IMPROVEMENTS),
         },
         optional=("reason", "improvements", "criteriaProgress"),
     )

@@ -345,6 +345,7 @@ class ProcessPrompt(Prompt):
     stage: ClassVar[PromptStage] = "process"
     if_too_long: ClassVar[str] = "Hand over fewer or shorter documents, or use a model that takes more."
     ai_prompt: str
+    request: str = ""
     custom_instructions: str
     language: str | None
     output_format: OutputFormat

@@ -189,6 +189,7 @@ class Execution:
             idempotency_key=key,
             ask=ask,
             objective=selection.action_objective,
+            request=workflow.current.opening.prompt,
             requester=workflow.current.opening.requester.name,
             asked_ms=workflow.current.opened_ms,
             connection=held.connection(_connection(workflow)),

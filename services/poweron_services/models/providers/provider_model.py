@@ -54,7 +54,9 @@ class ProviderModel:
         self._scrub = Scrubber.of(known)
         self._price = price_of(provider, name, settings, known)
         way = access(provider, known)  # before anything is opened
-        self._output = settings.model_output or ("native" if is_own_server(provider, way) else None)
+        own = is_own_server(provider, way)
+        self._output = settings.model_output or ("native" if own else None)
+        self._temperature = 0.0 if own else None
         self._http = http_client(settings.model_timeout, way)
         self._model = pydantic_model(provider, name, way, self._http)
 
@@ -113,7 +115,10 @@ class ProviderModel:
         )
 
     def _limits(self, limit: int) -> ModelSettings:
-        return ModelSettings(max_tokens=limit, request_timeout=self._settings.model_timeout, max_retries=0)
+        limits = ModelSettings(max_tokens=limit, request_timeout=self._settings.model_timeout, max_retries=0)
+        if self._temperature is not None:  # a small model that is left to chance errs more; some large ones take none
+            limits["temperature"] = self._temperature
+        return limits
 
     def _form(self, prompt: Prompt) -> ModelRequestParameters:
         """The form of the answer: the schema of a stage that is answered with JSON, else none."""

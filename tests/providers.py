@@ -60,7 +60,8 @@ def known(server: HTTPServer, key: str = KEY) -> ProviderSettings:
 
 
 def opened(server: HTTPServer, provider: Provider, **settings: Any) -> ProviderModel:
-    return ProviderModel(provider, MODELS[provider], Settings(**settings), known(server))
+    """A model there, of which the settings say how much it takes, so that the server is not asked for it."""
+    return ProviderModel(provider, MODELS[provider], Settings(**{"model_window": 128_000, **settings}), known(server))
 
 
 # --- what they answer -----------------------------------------------------------------------------------

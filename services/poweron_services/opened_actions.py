@@ -23,6 +23,7 @@ from poweron_services.connectors.text_recognition import TextRecognition
 from poweron_services.connectors.web_port import Web
 from poweron_services.decider.action_lists import ActionLists
 from poweron_services.decider.approval import Approval
+from poweron_services.models.document_window import window_characters
 from poweron_services.roles.action_secrets import ActionSecrets
 from poweron_services.roles.named_addresses import ConfiguredPlaces
 
@@ -111,32 +112,29 @@ async def opened_actions(
     async with AsyncExitStack() as opened:
         engine = await opened.enter_async_context(_search_engine(settings))
         tools = await opened.enter_async_context(_tools(settings))
-        known = await opened.enter_async_context(open_actions(_resources(settings, engine, tools)))
+        window = await window_characters(settings)
+        known = await opened.enter_async_context(open_actions(_resources(settings, engine, tools, window)))
         web = await opened.enter_async_context(_web(connections, engine)) if "executor" in roles else None
         actions = OpenedActions(settings, offered(known, linked), web, linked, tools)
         actions.check_patterns()
         yield actions
 
 
-def _resources(settings: Settings, engine: "SearchEngine | None", tools: "OpenedTools | None") -> Resources:
+def _resources(
+    settings: Settings, engine: "SearchEngine | None", tools: "OpenedTools | None", window: int
+) -> Resources:
     recognition = TextRecognition(settings.ocr_command) if settings.ocr_command else None
     read_document = DocumentReader(settings.document_readers or affordable_readers(), recognition)
     approved: tuple[ApprovedTool, ...] = tuple(tools.approved) if tools else ()
     return Resources(
         read_document=read_document,
         render_report=ReportRenderer(),
-        window=_window(settings),
+        window=window,
         open_pages=PageReader(read_document),
         searches=engine is not None,
         enrich=settings.web_enrich,
         tools=approved,
     )
-
-
-def _window(settings: Settings) -> int:
-    from poweron_services.models.context_window import window_characters  # noqa: PLC0415 - its list takes time to import
-
-    return window_characters(settings)
 
 
 @asynccontextmanager

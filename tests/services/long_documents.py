@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from builders import CALL
 from poweron_services.actions.action import Done, InputDocument, Order
 from poweron_services.actions.ai_process import AiProcess
 from poweron_services.actions.document_extract import DocumentExtract
@@ -152,7 +153,7 @@ async def process(
 
     async def ask(asked: Prompt) -> Called:
         answer = await model.complete(asked)
-        return Called(answer.text, None)  # type: ignore[arg-type] # the record of the call is not what is looked at
+        return Called(answer.text, CALL)
 
     order = Order(
         parameters={"aiPrompt": prompt, **parameters},

@@ -28,6 +28,7 @@ from poweron_services.models.answers import (
 )
 from poweron_services.models.prompts import ParametersPrompt, PromptStage
 from poweron_services.models.providers.provider_model import ProviderModel
+from poweron_services.models.providers.schema_dialects import told
 
 ANSWERS: dict[PromptStage, type[Model]] = {
     "plan": PlanningAnswer,
@@ -198,3 +199,24 @@ def test_the_fakes_refuse_what_the_providers_refuse(rule: Any, schema: dict[str,
     rule(CLOSED)
     with pytest.raises(Broken, match=said):
         rule(schema)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_kept"),
+    [
+        (r"^(docList:[A-Za-z0-9_]+|docItem:[A-Za-z0-9._-]+(:[^\x22\x5c\x0a\x0d]+)?)$", True),
+        (r"^(red|green)?[a-z]*$", True),
+        (r"^([a-z]+\.)+[a-z]{2,61}$", False),
+        (r"^\d+$", False),
+        (r"^(?!x)[a-z]+$", False),
+        (r"total", False),
+    ],
+)
+@pytest.mark.parametrize("provider", ["openai", "openai-responses", "ollama"])
+def test_a_pattern_that_not_every_server_can_read_is_told_in_words(
+    provider: Provider, pattern: str, is_kept: bool
+) -> None:
+    given = {"type": "object", "properties": {"host": {"type": "string", "pattern": pattern}}, "required": ["host"]}
+    host = told(given, provider).schema["properties"]["host"]
+    assert ("pattern" in host) is is_kept
+    assert is_kept or host["description"] == f"like {pattern}"

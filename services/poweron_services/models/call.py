@@ -21,7 +21,8 @@ from poweron_services.decider.rules import allowance, check_budget, price_unknow
 from poweron_services.models.answers import Answer, Unacceptable, read
 from poweron_services.models.call_tries import CallTries
 from poweron_services.models.chat_model import ChatModel, Completion, TooLong
-from poweron_services.models.model_choice import next_model
+from poweron_services.models.context_window import fitted
+from poweron_services.models.model_choice import next_model, prompt_tokens
 from poweron_services.models.normalisation import with_normalised
 from poweron_services.models.prompts import Prompt, PromptStage
 from poweron_services.models.time_limit import current_limit, failed_calls
@@ -155,6 +156,7 @@ class Caller:
         """
         tries = 0
         while True:
+            prompt = fitted(prompt, await prompt_tokens(self._model, prompt))
             asked = CallTries(
                 self._model, prompt, workflow.id, affordable=lambda tried: self._within_budget(workflow, tried, calls)
             )

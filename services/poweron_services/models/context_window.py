@@ -1,31 +1,34 @@
-"""How much a model takes at once: as the settings say, else by the list that comes with the library of prices."""
+"""How much a model takes at once, prompt and answer together, and prompts that fit it."""
 
-from typing import Final, cast
+from typing import Final, Protocol, runtime_checkable
 
-from poweron_services.config import Provider, ProviderSettings, Settings
+from poweron_services.models.prompts import Prompt
 
-BUILTIN_CHARACTERS: Final = 1_000_000  # of all documents together: what the built-in model reads
-UNKNOWN: Final = 32_000  # tokens, where nobody says how many a model takes
 WRITTEN: Final = 4  # the share of its window, as a divisor, that an answer is left at least
 CHARACTERS_PER_TOKEN: Final = (
     3  # of a text; prose has more, tables of numbers have fewer: then it is told and cut again
 )
-PREAMBLE: Final = 2_000  # tokens for instructions, the task and what stands between documents
 
 
-def window_characters(settings: Settings) -> int:
-    """How many characters of documents the model that answers from documents takes at once."""
-    kind, _, name = settings.models["process"][0].partition(":")
-    if kind in ("builtin", "scripted"):
-        return settings.model_window * CHARACTERS_PER_TOKEN if settings.model_window else BUILTIN_CHARACTERS
-    tokens = settings.model_window or _listed(cast("Provider", kind), name) or UNKNOWN
-    answer = min(settings.model_max_tokens, tokens // WRITTEN)
-    return max(1, tokens - answer - min(PREAMBLE, tokens // WRITTEN)) * CHARACTERS_PER_TOKEN
+@runtime_checkable
+class Windowed(Protocol):
+    """A model that takes only so much at once."""
+
+    async def prompt_tokens(self) -> int | None:
+        """The tokens that a prompt may have beside its answer; None where nobody says it."""
 
 
-def _listed(provider: Provider, name: str) -> int | None:
-    """The tokens of the model's window by the list; None where the list does not say."""
-    from poweron_services.models.prices import listed_model  # noqa: PLC0415 - the list takes time to import
+def answer_limit(window: int | None, most: int) -> int:
+    """How many tokens an answer may have, of a model that takes so many and may write at most so many."""
+    return most if window is None else min(most, window // WRITTEN)
 
-    found = listed_model(provider, name, ProviderSettings())
-    return found.context_window if found else None
+
+def fitted(prompt: Prompt, tokens: int | None) -> Prompt:
+    """The prompt with as much of its history and its indexes as so many tokens hold.
+
+    It may still be too long: then the model says so.
+    """
+    room = None if tokens is None else tokens * CHARACTERS_PER_TOKEN
+    while room is not None and len(str(prompt.render())) > room and (shorter := prompt.shorter()) is not None:
+        prompt = shorter
+    return prompt

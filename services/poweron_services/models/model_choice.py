@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from poweron_services.models.chat_model import ChatModel, Completion
+from poweron_services.models.context_window import Windowed
 from poweron_services.models.prompts import Prompt, PromptStage
 
 
@@ -26,6 +27,16 @@ class FallbackModel:
 
     async def complete(self, prompt: Prompt) -> Completion:
         return await list(self.models.values())[prompt.passed_over].complete(prompt)
+
+
+async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
+    """The tokens that a prompt may have for the model whose turn it is; None where nobody says it."""
+    match model:
+        case StagedModel():
+            return await prompt_tokens(model.models[prompt.stage], prompt)
+        case FallbackModel():
+            return await prompt_tokens(list(model.models.values())[prompt.passed_over], prompt)
+    return await model.prompt_tokens() if isinstance(model, Windowed) else None
 
 
 def next_model(model: ChatModel, prompt: Prompt) -> str | None:

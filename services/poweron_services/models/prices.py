@@ -105,9 +105,10 @@ def price_of(provider: Provider, name: str, settings: Settings, known: ProviderS
     return next(filter(None, (_priced(found) for found in _listed(provider, name, known))), None)
 
 
-def listed_model(provider: Provider, name: str, known: ProviderSettings) -> ModelInfo | None:
-    """A provider's model as the list describes it; None where it is not on the list."""
-    return next((model for _, model in _listed(provider, name, known)), None)
+def listed_window(provider: Provider, name: str, known: ProviderSettings) -> int | None:
+    """The tokens that a provider's model takes, prompt and answer together; None where the list does not say."""
+    found = next((model for _, model in _listed(provider, name, known)), None)
+    return found.context_window if found else None
 
 
 def _listed(provider: Provider, name: str, known: ProviderSettings) -> Iterator[tuple[ListedProvider, ModelInfo]]:

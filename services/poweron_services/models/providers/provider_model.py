@@ -17,7 +17,8 @@ from poweron_events.event import MAX_NANO_USD, NANO
 from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.decider.rules import BudgetUsedUp
 from poweron_services.models.chat_model import Completion, TooLong, free
-from poweron_services.models.prices import price_of
+from poweron_services.models.context_window import answer_limit
+from poweron_services.models.prices import listed_window, price_of
 from poweron_services.models.prompts import Prompt
 from poweron_services.models.providers.clients import access, is_own_server, pydantic_model
 from poweron_services.models.providers.failures import NEXT_REFUSED, Scrubber, failure, told_usage
@@ -25,6 +26,7 @@ from poweron_services.models.providers.http_client import Response, http_client,
 from poweron_services.models.providers.outgoing import NotSent, Outgoing
 from poweron_services.models.providers.reported_usage import Usage, usage_of
 from poweron_services.models.providers.schema_dialects import told
+from poweron_services.models.providers.server_window import server_window
 
 MAX_NAME = 200  # characters of a model's name, as its provider tells it
 FULL: Final = frozenset({"model_context_window_exceeded", "model_length"})
@@ -55,6 +57,9 @@ class ProviderModel:
         self._price = price_of(provider, name, settings, known)
         way = access(provider, known)  # before anything is opened
         own = is_own_server(provider, way)
+        self._way = way
+        self._asks_window = own and settings.model_window is None
+        self._window = settings.model_window or listed_window(provider, name, known)
         self._output = settings.model_output or ("native" if own else None)
         self._temperature = 0.0 if own else None
         self._http = http_client(settings.model_timeout, way)
@@ -62,6 +67,17 @@ class ProviderModel:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+    async def prompt_tokens(self) -> int | None:
+        """As `Windowed` says; a server of one's own is asked how much the model takes, once."""
+        if self._asks_window:
+            asked = await server_window(self._http, self._way, self._name)
+            self._window, self._asks_window = asked or self._window, False
+        return None if self._window is None else self._window - self._answer_limit
+
+    @property
+    def _answer_limit(self) -> int:
+        return answer_limit(self._window, self._settings.model_max_tokens)
 
     async def complete(self, prompt: Prompt) -> Completion:
         outgoing = self._outgoing(prompt)
@@ -79,7 +95,7 @@ class ProviderModel:
     def _outgoing(self, prompt: Prompt) -> Outgoing:
         """What will be sent for the prompt."""
         cost = free if self._price is None else self._price.most
-        return Outgoing(prompt.allowance, cost, self._settings.model_max_tokens)
+        return Outgoing(prompt.allowance, cost, self._answer_limit)
 
     async def _asked(self, prompt: Prompt, outgoing: Outgoing) -> ModelResponse:
         """The answer to a request whose limit is what the budgets leave beside it, as it is sent."""
@@ -192,7 +208,7 @@ class ProviderModel:
         if (response.provider_details or {}).get("finish_reason") in FULL:
             said = f"The prompt and its answer are longer than what {named} takes: it was cut off after {after} tokens."
             return TooLong(said)
-        lowered = outgoing.limit < self._settings.model_max_tokens
+        lowered = outgoing.limit < self._answer_limit
         whose = "what the budget leaves" if lowered else "the limit that is set"
         said = f"The answer of {named} was cut off after {after} tokens; it was allowed {outgoing.limit:,}, {whose}."
         return Refused(said, code="answer_cut_off")

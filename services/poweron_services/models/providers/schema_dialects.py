@@ -12,6 +12,7 @@ the schema says so. What a dialect cannot say is dropped, in this order; the che
 The limits are those that the providers publish (November 2026); `tests/provider_rules.py` holds them as rules.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -35,6 +36,9 @@ _BOUNDS: Final[Mapping[str, str]] = {
     "pattern": "like {}",
     "format": "in the format {}",
 }
+_PLAIN_PATTERN: Final = re.compile(r"\^(?:[^\\{?]|\\x[0-9a-fA-F]{2}|(?<!\()\?)*\$")
+"""A pattern of which every server can make a grammar: anchored, without escapes but of bytes, without counted
+repetition, which llama.cpp unrolls, and without look-around. Of another one, llama.cpp refuses the whole request."""
 LONG: Final = 1_000  # characters; that a text may have so many is not told
 
 
@@ -141,6 +145,8 @@ def _members(schema: Schema, dialect: Dialect) -> Schema:
 
 def _bounds(schema: Schema, dialect: Dialect) -> Schema:
     known = {word: schema[word] for word in _BOUNDS if word in schema and word in dialect.bounds}
+    if not _PLAIN_PATTERN.fullmatch(str(known.get("pattern", "^$"))):
+        del known["pattern"]
     other = [
         said.format(schema[word])
         for word, said in _BOUNDS.items()

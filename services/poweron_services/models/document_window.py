@@ -1,0 +1,36 @@
+"""How much of documents a model is shown at once: as the settings say, else its own server, else a list of models."""
+
+from typing import Final, cast
+
+from poweron_events.errors import Refused
+from poweron_services.config import Provider, ProviderSettings, Settings
+from poweron_services.models.context_window import CHARACTERS_PER_TOKEN, WRITTEN, answer_limit
+
+BUILTIN_CHARACTERS: Final = 1_000_000  # of all documents together: what the built-in model reads
+UNKNOWN: Final = 32_000  # tokens, where nobody says how many a model takes
+PREAMBLE: Final = 2_000  # tokens for instructions, the task and what stands between documents
+
+
+async def window_characters(settings: Settings) -> int:
+    """How many characters of documents the model that answers from documents takes at once."""
+    kind, _, name = settings.models["process"][0].partition(":")
+    if kind in ("builtin", "scripted"):
+        return settings.model_window * CHARACTERS_PER_TOKEN if settings.model_window else BUILTIN_CHARACTERS
+    tokens = await _asked(cast("Provider", kind), name, settings)
+    if tokens is None:
+        tokens = UNKNOWN - answer_limit(UNKNOWN, settings.model_max_tokens)
+    return max(1, tokens - min(PREAMBLE, tokens // WRITTEN)) * CHARACTERS_PER_TOKEN
+
+
+async def _asked(provider: Provider, name: str, settings: Settings) -> int | None:
+    """What the model itself tells; None where it cannot be had, which whoever asks it anything is told."""
+    from poweron_services.models.providers import ProviderModel  # noqa: PLC0415 - takes more than a second to import
+
+    try:
+        model = ProviderModel(provider, name, settings, ProviderSettings())
+    except Refused:
+        return None
+    try:
+        return await model.prompt_tokens()
+    finally:
+        await model.aclose()

@@ -1,0 +1,89 @@
+"""How many tokens a model takes at once, as the server says that serves it.
+
+The interface of OpenAI has no such field, so every kind of server says it somewhere else: vLLM and SGLang as
+`max_model_len` of `/models`, LM Studio, Groq and OpenRouter there under other names, llama.cpp in `/props`, Ollama in
+`/api/ps` for a model that is loaded and in `/api/show` where the model sets `num_ctx`.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import httpx2
+import orjson
+
+from poweron_events.errors import Refused
+from poweron_services.models.providers.http_client import Access
+
+PATIENCE: Final = 5.0  # seconds, for all questions together
+NAMES: Final = ("max_model_len", "loaded_context_length", "context_length", "context_window", "max_context_length")
+"""What servers call the window of a model, in its entry of `/models`."""
+LEAST, MOST = 256, 100_000_000  # tokens; what is not between them is no window
+_NUM_CTX: Final = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
+
+
+async def server_window(client: httpx2.AsyncClient, way: Access, model: str) -> int | None:
+    """The tokens of the model's window, prompt and answer together; None where the server does not say."""
+    root = way.place.rstrip("/")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            ask = _Server(client, way.key)
+            listed = await ask(f"{root}/models")
+            if (found := _listed(listed, model)) is not None:
+                return found
+            root = root.removesuffix("/v1")
+            if (found := _usable(_at(await ask(f"{root}/props"), "default_generation_settings", "n_ctx"))) is not None:
+                return found
+            loaded = _entries(await ask(f"{root}/api/ps"), "models", model)
+            if (
+                found := next(filter(None, (_usable(each.get("context_length")) for each in loaded)), None)
+            ) is not None:
+                return found
+            set_to = _NUM_CTX.search(str(_at(await ask(f"{root}/api/show", {"model": model}), "parameters")))
+            return _usable(int(set_to[1])) if set_to else None
+    return None
+
+
+class _Server:
+    """Asks for JSON; a server that does not know the question answers with None."""
+
+    def __init__(self, client: httpx2.AsyncClient, key: str) -> None:
+        self._client = client
+        self._headers = {"Authorization": f"Bearer {key}"}
+
+    async def __call__(self, address: str, body: Mapping[str, Any] | None = None) -> Any:
+        method = "GET" if body is None else "POST"
+        try:
+            answer = await self._client.request(method, address, json=body, headers=self._headers)
+            return orjson.loads(answer.content) if answer.is_success else None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError, Refused):
+            return None
+
+
+def _listed(listed: Any, model: str) -> int | None:
+    """The window in the entry of the model, or in the only one there is."""
+    for entry in _entries(listed, "data", model):
+        meta = entry.get("meta")
+        values = [*map(entry.get, NAMES), _at(meta, "n_ctx")]
+        if (found := next(filter(None, map(_usable, values)), None)) is not None:
+            return found
+    return None
+
+
+def _entries(listed: Any, member: str, model: str) -> Iterator[Mapping[str, Any]]:
+    entries = _at(listed, member)
+    known = [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list) else []
+    named = [each for each in known if model in (each.get("id"), each.get("name"), each.get("model"))]
+    yield from named or (known if len(known) == 1 else [])
+
+
+def _at(value: Any, *members: str) -> Any:
+    for member in members:
+        value = value.get(member) if isinstance(value, Mapping) else None
+    return value
+
+
+def _usable(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and LEAST <= value <= MOST else None

@@ -23,13 +23,18 @@ def _settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, httpserver: HTTPSe
 def test_the_built_in_model_works_and_costs_nothing() -> None:
     ended = CliRunner().invoke(app, ["models", "check"])
     assert (ended.exit_code, ended.stderr) == (0, "")
-    row, sentence = ended.stdout.splitlines()
+    row, head, *stages, sentence = ended.stdout.splitlines()
     assert row.split()[:2] == ["builtin", "works"]
     assert row.endswith("-  all stages")
+    assert head.split() == ["stage", "form", "right", "time", "tokens", "cost"]
+    assert [each.split()[0] for each in stages] == [
+        *("plan", "select", "parameterize", "refine", "review", "process", "message")
+    ]
+    assert all(each.split()[1:4] == ["5", "of", "5"] for each in stages)
     assert sentence == "Every model works."
 
 
-def test_each_model_is_asked_once_and_what_is_wrong_is_said_with_what_to_do(
+def test_what_is_wrong_with_each_model_is_said_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer
 ) -> None:
     usage = {"input_tokens": 1_000, "output_tokens": 40}
@@ -38,13 +43,18 @@ def test_each_model_is_asked_once_and_what_is_wrong_is_said_with_what_to_do(
     monkeypatch.setenv("POWERON_MODEL_PLAN", "anthropic:claude-opus-5")
     ended = CliRunner().invoke(app, ["models", "check"])
     assert ended.exit_code == 1
-    assert len(playing.asked) == 1
+    assert len(playing.asked) == 31  # a plan for next to nothing, and five cases of six stages
     rows = ended.stdout.splitlines()
     assert rows[0].split()[:2] == ["anthropic:claude-opus-5", "fails"]
     assert rows[0].endswith("  plan")
     assert rows[1] == "  A model of anthropic is asked for: set ANTHROPIC_API_KEY to your key."
     assert "$0.000174" in rows[2]
-    assert rows[3] == "Of 2 models, 1 does not work."
+    assert "select          0 of 5    0 of 5" in rows[4]
+    assert "too weak: read before answering: its form; write the file that is asked for: its form" in rows[4]
+    assert "process         5 of 5    0 of 5" in rows[8]
+    assert rows[-2].startswith("openai-responses:gpt-4o-mini is too weak for select, parameterize, refine, review, ")
+    assert "name another model with POWERON_MODEL_SELECT and POWERON_MODEL_PARAMETERIZE" in rows[-2]
+    assert rows[-1] == "Of 2 models, 1 does not work."
 
 
 @pytest.mark.req("S27")
@@ -118,5 +128,4 @@ def test_a_model_that_reports_no_usage_is_marked(monkeypatch: pytest.MonkeyPatch
     Playing(httpserver, "openai", [saying("openai", PLAN, usage=None)])
     monkeypatch.setenv("POWERON_MODEL", "openai:gpt-4o-mini")
     ended = CliRunner().invoke(app, ["models", "check"])
-    assert ended.exit_code == 0
     assert "It does not report what it used: tokens and cost are estimates" in ended.stdout

@@ -1,9 +1,13 @@
 """The commands of `poweron models` and `poweron search`: whether what others provide works."""
 
+from typing import Annotated
+
 import typer
 
 from poweron_services.cli.arguments import AsJson
 from poweron_services.cli.command_group import CommandGroup
+
+Deep = Annotated[bool, typer.Option("--deep", help="Ask 25 cases of each stage, without a time limit.")]
 
 
 def _group(meaning: str) -> typer.Typer:
@@ -15,15 +19,16 @@ search = _group("Look after the search engine.")
 
 
 @models.command("check")
-def models_check(as_json: AsJson = False) -> None:
-    """Ask every configured model for something tiny.
+def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
+    """Say what every configured model is good for.
 
-    Says which work, how long they took and what they cost, and what to do where one does not.
-    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work.
+    Asks five small cases of each stage, about 100 seconds long at most: whether answers have the right form and are
+    right, how long they took and what they cost, and for which stages a model is too weak.
+    Neither Kafka nor Postgres is needed. Exit 1 if a model does not work or is too weak for a stage.
     """
     from poweron_services.cli import models_command
 
-    models_command.check(as_json=as_json)
+    models_command.check(deep=deep, as_json=as_json)
 
 
 @search.command("check")

@@ -1,9 +1,9 @@
-"""The command that asks every configured model for something tiny, and says what came of it."""
+"""The command that asks every configured model small cases of its stages, and says what each is good for."""
 
-import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import typer
@@ -15,8 +15,10 @@ from poweron_services import wiring
 from poweron_services.cli.code_advice import advice_for_model
 from poweron_services.cli.context import FAILED
 from poweron_services.cli.error_messages import load_settings, run_work, sentences
-from poweron_services.cli.output import one_line, print_json, stdout
+from poweron_services.cli.output import and_joined, one_line, print_json, stdout
 from poweron_services.config import MODEL_STAGES, Settings
+from poweron_services.model_check.cases import STAGES
+from poweron_services.model_check.check import StageResult, checked
 from poweron_services.models.answers import PlanningAnswer, parse
 from poweron_services.models.chat_model import Completion
 from poweron_services.models.prompts import PlanningPrompt
@@ -24,56 +26,78 @@ from poweron_services.roles.planner import TEMPLATE
 
 TINY = "Greet the user in one sentence."
 MAX_SENTENCE = 600  # characters
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A model, the stages that it is for, and what came of asking it."""
-
-    model: str
-    stages: Sequence[str]
-    duration_ms: int
-    completion: Completion | None
-    problem: str
-    code: str | None
-    """Why it does not work; None where it does."""
-
-
-@sentences()
-def check(*, as_json: bool) -> None:
-    """Ask every configured model once; exit 1 where one does not answer as it must."""
-    checked = run_work(_all(load_settings()))
-    if as_json:
-        for each in checked:
-            print_json(_object(each))
-    else:
-        _print(checked)
-    if any(each.code for each in checked):
-        raise typer.Exit(FAILED)
-
-
-async def _all(settings: Settings) -> list[Checked]:
-    return await asyncio.gather(*(_one(name, settings) for name in settings.named_models))
-
-
+CASES, DEEP = 5, 25  # of each stage
+SECONDS, DEEP_SECONDS = 100.0, 7_200.0  # for one model
+MAX_WRONG = 3  # kinds of cases that are named where a model is too weak
 ESTIMATED: Final = (
     "It does not report what it used: tokens and cost are estimates, never too low, so a budget ends early."
 )
 
 
-async def _one(name: str, settings: Settings) -> Checked:
-    stages = [stage for stage, models in settings.models.items() if name in models]
-    alone = settings.with_model(name)
-    completion, problem, code = None, "", None
-    began = time.monotonic_ns()
-    try:
-        async with wiring.open_model(alone) as model:
+@dataclass(slots=True)
+class Checked:
+    """A model, the stages that it is for, and what came of asking it."""
+
+    model: str
+    stages: Sequence[str]
+    duration_ms: int = 0
+    """Of its first answer, which is about next to nothing."""
+    completion: Completion | None = None
+    problem: str = ""
+    code: str | None = None
+    """Why it does not work; None where it does."""
+    results: list[StageResult] = field(default_factory=list)
+
+    @property
+    def too_weak_for(self) -> list[str]:
+        return [each.stage for each in self.results if each.is_too_weak]
+
+
+@sentences()
+def check(*, deep: bool, as_json: bool) -> None:
+    """Ask every configured model; exit 1 where one does not answer as it must, or is too weak for a stage."""
+    found = run_work(_all(load_settings(), deep=deep, as_json=as_json))
+    if as_json:
+        for each in found:
+            print_json(_object(each))
+    else:
+        stdout.print(_sum(found))
+    if any(each.code or each.too_weak_for for each in found):
+        raise typer.Exit(FAILED)
+
+
+async def _all(settings: Settings, *, deep: bool, as_json: bool) -> list[Checked]:
+    found = []
+    for name in settings.named_models:
+        stages = [stage for stage, models in settings.models.items() if name in models]
+        found.append(await _one(Checked(name, stages), settings, deep=deep, shows=not as_json))
+    return found
+
+
+async def _one(checked_model: Checked, settings: Settings, *, deep: bool, shows: bool) -> Checked:
+    """The model asked for next to nothing and, where it answers, the cases of its stages; shown as they come."""
+    each, alone = checked_model, settings.with_model(checked_model.model)
+    async with AsyncExitStack() as opened:
+        began = time.monotonic_ns()
+        try:
+            model = wiring.build_model(alone, opened)
             began = time.monotonic_ns()  # now that what it stands on is imported
-            completion = await model.complete(_prompt())
-        _accept(completion)
-    except PowerOnError as error:
-        problem, code = f"{error} {advice_for_model(error.code, name.partition(':')[0])}".rstrip(), error.code
-    return Checked(name, stages, (time.monotonic_ns() - began) // 1_000_000, completion, problem, code)
+            each.completion = await model.complete(_prompt())
+            _accept(each.completion)
+        except PowerOnError as error:
+            advice = advice_for_model(error.code, each.model.partition(":")[0])
+            each.problem, each.code = f"{error} {advice}".rstrip(), error.code
+        each.duration_ms = (time.monotonic_ns() - began) // 1_000_000
+        if shows:
+            _print(each)
+        if each.code is None:
+            stages = [stage for stage in STAGES if stage in each.stages]
+            count, seconds = (DEEP, DEEP_SECONDS) if deep else (CASES, SECONDS)
+            async for result in checked(model, stages, count, seconds, settings.model_timeout):
+                each.results.append(result)
+                if shows:
+                    _print_stage(result)
+    return each
 
 
 def _accept(completion: Completion) -> None:
@@ -115,30 +139,66 @@ def _object(checked: Checked) -> dict[str, Any]:
         "costNanoUsd": used.cost_nano_usd if used else 0,
         "durationMs": checked.duration_ms,
         "tries": used.tries if used else None,
+        "cases": [
+            {
+                "stage": each.stage,
+                "asked": each.asked,
+                "inForm": each.in_form,
+                "right": each.right,
+                "tooWeak": each.is_too_weak,
+                "wrong": each.wrong,
+                "seconds": round(each.seconds, 1),
+                "tokens": each.tokens,
+                "costNanoUsd": each.cost_nano_usd,
+            }
+            for each in checked.results
+        ],
+        "tooWeakFor": checked.too_weak_for,
     }
 
 
-def _print(checked: Sequence[Checked]) -> None:
-    width = max(len(one_line(each.model)) for each in checked)
-    for each in checked:
-        used = each.completion
-        cost = f"${used.cost_nano_usd / NANO:.6f}" if used and used.cost_nano_usd else "-"
-        tokens = used.input_tokens + used.output_tokens if used else 0
-        stages = "all stages" if len(each.stages) == len(MODEL_STAGES) else ", ".join(each.stages)
-        row = Text(f"{one_line(each.model):<{width}}  ")
-        row.append(f"{'fails' if each.code else 'works':<5}", style="bold red" if each.code else "bold green")
-        stdout.print(row.append(f"  {each.duration_ms / 1000:>6.1f} s  {tokens:>6} tokens  {cost:>9}  {stages}"))
-        if each.code:
-            stdout.print(f"  {one_line(each.problem, MAX_SENTENCE)}")
-        elif used and used.usage_estimated:
-            stdout.print(f"  {ESTIMATED}")
-    failing = sum(bool(each.code) for each in checked)
-    stdout.print(_sum(failing, len(checked)))
+def _print(checked: Checked) -> None:
+    used = checked.completion
+    stages = "all stages" if len(checked.stages) == len(MODEL_STAGES) else ", ".join(checked.stages)
+    row = Text(f"{one_line(checked.model)}  ")
+    row.append("fails" if checked.code else "works", style="bold red" if checked.code else "bold green")
+    tokens = used.input_tokens + used.output_tokens if used else 0
+    cost = _cost(used.cost_nano_usd if used else 0)
+    stdout.print(row.append(f"  {checked.duration_ms / 1000:.1f} s  {tokens} tokens  {cost}  {stages}"))
+    if checked.code:
+        stdout.print(f"  {one_line(checked.problem, MAX_SENTENCE)}")
+        return
+    if used and used.usage_estimated:
+        stdout.print(f"  {ESTIMATED}")
+    stdout.print(f"  {'stage':<12}  {'form':>8}  {'right':>8}  {'time':>8}  {'tokens':>7}  {'cost':>10}")
 
 
-def _sum(failing: int, models: int) -> str:
+def _print_stage(result: StageResult) -> None:
+    form, right = (f"{count} of {result.asked}" for count in (result.in_form, result.right))
+    cost = _cost(result.cost_nano_usd)
+    cells = f"{form:>8}  {right:>8}  {result.seconds:>6.1f} s  {result.tokens:>7,}  {cost:>10}"
+    row = Text(f"  {result.stage:<12}  {cells}")
+    if result.is_too_weak:
+        wrong = "; ".join(list(dict.fromkeys(result.wrong))[:MAX_WRONG])
+        row.append("  too weak", style="bold red").append(f": {one_line(wrong, MAX_SENTENCE)}")
+    stdout.print(row, soft_wrap=True)
+
+
+def _cost(nano_usd: int) -> str:
+    return f"${nano_usd / NANO:.6f}" if nano_usd else "-"
+
+
+def _sum(found: Sequence[Checked]) -> str:
+    failing = sum(bool(each.code) for each in found)
+    said = [
+        f"{one_line(each.model)} is too weak for {and_joined(each.too_weak_for)}: name another model with "
+        f"{' and '.join(f'POWERON_MODEL_{stage.upper()}' for stage in each.too_weak_for)}."
+        for each in found
+        if each.too_weak_for
+    ]
     if not failing:
-        return "Every model works."
-    if models == 1:
+        return "\n".join(said) or "Every model works."
+    if len(found) == 1:
         return "The model does not work."
-    return f"Of {models} models, {failing} {'does' if failing == 1 else 'do'} not work."
+    said.append(f"Of {len(found)} models, {failing} {'does' if failing == 1 else 'do'} not work.")
+    return "\n".join(said)

@@ -1,0 +1,1 @@
+"""What a model is good for: small cases of every stage with a known right answer."""

@@ -1,0 +1,248 @@
+"""Short documents with a question that they answer and one that they do not. Everything in them is invented."""
+
+from typing import Final, NamedTuple
+
+
+class Fact(NamedTuple):
+    """A document and what is asked of it."""
+
+    language: str
+    document: str
+    """Its file name."""
+    text: str
+    question: str
+    answer: tuple[str, ...]
+    """The ways in which the answer can be written."""
+    topic: tuple[str, ...]
+    """Words of which an instruction to find the answer must hold one."""
+    unanswered: str
+    """A question to which the text has no answer."""
+
+
+FACTS: Final = (
+    Fact(
+        "en",
+        "boiler.txt",
+        "The boiler was serviced on 14 May 2025. The service cost 186 euros.",
+        "What did the service of the boiler cost?",
+        ("186",),
+        ("cost", "price", "service"),
+        "Who serviced the boiler?",
+    ),
+    Fact(
+        "de",
+        "verein.txt",
+        "Der Chor probt jeden Dienstag um 19:30 Uhr im Pfarrsaal. Der Jahresbeitrag beträgt 60 Euro.",
+        "Wie hoch ist der Jahresbeitrag des Chors?",
+        ("60",),
+        ("beitrag", "jahresbeitrag", "kosten"),
+        "Wer leitet den Chor?",
+    ),
+    Fact(
+        "en",
+        "ferry.md",
+        "# Timetable\n\nThe first ferry leaves Northhaven at 06:40. It carries 24 cars.",
+        "When does the first ferry leave?",
+        ("06:40", "6:40"),
+        ("ferry", "leave", "depart", "time"),
+        "What does a ticket for the ferry cost?",
+    ),
+    Fact(
+        "de",
+        "mietvertrag.txt",
+        "Die Wohnung hat 74 Quadratmeter. Die Kündigungsfrist beträgt drei Monate.",
+        "Wie lang ist die Kündigungsfrist?",
+        ("drei Monate", "3 Monate"),
+        ("kündigung", "frist"),
+        "Wie hoch ist die Kaution?",
+    ),
+    Fact(
+        "en",
+        "minutes.txt",
+        "Present: Nora Feld, Ivo Marsh. Ivo Marsh orders the new benches until 3 June.",
+        "Who orders the new benches?",
+        ("Ivo Marsh",),
+        ("bench", "order"),
+        "How many benches are ordered?",
+    ),
+    Fact(
+        "en",
+        "stock.csv",
+        "product,count\nrope,40\nanchor,7\nbuoy,15",
+        "How many anchors are in stock?",
+        ("7", "seven"),
+        ("anchor",),
+        "What does an anchor cost?",
+    ),
+    Fact(
+        "de",
+        "rechnung.txt",
+        "Rechnung 2025-118. Gesamtbetrag: 1.240,50 Euro, zahlbar bis 30. Juni 2025.",
+        "Bis wann ist die Rechnung zu zahlen?",
+        ("30. Juni", "30.06", "30.6"),
+        ("zahl", "rechnung", "frist", "fällig"),
+        "Auf welches Konto ist zu zahlen?",
+    ),
+    Fact(
+        "en",
+        "recipe.txt",
+        "Knead the dough for 12 minutes and let it rest for two hours at room temperature.",
+        "How long does the dough rest?",
+        ("two hours", "2 hours"),
+        ("dough", "rest"),
+        "How hot must the oven be?",
+    ),
+    Fact(
+        "de",
+        "bibliothek.md",
+        "# Bibliothek\n\nBücher werden vier Wochen verliehen, Filme eine Woche.",
+        "Wie lange werden Filme verliehen?",
+        ("eine Woche", "1 Woche", "sieben Tage"),
+        ("film", "verlieh", "leih"),
+        "Wie viele Bücher hat die Bibliothek?",
+    ),
+    Fact(
+        "en",
+        "bridge.txt",
+        "The footbridge was built in 1931 and is 82 metres long.",
+        "When was the footbridge built?",
+        ("1931",),
+        ("bridge", "built", "year"),
+        "Who designed the footbridge?",
+    ),
+    Fact(
+        "en",
+        "warranty.txt",
+        "The warranty of the pump ends after 36 months. It does not cover the seals.",
+        "What does the warranty of the pump not cover?",
+        ("seal",),
+        ("warranty", "cover"),
+        "Where is the pump repaired?",
+    ),
+    Fact(
+        "de",
+        "reise.txt",
+        "Der Bus fährt um 8:15 Uhr am Bahnhof ab. Die Rückkehr ist gegen 18 Uhr.",
+        "Wo fährt der Bus ab?",
+        ("Bahnhof",),
+        ("bus", "abfahr", "fährt"),
+        "Wie viele Plätze hat der Bus?",
+    ),
+    Fact(
+        "en",
+        "prize.txt",
+        "The first prize of 500 dollars went to Tamar Quist, the second to Leon Abe.",
+        "Who won the first prize?",
+        ("Tamar Quist", "Quist"),
+        ("prize", "won", "winner"),
+        "Who won the third prize?",
+    ),
+    Fact(
+        "de",
+        "wetter.csv",
+        "Tag,Regen in mm\nMontag,4\nDienstag,0\nMittwoch,11",
+        "An welchem Tag fiel am meisten Regen?",
+        ("Mittwoch",),
+        ("regen", "tag"),
+        "Wie warm war es am Montag?",
+    ),
+    Fact(
+        "en",
+        "lease.txt",
+        "The rent of the garage is 95 euros a month. It is paid on the first working day.",
+        "How much is the rent of the garage?",
+        ("95",),
+        ("rent", "garage"),
+        "Who is the landlord of the garage?",
+    ),
+    Fact(
+        "en",
+        "visit.md",
+        "# Observatory\n\nGuided tours start at 21:00 on Fridays and take 75 minutes.",
+        "How long does a guided tour take?",
+        ("75",),
+        ("tour", "long", "duration"),
+        "How high is the observatory?",
+    ),
+    Fact(
+        "de",
+        "garten.txt",
+        "Die Hecke darf höchstens 1,80 Meter hoch sein. Geschnitten wird sie im Februar.",
+        "Wann wird die Hecke geschnitten?",
+        ("Februar",),
+        ("hecke", "schnitt", "geschnitten"),
+        "Wer schneidet die Hecke?",
+    ),
+    Fact(
+        "en",
+        "team.txt",
+        "The team has nine members; Rosa Lind has led it since 2022.",
+        "Who leads the team?",
+        ("Rosa Lind",),
+        ("team", "lead"),
+        "Where does the team work?",
+    ),
+    Fact(
+        "en",
+        "energy.csv",
+        "month,kWh\nJanuary,410\nFebruary,385\nMarch,290",
+        "How many kWh were used in February?",
+        ("385",),
+        ("february", "kwh", "energy"),
+        "How many kWh were used in June?",
+    ),
+    Fact(
+        "de",
+        "praxis.txt",
+        "Die Praxis ist mittwochs geschlossen. Termine gibt es unter praxis@beispiel.example.",
+        "An welchem Tag ist die Praxis geschlossen?",
+        ("Mittwoch",),
+        ("praxis", "geschlossen", "tag"),
+        "Wie heißt die Ärztin?",
+    ),
+    Fact(
+        "en",
+        "hall.txt",
+        "The hall holds 240 guests. Smoking is not allowed, and music ends at 23:00.",
+        "How many guests does the hall hold?",
+        ("240",),
+        ("guest", "hall"),
+        "What does the hall cost per evening?",
+    ),
+    Fact(
+        "en",
+        "shipment.txt",
+        "Shipment 7731 left Gdynia on 2 March and weighs 12.5 tonnes.",
+        "How heavy is shipment 7731?",
+        ("12.5", "12,5"),
+        ("weigh", "heavy", "shipment"),
+        "Who receives shipment 7731?",
+    ),
+    Fact(
+        "de",
+        "fahrrad.txt",
+        "Das Fahrrad hat 27 Gänge und kostet 890 Euro. Der Helm ist nicht dabei.",
+        "Was kostet das Fahrrad?",
+        ("890",),
+        ("fahrrad", "kost", "preis"),
+        "Welche Farbe hat das Fahrrad?",
+    ),
+    Fact(
+        "en",
+        "course.md",
+        "# Pottery\n\nThe course takes ten evenings. Clay is included, glazes are not.",
+        "How many evenings does the course take?",
+        ("ten", "10"),
+        ("evening", "course"),
+        "Who teaches the course?",
+    ),
+    Fact(
+        "en",
+        "alarm.txt",
+        "The alarm of gate 4 rang at 02:17 because a fox had opened the latch.",
+        "Why did the alarm of gate 4 ring?",
+        ("fox",),
+        ("alarm", "why", "reason", "cause"),
+        "Who switched the alarm off?",
+    ),
+)

@@ -1,5 +1,6 @@
 """The schemas of answers: what they admit is accepted, what is accepted they admit, and each provider takes them."""
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
@@ -170,6 +171,28 @@ _OF_TYPE: Mapping[Any, Callable[[Schema], st.SearchStrategy[Any]]] = {
 }
 
 
+def in_numbers(few: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A law of drawn data, looked at in a few examples, and in 10,000 where there is time (`-m soak`)."""
+
+    def wrapped(law: Callable[..., None]) -> Callable[..., None]:
+        def test(examples: int, **fixed: Any) -> None:
+            @settings(max_examples=examples, deadline=None)
+            @given(st.data())
+            def holds(data: st.DataObject) -> None:
+                law(data=data, **fixed)
+
+            holds()
+
+        others = [each for each in inspect.signature(law).parameters.values() if each.name != "data"]
+        number = inspect.Parameter("examples", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        test.__signature__ = inspect.Signature([number, *others])  # type: ignore[attr-defined] # which fixtures it has
+        test.__name__, test.__doc__ = law.__name__, law.__doc__
+        many = pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(3_600)])
+        return pytest.mark.parametrize("examples", [few, many])(test)
+
+    return wrapped
+
+
 def select(workflow: Workflow, said: Any) -> SelectionAnswer:
     """The answer of stage 1, checked as the selector checks it."""
     prompt = generate_react_plan_selection_prompt(workflow, ALL)
@@ -184,8 +207,7 @@ def select(workflow: Workflow, said: Any) -> SelectionAnswer:
 
 
 @pytest.mark.req("P-02")
-@given(st.data())
-@settings(max_examples=50, deadline=None)
+@in_numbers(50)
 def test_every_selection_that_the_schema_admits_is_accepted(data: st.DataObject) -> None:
     """But a reference that is only described, where there are too many to list, may name none."""
     workflow = data.draw(asked()).workflow
@@ -196,8 +218,7 @@ def test_every_selection_that_the_schema_admits_is_accepted(data: st.DataObject)
 
 
 @pytest.mark.req("P-02")
-@given(st.data())
-@settings(max_examples=50, deadline=None)
+@in_numbers(50)
 def test_every_selection_that_is_accepted_is_admitted(data: st.DataObject) -> None:
     workflow = data.draw(asked()).workflow
     at_hand = documents_at_hand(workflow)
@@ -230,8 +251,7 @@ def test_every_selection_that_is_accepted_is_admitted(data: st.DataObject) -> No
 
 
 @pytest.mark.req("P-04")
-@given(st.data())
-@settings(max_examples=50, deadline=None)
+@in_numbers(50)
 def test_all_parameters_that_the_schema_admits_are_accepted(data: st.DataObject) -> None:
     spec = ALL[data.draw(st.sampled_from(sorted(ALL)))]
     own = fields_of(None, spec)
@@ -250,8 +270,7 @@ def test_all_parameters_that_the_schema_admits_are_accepted(data: st.DataObject)
 
 
 @pytest.mark.parametrize("stage", ["plan", "refine", "review"])
-@given(st.data())
-@settings(max_examples=50, deadline=None)
+@in_numbers(50)
 def test_every_plan_and_every_judgement_that_the_schema_admits_is_accepted(stage: str, data: st.DataObject) -> None:
     prompt, kind = judged(stage, data.draw(asked()))
     assert prompt.answer_schema is not None
@@ -280,8 +299,7 @@ def judged(stage: str, told_: Told) -> tuple[Prompt, type[Any]]:
 
 
 @pytest.mark.parametrize("provider", get_args(Provider))
-@given(st.data())
-@settings(max_examples=25, deadline=None)
+@in_numbers(25)
 def test_each_provider_takes_the_schema_and_what_it_admits_is_admitted_there(
     provider: Provider, data: st.DataObject
 ) -> None:

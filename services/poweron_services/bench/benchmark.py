@@ -12,7 +12,7 @@ from poweron_events.envelope import Envelope
 from poweron_services.bench import document_speed, yardsticks
 from poweron_services.bench.figures import Figures, percentile, why_void
 from poweron_services.bench.first_step import cold_ms, warm_ms
-from poweron_services.bench.growth import EARLY_STEP, LATE_STEP, growth
+from poweron_services.bench.growth import EARLY_STEP, LATE_STEP, growth, prompts_kept
 from poweron_services.bench.history_page import page_p50_ms
 from poweron_services.bench.loop_speed import (
     Throughput,
@@ -228,6 +228,7 @@ class Benchmark:
     async def _growth(self, runner: WorkflowRunner) -> None:
         self.progress(f"What the {EARLY_STEP}th and the {LATE_STEP}th step of a workflow write…")
         self.found["bytes_ratio_step_40_to_4"] = await growth(runner)
+        self.found["prompt_share_kept"] = await prompts_kept(runner)
 
     async def _history(self, runner: WorkflowRunner) -> None:
         plan = self.plan

@@ -25,6 +25,8 @@ class Figures(Model):
     cpu_seconds_per_1000_iterations: float | None = None
     bytes_per_iteration: float | None = None
     bytes_ratio_step_40_to_4: float | None = None
+    prompt_share_kept: float | None = None
+    """Of the characters of prompts, those that stand where they stood in the prompt before; of 1."""
     rebuild_events_per_second: float | None = None
     copy_events_per_second: float | None = None
     fold_events_per_second: float | None = None
@@ -106,6 +108,7 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
     ),
     FigureLine("disk, one iteration", "bytes_per_iteration", "B", bound=Bound("at most", 14_000)),
     FigureLine("bytes, step 40 / step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
+    FigureLine("prompts, kept from step to step", "prompt_share_kept", ""),
     FigureLine("page of history, p50", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
     FigureLine(
         "rebuild, events",

@@ -1,9 +1,10 @@
-"""Whether what a workflow writes grows with its steps: the bytes of its 40th step beside those of its 4th.
+"""What changes from step to step of a workflow: the bytes that it writes, and where its prompts begin to differ.
 
-They are counted as the log and the rows hold them. A workflow that ends at that step stands for the rows that each
-step replaces, which are then as that step has left them.
+The bytes of its 40th step are taken beside those of its 4th. They are counted as the log and the rows hold them. A
+workflow that ends at that step stands for the rows that each step replaces, which are then as that step has left them.
 """
 
+from itertools import takewhile
 from typing import Final
 
 import orjson
@@ -13,6 +14,7 @@ from poweron_projections.reader import stored_records
 from poweron_services.bench.loop_speed import WorkflowRunner
 
 EARLY_STEP, LATE_STEP = 4, 40  # steps
+PROMPTED_STEPS = 10
 
 _WHOLE: Final = "SELECT COALESCE(sum(pg_column_size({0}.*)), 0)::bigint FROM {0} WHERE workflow_id = $1::uuid"
 _BY_SEQ: Final = f"{_WHOLE} AND seq BETWEEN $2 AND $3"
@@ -41,3 +43,25 @@ async def _written_by(runner: WorkflowRunner, step: int) -> int:
         ]
         kept: list[int] = [await connection.fetchval(query, *named) for query, named in rows]
     return sum(len(record.value) for record in written) + sum(kept)
+
+
+async def prompts_kept(runner: WorkflowRunner) -> float:
+    """How many of the characters of a ten-step run's prompts stand where they stood in the prompt before, of 1.
+
+    A provider that has kept a prompt reads what begins alike from its cache. The prompt before is that of the same
+    template.
+    """
+    workflow = await runner.run(PROMPTED_STEPS)
+    await runner.projected()
+    before: dict[str, str] = {}
+    kept = written = 0
+    for record in await stored_records(runner.connections.pool, workflow):
+        call = orjson.loads(record.value)["data"].get("modelCall")
+        if call is None:
+            continue
+        prompt = (await runner.connections.content.get(workflow, call["promptRef"])).decode()
+        if (last := before.get(call["template"])) is not None:
+            kept += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(last, prompt, strict=False)))
+            written += len(prompt)
+        before[call["template"]] = prompt
+    return kept / written

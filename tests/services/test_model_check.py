@@ -100,6 +100,12 @@ async def test_a_slow_model_is_asked_as_much_as_the_time_allows_at_every_stage()
     assert model.asked <= 35
 
 
+async def test_where_the_time_is_over_a_stage_is_not_asked_and_not_judged() -> None:
+    found = await results(Saying(WRONG, pause=0.2), seconds=0.1)
+    assert (found["plan"].asked, found["message"].asked) == (1, 0)
+    assert not found["message"].is_too_weak
+
+
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.document)
 def test_every_fact_holds_its_answer_and_nothing_else_does(fact: Any) -> None:
     text = fact.text.casefold()

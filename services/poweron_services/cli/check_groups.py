@@ -22,7 +22,7 @@ search = _group("Look after the search engine.")
 def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
     """Say what every configured model is good for.
 
-    Asks five small cases of each stage, about 100 seconds long at most: whether answers have the right form and are
+    Asks five small cases of each stage, as far as 90 seconds allow: whether answers have the right form and are
     right, how long they took and what they cost, and for which stages a model is too weak.
     Neither Kafka nor Postgres is needed. Exit 1 if a model does not work or is too weak for a stage.
     """

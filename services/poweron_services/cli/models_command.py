@@ -27,7 +27,7 @@ from poweron_services.roles.planner import TEMPLATE
 TINY = "Greet the user in one sentence."
 MAX_SENTENCE = 600  # characters
 CASES, DEEP = 5, 25  # of each stage
-SECONDS, DEEP_SECONDS = 100.0, 7_200.0  # for one model
+SECONDS, DEEP_SECONDS = 90.0, 7_200.0  # for one model, its first answer included
 MAX_WRONG = 3  # kinds of cases that are named where a model is too weak
 ESTIMATED: Final = (
     "It does not report what it used: tokens and cost are estimates, never too low, so a budget ends early."
@@ -93,7 +93,8 @@ async def _one(checked_model: Checked, settings: Settings, *, deep: bool, shows:
         if each.code is None:
             stages = [stage for stage in STAGES if stage in each.stages]
             count, seconds = (DEEP, DEEP_SECONDS) if deep else (CASES, SECONDS)
-            async for result in checked(model, stages, count, seconds, settings.model_timeout):
+            left = seconds - each.duration_ms / 1000
+            async for result in checked(model, stages, count, left, settings.model_timeout):
                 each.results.append(result)
                 if shows:
                     _print_stage(result)
@@ -174,6 +175,9 @@ def _print(checked: Checked) -> None:
 
 
 def _print_stage(result: StageResult) -> None:
+    if not result.asked:
+        stdout.print(Text(f"  {result.stage:<12}  not asked, since the time was over: --deep takes the time it needs"))
+        return
     form, right = (f"{count} of {result.asked}" for count in (result.in_form, result.right))
     cost = _cost(result.cost_nano_usd)
     cells = f"{form:>8}  {right:>8}  {result.seconds:>6.1f} s  {result.tokens:>7,}  {cost:>10}"

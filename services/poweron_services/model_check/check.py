@@ -38,7 +38,7 @@ class StageResult:
 
     stage: PromptStage
     wanted: int
-    """How many cases there are; fewer were asked where the time was over."""
+    """How many cases there are; fewer were asked, or none, where the time was over."""
     asked: int = 0
     in_form: int = 0
     right: int = 0
@@ -80,7 +80,8 @@ async def checked(
         model: who is asked, one case after the other: the prompts of a stage begin alike, which caches make use of.
         stages: those that it is for.
         count: how many cases of each.
-        seconds: for all of them; a stage has its share of what is left, and leaves out what goes beyond it.
+        seconds: for all of them; a stage has its share of what is left, and leaves out what goes beyond it. Where
+            nothing is left, it is not asked at all.
         timeout: seconds for one case.
     """
     over = time.monotonic() + seconds
@@ -89,7 +90,8 @@ async def checked(
         result = StageResult(stage, count)
         content = ContentStore.at("memory:///")
         for case in await cases(stage, count, content):
-            if result.asked and time.monotonic() + result.seconds / result.asked > until:
+            mean = result.seconds / result.asked if result.asked else 0.0
+            if time.monotonic() + mean > until:
                 break
             await _ask(model, case, content, result, timeout)
         yield result

@@ -37,6 +37,13 @@ FORMATS: Final = "expectedDocumentFormats"
 _REFERENCE: Final = r"^(docList:[A-Za-z0-9_]+|docItem:[A-Za-z0-9._-]+(:[^\x22\x5c\x0a\x0d]+)?)$"
 """How references are written, in characters that every server can make a grammar of: those that JSON never escapes."""
 _NULL: Final[Schema] = {"type": "null"}
+_ANYTHING: Final = (
+    {"type": "string"},
+    {"type": "number"},
+    {"type": "boolean"},
+    {"type": "object"},
+    {"type": "array", "items": {}},
+)
 
 
 def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema:
@@ -225,8 +232,8 @@ def _classification() -> Schema:
 
 
 def _given(parameter: Any) -> Schema:
-    """A value that has to be given: a text that says something."""
-    described = _value(parameter)
+    """A value that has to be given: a text that says something, and of anything but null where anything may be."""
+    described = _value(parameter) or {"anyOf": [dict(each) for each in _ANYTHING]}
     if described.get("type") == "string" and not described.get("minLength"):
         return {**described, "minLength": 1}
     return described

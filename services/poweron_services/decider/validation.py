@@ -184,8 +184,8 @@ def check_recordable(event: Event) -> None:
 def fields_of(schema: ParametersSchema | None, spec: ActionSpec) -> tuple[SchemaField, ...]:
     """What stage 2 is asked for: stage 1's fields and what the action cannot do without (P-03).
 
-    Without fields from stage 1 these are the action's own business parameters. Types are the action's own,
-    whatever stage 1 takes them for: else no answer could satisfy both.
+    Without fields from stage 1 these are the action's own business parameters. Types, and what must be given, are the
+    action's own, whatever stage 1 takes them for: else no answer could satisfy both.
     """
     own = _own_fields(spec)
     given = schema.fields if schema else ()
@@ -203,7 +203,8 @@ def _typed(field: SchemaField, own: Mapping[str, SchemaField], spec: ActionSpec)
     described = parameter.description
     if field.description:
         described = _joined(field.description[:MAX_DESCRIBED], _values(spec.properties[field.name]))
-    return field.model_copy(update={"type": parameter.type, "description": described})
+    needed = field.required or parameter.required
+    return field.model_copy(update={"type": parameter.type, "description": described, "required": needed})
 
 
 @lru_cache(maxsize=256)

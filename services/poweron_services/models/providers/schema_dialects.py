@@ -39,6 +39,7 @@ _BOUNDS: Final[Mapping[str, str]] = {
 _PLAIN_PATTERN: Final = re.compile(r"\^(?:[^\\{?]|\\x[0-9a-fA-F]{2}|(?<!\()\?)*\$")
 """A pattern of which every server can make a grammar: anchored, without escapes but of bytes, without counted
 repetition, which llama.cpp unrolls, and without look-around. Of another one, llama.cpp refuses the whole request."""
+FEW: Final = 20  # whole numbers that are listed in place of their bounds
 LONG: Final = 1_000  # characters; that a text may have so many is not told
 
 
@@ -66,7 +67,7 @@ DIALECTS: Final[Mapping[Provider, Dialect]] = {
     "ollama": _OPENAI,
     "mistral": Dialect(),
     "azure": Dialect(most_properties=100, deepest=5, most_values=500, most_characters=15_000),
-    "anthropic": Dialect(most_unions=16),
+    "anthropic": Dialect(bounds=frozenset({"minItems"}), most_unions=16),
 }
 
 
@@ -112,6 +113,8 @@ def _in_words(schema: Any, dialect: Dialect) -> Schema:
     sent: Schema = {word: schema[word] for word in ("type", "enum") if word in schema}
     if "const" in schema:
         sent["enum"] = [schema["const"]]
+    if (few := _few_numbers(schema)) and "minimum" not in dialect.bounds:
+        sent["enum"] = few
     if all(isinstance(each, str) for each in sent.get("enum", [None])):
         sent["type"] = "string"  # strict modes want each value to have a type
     if isinstance(sent.get("type"), list):
@@ -124,6 +127,14 @@ def _in_words(schema: Any, dialect: Dialect) -> Schema:
     if schema.get("type") == "object":
         sent |= _members(schema, dialect)
     return sent | _bounds(schema, dialect)
+
+
+def _few_numbers(schema: Schema) -> list[int]:
+    """The whole numbers between the bounds, where there are few."""
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if schema.get("type") != "integer" or not (isinstance(least, int) and isinstance(most, int)):
+        return []
+    return list(range(least, most + 1)) if most - least < FEW else []
 
 
 def _distinct(schemas: Iterator[Schema]) -> list[Schema]:
@@ -145,6 +156,8 @@ def _members(schema: Schema, dialect: Dialect) -> Schema:
 
 def _bounds(schema: Schema, dialect: Dialect) -> Schema:
     known = {word: schema[word] for word in _BOUNDS if word in schema and word in dialect.bounds}
+    if known.get("minItems", 0) > 1 and "maxItems" not in dialect.bounds:  # Anthropic's takes 0 and 1
+        known["minItems"] = 1
     if not _PLAIN_PATTERN.fullmatch(str(known.get("pattern", "^$"))):
         del known["pattern"]
     other = [
@@ -239,8 +252,9 @@ def _either(one: Schema, other: Schema) -> Schema:
         return one
     if "enum" in one and "enum" in other and one.get("type") == other.get("type"):
         return {**one, "enum": list(dict.fromkeys([*one["enum"], *other["enum"]]))}
-    if one.get("type") == other.get("type") == "object" and "properties" in one and "properties" in other:
-        return _either_object(one, other)
+    if one.get("type") == other.get("type") == "object":
+        is_open = [each for each in (one, other) if "properties" not in each]
+        return is_open[0] if is_open else _either_object(one, other)
     if one.get("type") == other.get("type") == "array":
         return _either_list(one, other)
     return {"anyOf": _flat(one, other)}

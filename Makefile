@@ -1,5 +1,5 @@
 # Each target is one command that you can also type yourself.
-.PHONY: help setup check format test fast soak up down verify chaos bench examples transcripts pins
+.PHONY: help setup check format test fast soak up down verify chaos bench examples measured transcripts pins
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ bench:  ## Measure how fast PowerOn is, beside the yardsticks of the same run
 
 examples:  ## Make the example documents anew
 	uv run docs/examples/make.py
+
+measured:  ## Ask real models 40 requests, such as MODELS="builtin qwen=openai:qwen@http://127.0.0.1:8080/v1"
+	uv run docs/real_models.py $(or $(MODELS),builtin)
 
 transcripts:  ## Run the commands of the README and write down what they print
 	uv run docs/transcripts.py

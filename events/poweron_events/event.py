@@ -215,7 +215,7 @@ class ModelCall(Model):
     """The fields of the answer that were not written exactly, but can be read in one way only."""
     repaired: tuple[str, ...] = Field(default=(), exclude_if=is_empty)
     """How the answer was repaired before it was read, such as `object_in_list`; its meaning is never changed."""
-    next_model: str | None = Field(default=None, exclude_if=is_empty)
+    next_model: str | None = Field(default=None, min_length=1, exclude_if=is_empty)
     """Which model is asked next, where this one's answers are rejected twice; None where none is configured."""
     finish_reason: Code | None = Field(default=None, exclude_if=is_empty)
     """Why the model wrote no more, such as `length`; None where its provider does not say."""

@@ -89,7 +89,7 @@ async def test_since_leaves_earlier_days_alone(shell: Shell, connections: Connec
 
 
 @SERVED
-@pytest.mark.parametrize("stopping", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stopping", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.soak)])
 async def test_following_writes_what_comes_and_ends_with_a_sentence(
     shell: Shell, connections: Connections, stopping: signal.Signals
 ) -> None:

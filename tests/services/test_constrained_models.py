@@ -24,7 +24,12 @@ pytestmark = pytest.mark.usefixtures("logged")
 REJECTIONS = AnswerRejected | SelectionRejected | ParametersRejected
 WHOLE: tuple[Provider, ...] = ("openai", "openai-responses", "ollama")
 """Whose dialect says all that a schema can: llama.cpp and vLLM are asked as OpenAI is."""
-SEEDS = range(4)
+FEW = [
+    each if each in ("openai", "anthropic", "azure") else pytest.param(each, marks=pytest.mark.soak)
+    for each in get_args(Provider)
+]
+"""Those of different dialects."""
+SEEDS = range(3)
 
 
 @dataclass
@@ -61,7 +66,7 @@ async def ended(provider: Provider, seed: int, mode: str) -> tuple[World, str, C
 
 @pytest.mark.req("P-02")
 @pytest.mark.parametrize("mode", ["React", "Actionplan"])
-@pytest.mark.parametrize("provider", get_args(Provider))
+@pytest.mark.parametrize("provider", FEW)
 async def test_whatever_a_constrained_model_says_the_round_ends_and_its_form_is_taken(
     provider: Provider, mode: str
 ) -> None:

@@ -19,9 +19,9 @@ from poweron_services.client.connect import Connections
 from poweron_services.client.follow import Callbacks
 from poweron_services.config import Settings
 from poweron_services.models.builtin import BuiltinModel
+from poweron_services.models.model_choice import StagedModel
 from poweron_services.models.prompts import ParametersPrompt, Template
 from poweron_services.models.scripted import ScriptedModel
-from poweron_services.models.staged import StagedModel
 from poweron_services.standalone import local_identity, run_request
 from poweron_services.wiring import build_model, open_model
 

@@ -212,7 +212,7 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(proxy: str, monkey
 
 
 def asking(provider: Provider, known: ProviderSettings) -> ProviderModel:
-    return ProviderModel(provider, MODELS[provider], Settings(model_output="tool"), known)
+    return ProviderModel(provider, MODELS[provider], Settings(model_output="tool", model_window=128_000), known)
 
 
 @pytest.mark.req("S27")

@@ -108,7 +108,7 @@ FIGURE_LINES: tuple[FigureLine, ...] = (
     ),
     FigureLine("disk, one iteration", "bytes_per_iteration", "B", bound=Bound("at most", 14_000)),
     FigureLine("bytes, step 40 / step 4", "bytes_ratio_step_40_to_4", "", bound=Bound("at most", 1.2)),
-    FigureLine("prompts, kept from step to step", "prompt_share_kept", ""),
+    FigureLine("prompts kept, ten steps", "prompt_share_kept", ""),
     FigureLine("page of history, p50", "history_page_p50_ms", "ms", bound=Bound("at most", 5)),
     FigureLine(
         "rebuild, events",

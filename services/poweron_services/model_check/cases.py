@@ -122,7 +122,7 @@ async def _process(story: Story, number: int) -> Case:
     await story.asked(question)
     if is_said:
         return _case("process", "answer from the text", story, lambda text: _holds(text, fact.answer))
-    return _case("process", "refuse to invent", story, lambda text: _DENIAL.search(text) is not None)
+    return _case("process", "refuse to invent", story, _denies)
 
 
 async def _message(story: Story, number: int) -> Case:
@@ -133,7 +133,7 @@ async def _message(story: Story, number: int) -> Case:
     story.refined(met=is_found).reviewed()
 
     def is_right(event: RoundCompleted) -> bool:
-        return _holds(event.message, fact.answer) if is_found else _DENIAL.search(event.message) is not None
+        return _holds(event.message, fact.answer) if is_found else _denies(event.message)
 
     return _case("message", "tell what was found" if is_found else "tell that nothing was found", story, is_right)
 
@@ -147,6 +147,10 @@ def _found(fact: Fact) -> str:
 
 def _holds(text: str, answers: Sequence[str]) -> bool:
     return any(answer.casefold() in text.casefold() for answer in answers)
+
+
+def _denies(text: str) -> bool:
+    return _DENIAL.search(text) is not None
 
 
 def _case(stage: PromptStage, asks: str, story: Story, is_right: Callable[[Any], bool]) -> Case:

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -157,3 +157,15 @@ async def test_a_model_of_a_provider_is_known_by_the_list(monkeypatch: pytest.Mo
     settings = Settings(model="anthropic:claude-sonnet-4-5")
     async with aclosing(ProviderModel("anthropic", "claude-sonnet-4-5", settings, ProviderSettings())) as model:
         assert (await model.prompt_tokens() or 0) >= 100_000
+
+
+async def test_a_server_that_was_not_there_is_asked_when_it_is(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{unused_tcp_port}/v1")
+    settings = Settings(model="openai:m", model_max_tokens=1_000)
+    async with aclosing(ProviderModel("openai", "m", settings, ProviderSettings())) as model:
+        assert await model.prompt_tokens() is None
+        _serve(httpserver, VLLM)
+        model._way = replace(model._way, place=httpserver.url_for("/v1"))
+        assert await model.prompt_tokens() == 5_144

@@ -18,6 +18,7 @@ from poweron_services.actions.process_prompts import DocumentTask, process_promp
 from poweron_services.model_check.cases import Case, cases
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel, Completion
+from poweron_services.models.context_window import Windowed
 from poweron_services.models.prompts import Prompt, PromptStage, SourceText
 from poweron_services.runtime.stages import StageFunction
 
@@ -55,14 +56,14 @@ class StageResult:
 
 @dataclass
 class _Overheard:
-    """A model of which the last completion is kept."""
+    """A model whose tokens and cost are added up."""
 
     model: ChatModel
     tokens: int = 0
     cost_nano_usd: int = 0
 
     async def prompt_tokens(self) -> int | None:
-        return None
+        return await self.model.prompt_tokens() if isinstance(self.model, Windowed) else None
 
     async def complete(self, prompt: Prompt) -> Completion:
         completion = await self.model.complete(prompt)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -69,10 +70,11 @@ class ProviderModel:
         await self._http.aclose()
 
     async def prompt_tokens(self) -> int | None:
-        """As `Windowed` says; a server of one's own is asked how much the model takes, once."""
+        """As `Windowed` says; a server of one's own is asked how much the model takes, once it can be reached."""
         if self._asks_window:
-            asked = await server_window(self._http, self._way, self._name)
-            self._window, self._asks_window = asked or self._window, False
+            with suppress(Unavailable):
+                self._window = await server_window(self._http, self._way, self._name) or self._window
+                self._asks_window = False
         return None if self._window is None else self._window - self._answer_limit
 
     @property
@@ -80,6 +82,7 @@ class ProviderModel:
         return answer_limit(self._window, self._settings.model_max_tokens)
 
     async def complete(self, prompt: Prompt) -> Completion:
+        await self.prompt_tokens()  # by which the answer is limited
         outgoing = self._outgoing(prompt)
         with receiving() as received:
             try:

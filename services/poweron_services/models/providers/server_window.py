@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx2
 import orjson
 
-from poweron_events.errors import Refused
+from poweron_events.errors import Refused, Unavailable
 from poweron_services.models.providers.http_client import Access
 
 PATIENCE: Final = 5.0  # seconds, for all questions together
@@ -25,11 +25,14 @@ _NUM_CTX: Final = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 
 
 async def server_window(client: httpx2.AsyncClient, way: Access, model: str) -> int | None:
-    """The tokens of the model's window, prompt and answer together; None where the server does not say."""
-    root = way.place.rstrip("/")
+    """The tokens of the model's window, prompt and answer together; None where the server does not say.
+
+    Raises:
+        Unavailable: the server cannot be reached.
+    """
+    root, ask = way.place.rstrip("/"), _Server(client, way.key)
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
-            ask = _Server(client, way.key)
             listed = await ask(f"{root}/models")
             if (found := _listed(listed, model)) is not None:
                 return found
@@ -42,7 +45,10 @@ async def server_window(client: httpx2.AsyncClient, way: Access, model: str) -> 
             ) is not None:
                 return found
             set_to = _NUM_CTX.search(str(_at(await ask(f"{root}/api/show", {"model": model}), "parameters")))
-            return _usable(int(set_to[1])) if set_to else None
+            if ask.reached:
+                return _usable(int(set_to[1])) if set_to else None
+    if not ask.reached:
+        raise Unavailable("The server does not answer.", code="model_unavailable")
     return None
 
 
@@ -52,11 +58,13 @@ class _Server:
     def __init__(self, client: httpx2.AsyncClient, key: str) -> None:
         self._client = client
         self._headers = {"Authorization": f"Bearer {key}"}
+        self.reached = False
 
     async def __call__(self, address: str, body: Mapping[str, Any] | None = None) -> Any:
         method = "GET" if body is None else "POST"
         try:
             answer = await self._client.request(method, address, json=body, headers=self._headers)
+            self.reached = True
             return orjson.loads(answer.content) if answer.is_success else None
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError, Refused):
             return None

@@ -126,7 +126,7 @@ async def test_two_sets_of_actions_in_one_process_know_nothing_of_one_another(mo
         assert "document.extract(" not in shown[two][stage]
     if mode == "React":
         assert (
-            "- [string] subject: What the ticket is about\n- [number] how-many\n- [enum] urgency: one of low, HIGH\n"
+            "- [string, required] subject: What the ticket is about\n- [number] how-many\n- [enum] urgency: one of low, HIGH\n"
         ) in shown[one][ParametersPrompt]
 
 

@@ -93,17 +93,25 @@ async def test_a_case_that_takes_too_long_is_given_up() -> None:
     assert found["plan"].wrong == ["plan one task for one question: no answer within 0.02 s"]
 
 
-async def test_a_slow_model_is_asked_as_much_as_the_time_allows_at_every_stage() -> None:
-    model = Saying(WRONG, pause=0.05)
-    found = await results(model, count=25, seconds=1.5)
-    assert all(1 <= each.asked < 25 for each in found.values())
-    assert model.asked <= 35
+@dataclass
+class Slow(Saying):
+    """A model that takes two seconds for an answer, by a clock of its own."""
+
+    time: float = 0.0
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.time += 2
+        return await super().complete(prompt)
 
 
-async def test_where_the_time_is_over_a_stage_is_not_asked_and_not_judged() -> None:
-    found = await results(Saying(WRONG, pause=0.2), seconds=0.1)
-    assert (found["plan"].asked, found["message"].asked) == (1, 0)
-    assert not found["message"].is_too_weak
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 20.0, 100.0])
+async def test_a_slow_model_is_asked_as_much_as_the_time_allows(seconds: float) -> None:
+    model = Slow(WRONG)
+    found = [each async for each in checked(model, STAGES, 25, seconds, 10, now=lambda: model.time)]
+    assert [each.stage for each in found] == list(STAGES)
+    assert model.time <= seconds + 2 * len(STAGES)
+    assert {each.asked for each in found} == {0.0: {0, 1}, 1.0: {0, 1}, 20.0: {1, 2}, 100.0: {7, 8}}[seconds]
+    assert not any(each.is_too_weak for each in found if not each.asked)
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.document)

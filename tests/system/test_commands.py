@@ -265,6 +265,7 @@ async def test_servers_that_refuse_are_named_in_a_sentence_that_says_what_to_do(
         assert "`poweron status` tells which server answers." in said.err
 
 
+@pytest.mark.soak
 async def test_servers_that_take_a_connection_and_stay_silent_are_given_up(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=16) as silent:
         port = silent.getsockname()[1]

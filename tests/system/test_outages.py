@@ -62,6 +62,7 @@ async def work_goes_on(survival: Survival, own: OwnServers, outage: Outage, whic
     return time.monotonic() - returned
 
 
+@pytest.mark.soak
 @pytest.mark.req("E-06")
 async def test_kafka_and_postgres_go_and_come_back(survival: Survival, own: OwnServers, tmp_path: Path) -> None:
     with witnesses(own.environment(tmp_path / "home"), tmp_path, ["one", "two"]) as processes:

@@ -178,6 +178,7 @@ async def test_a_service_at_work_exits_in_time_while_a_server_is_frozen(
     assert found.code == 0
 
 
+@pytest.mark.soak
 async def test_ask_exits_in_time_while_its_own_kafka_is_frozen_and_a_lock_is_held(own_shell: Shell) -> None:
     """The process that holds the lock of the servers does not use them, so they are killed at the deadline."""
     asking = await own_shell.start("ask", "Say hello.", "--no-serve")

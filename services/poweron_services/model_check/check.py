@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -73,7 +73,13 @@ class _Overheard:
 
 
 async def checked(
-    model: ChatModel, stages: Sequence[PromptStage], count: int, seconds: float, timeout: float
+    model: ChatModel,
+    stages: Sequence[PromptStage],
+    count: int,
+    seconds: float,
+    timeout: float,
+    *,
+    now: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[StageResult]:
     """Each stage's result as it comes.
 
@@ -84,23 +90,25 @@ async def checked(
         seconds: for all of them; a stage has its share of what is left, and leaves out what goes beyond it. Where
             nothing is left, it is not asked at all.
         timeout: seconds for one case.
+        now: the clock, in seconds.
     """
-    over = time.monotonic() + seconds
+    over = now() + seconds
     for done, stage in enumerate(stages):
-        until = time.monotonic() + (over - time.monotonic()) / (len(stages) - done)
+        until = now() + (over - now()) / (len(stages) - done)
         result = StageResult(stage, count)
         content = ContentStore.at("memory:///")
         for case in await cases(stage, count, content):
             mean = result.seconds / result.asked if result.asked else 0.0
-            if time.monotonic() + mean > until:
+            if now() + mean > until:
                 break
+            began = now()
             await _ask(model, case, content, result, timeout)
+            result.seconds += now() - began
         yield result
 
 
 async def _ask(model: ChatModel, case: Case, content: ContentStore, result: StageResult, timeout: float) -> None:
     heard = _Overheard(model)
-    began = time.monotonic()
     try:
         async with asyncio.timeout(timeout):
             answer = await _answered(case, Caller(heard, content), content)
@@ -109,7 +117,6 @@ async def _ask(model: ChatModel, case: Case, content: ContentStore, result: Stag
     else:
         wrong = "its form" if answer is None else ""
     result.asked += 1
-    result.seconds += time.monotonic() - began
     result.tokens += heard.tokens
     result.cost_nano_usd += heard.cost_nano_usd
     result.in_form += answer is not None

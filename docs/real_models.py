@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -71,6 +71,9 @@ class Result:
     tokens: int
     seconds: float
     message: str = field(repr=False)
+
+
+Group = tuple[str, str]  # release and model
 
 
 def requests() -> list[Request]:
@@ -185,12 +188,11 @@ def measure(folder: Path, release: str, command: str, model: str, lines: set[int
 
 def page(results: Sequence[Result]) -> str:
     """The page: a row for each release and model, and one for each of their kinds of request."""
-    groups = list(dict.fromkeys((each.release, each.model) for each in results))
-    rows = [
-        row(f"{release} | {model}", [each for each in results if (each.release, each.model) == (release, model)])
-        for release, model in groups
-    ]
-    return "\n".join([HEAD, *rows, "", *by_kind(results, groups), "", *codes(results, groups), ""])
+    groups: dict[Group, list[Result]] = {}
+    for each in results:
+        groups.setdefault((each.release, each.model), []).append(each)
+    rows = [row(f"{release} | {model}", ours) for (release, model), ours in groups.items()]
+    return "\n".join([HEAD, *rows, "", *by_kind(groups), "", *codes(groups), ""])
 
 
 HEAD = """# Real models
@@ -218,15 +220,14 @@ def row(name: str, results: Sequence[Result]) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def by_kind(results: Sequence[Result], groups: Sequence[tuple[str, str]]) -> Iterator[str]:
+def by_kind(groups: Mapping[Group, Sequence[Result]]) -> Iterator[str]:
     kinds = {each.line: each.kind for each in requests()}
     yield "Right, by kind of request:"
     yield ""
     names = list(dict.fromkeys(kinds.values()))
     yield f"| release | model | {' | '.join(names)} |"
     yield f"|---|---|{'---|' * len(names)}"
-    for release, model in groups:
-        ours = [each for each in results if (each.release, each.model) == (release, model)]
+    for (release, model), ours in groups.items():
         cells = []
         for name in names:
             of = [each.right for each in ours if kinds[each.line] == name]
@@ -234,11 +235,10 @@ def by_kind(results: Sequence[Result], groups: Sequence[tuple[str, str]]) -> Ite
         yield f"| {release} | {model} | {' | '.join(cells)} |"
 
 
-def codes(results: Sequence[Result], groups: Sequence[tuple[str, str]]) -> Iterator[str]:
+def codes(groups: Mapping[Group, Sequence[Result]]) -> Iterator[str]:
     yield "Why answers were rejected and rounds failed:"
     yield ""
-    for release, model in groups:
-        ours = [each for each in results if (each.release, each.model) == (release, model)]
+    for (release, model), ours in groups.items():
         rejected = Counter(code for each in ours for code in each.rejected)
         failed = Counter(str(each.code) for each in ours if each.status != "completed")
         told = [f"{code} {count}" for code, count in rejected.most_common()]

@@ -117,9 +117,8 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     connections: Path | None = None
     """A file of TOML with the connections that actions may work on, the same for all processes."""
     model: str = "builtin"
-    """`builtin`, `PROVIDER:MODEL` or `scripted:FILE`; of several with commas between, each answers where those before
-    it cannot."""
-    """`builtin`, `PROVIDER:MODEL`, or `scripted:FILE` to answer from a script."""
+    """`builtin`, `PROVIDER:MODEL`, or `scripted:FILE` to answer from a script; of several with commas between, each
+    answers where those before it cannot."""
     model_plan: str | None = None
     """In place of `model` for this stage; so are the following."""
     model_plan_actions: str | None = None

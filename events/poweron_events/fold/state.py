@@ -53,8 +53,8 @@ MessageKind = Literal["workflow_start", "task_start", "step", "task_end", "round
 MessageStatus = Literal["first", "step", "last"]
 Opening = WorkflowRequested | RoundRequested
 Rejection = AnswerRejected | SelectionRejected | ParametersRejected
-MAX_REFUSALS = 2  # of one model's answers; after those of the last model, code decides or the task is reviewed
 """An answer of a model that could not be used."""
+MAX_REFUSALS = 2  # of one model's answers; after those of the last model, code decides or the task is reviewed
 
 
 class ChatMessage(Model):

@@ -22,8 +22,8 @@ search = _group("Look after the search engine.")
 def models_check(deep: Deep = False, as_json: AsJson = False) -> None:
     """Say what every configured model is good for.
 
-    Asks five small cases of each stage, as far as 90 seconds allow: whether answers have the right form and are
-    right, how long they took and what they cost, and for which stages a model is too weak.
+    Asks up to five small cases of each stage, for 90 seconds in all, and says how many answers have the right form,
+    how many are right, how long they took and what they cost, and for which stages a model is too weak.
     Neither Kafka nor Postgres is needed. Exit 1 if a model does not work or is too weak for a stage.
     """
     from poweron_services.cli import models_command

@@ -49,9 +49,9 @@ async def _plan(story: Story, number: int) -> Case:
 
     def is_right(event: TasksPlanned) -> bool:
         formats = [each for task in event.tasks for each in task.expected_formats]
-        return (
-            bool(formats) and {*formats} <= {"pdf", "markdown"} if wants_file else len(event.tasks) == 1 and not formats
-        )
+        if wants_file:
+            return bool(formats) and {*formats} <= {"pdf", "markdown"}
+        return len(event.tasks) == 1 and not formats
 
     return _case("plan", "plan a file" if wants_file else "plan one task for one question", story, is_right)
 

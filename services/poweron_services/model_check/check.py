@@ -38,9 +38,8 @@ class StageResult:
     """How a model did in the cases of one stage."""
 
     stage: PromptStage
-    wanted: int
-    """How many cases there are; fewer were asked, or none, where the time was over."""
     asked: int = 0
+    """How many cases; fewer than wanted, or none, where the time was over."""
     in_form: int = 0
     right: int = 0
     seconds: float = 0.0
@@ -95,7 +94,7 @@ async def checked(
     over = now() + seconds
     for done, stage in enumerate(stages):
         until = now() + (over - now()) / (len(stages) - done)
-        result = StageResult(stage, count)
+        result = StageResult(stage)
         content = ContentStore.at("memory:///")
         for case in await cases(stage, count, content):
             mean = result.seconds / result.asked if result.asked else 0.0

@@ -1,6 +1,5 @@
-"""Workflows that have come as far as a case needs them: their events, folded as a role would."""
+"""Builds the workflow of a case by folding its events, as the roles do."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from poweron_events import codec
@@ -148,5 +147,5 @@ class Story:
         return self
 
     def _cause(self, event: WorkflowEvent) -> Cause | None:
-        starts: Sequence[object] = self.workflow.step.starts if isinstance(event, ActionCompleted) else ()
-        return self.workflow.step.starts[-1].cause if starts else self.workflow.head
+        """What an honest role would name: the start that a completion ends, else the head."""
+        return self.workflow.step.starts[-1].cause if isinstance(event, ActionCompleted) else self.workflow.head

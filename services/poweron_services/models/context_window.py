@@ -15,7 +15,7 @@ class Windowed(Protocol):
     """A model that takes only so much at once."""
 
     async def prompt_tokens(self) -> int | None:
-        """The tokens that a prompt may have beside its answer; None where nobody says it."""
+        """The tokens that a prompt may have, with room left for its answer; None if unknown."""
 
 
 def answer_limit(window: int | None, most: int) -> int:

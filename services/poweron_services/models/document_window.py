@@ -7,7 +7,7 @@ from poweron_services.config import Provider, ProviderSettings, Settings
 from poweron_services.models.context_window import CHARACTERS_PER_TOKEN, WRITTEN, answer_limit
 
 BUILTIN_CHARACTERS: Final = 1_000_000  # of all documents together: what the built-in model reads
-UNKNOWN: Final = 32_000  # tokens, where nobody says how many a model takes
+UNKNOWN: Final = 32_000  # tokens that we assume where a model's window is unknown
 PREAMBLE: Final = 2_000  # tokens for instructions, the task and what stands between documents
 
 
@@ -23,7 +23,7 @@ async def window_characters(settings: Settings) -> int:
 
 
 async def _asked(provider: Provider, name: str, settings: Settings) -> int | None:
-    """What the model itself tells; None where it cannot be had, which whoever asks it anything is told."""
+    """The room that the model has for a prompt; None if unknown, or if the model is not configured."""
     from poweron_services.models.providers import ProviderModel  # noqa: PLC0415 - takes more than a second to import
 
     try:

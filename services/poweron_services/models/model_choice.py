@@ -30,7 +30,7 @@ class FallbackModel:
 
 
 async def prompt_tokens(model: ChatModel, prompt: Prompt) -> int | None:
-    """The tokens that a prompt may have for the model whose turn it is; None where nobody says it."""
+    """The tokens that a prompt may have for the model whose turn it is; None if unknown."""
     match model:
         case StagedModel():
             return await prompt_tokens(model.models[prompt.stage], prompt)

@@ -81,7 +81,7 @@ async def test_a_page_that_was_read_twice_has_a_number_for_each_of_its_texts() -
 @pytest.mark.req("P-08")
 async def test_without_pages_the_prompt_is_what_it_was() -> None:
     result, model = await done("ai.process", given("note.md", "By bus [1]."), says="By bus [1].", aiPrompt="How?")
-    assert process_prompt(model).template.name == "process.v4.md"
+    assert process_prompt(model).template.name == "process.v5.md"
     assert result.result.documents[0].document_data == b"By bus [1]."
     assert result.origins == result.notes == ()
 

@@ -15,6 +15,7 @@ import orjson
 from poweron_events.execution import ActionDocument
 from poweron_events.fold.state import MAX_REFUSALS
 from poweron_services.actions.action import Ask, Failed, document
+from poweron_services.actions.output_schemas import OUTPUT_SCHEMAS, unfolded_output
 from poweron_services.decider.spreadsheet_text import csv_as_text
 from poweron_services.models.builtin import joined_answers as by_rule
 from poweron_services.models.builtin.summary import as_csv
@@ -70,8 +71,8 @@ async def written(ask: Ask, prompt: ProcessPrompt) -> tuple[str, tuple[str, ...]
     """
     told: tuple[str, ...] = ()
     for tries in count(1):
-        called = await ask(prompt)
-        text, notes = _bare(called.text, prompt.output_format)
+        called = await ask(replace(prompt, answer_schema=OUTPUT_SCHEMAS.get(prompt.output_format)))
+        text, notes = _bare(unfolded_output(called.text, prompt.output_format), prompt.output_format)
         try:
             check_format(text, prompt.output_format)
         except Failed as broken:

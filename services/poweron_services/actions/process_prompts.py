@@ -6,13 +6,14 @@ from typing import Final
 
 from poweron_events.catalog import ProcessingMode
 from poweron_services.actions.action import Order
+from poweron_services.actions.output_schemas import FORMS
 from poweron_services.models.prompts import Extent, OutputFormat, ProcessPrompt, SourceText, Template
 
-TEMPLATE: Final = Template.beside(__file__, "process.v4.md")
-PAGES_TEMPLATE: Final = Template.beside(__file__, "process_pages.v2.md")
+TEMPLATE: Final = Template.beside(__file__, "process.v5.md")
+PAGES_TEMPLATE: Final = Template.beside(__file__, "process_pages.v3.md")
 """Where pages of the web are among the texts: statements are to name them."""
 PART_TEMPLATE: Final = Template.beside(__file__, "process_part.v1.md")
-ANSWERS_TEMPLATE: Final = Template.beside(__file__, "process_answers.v1.md")
+ANSWERS_TEMPLATE: Final = Template.beside(__file__, "process_answers.v2.md")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ def process_prompt(
 ) -> ProcessPrompt:
     """The prompt to do the task from texts; `part` is the number of the part and how many there are."""
     cites = any(text.number or text.cites for text in texts)
+    written_as = output_format or task.output_format
     templates = {"part": PART_TEMPLATE, "answers": ANSWERS_TEMPLATE}
     return ProcessPrompt(
         template=templates.get(extent, PAGES_TEMPLATE if cites else TEMPLATE),
@@ -50,7 +52,8 @@ def process_prompt(
         request=task.request,
         custom_instructions=task.custom_instructions,
         language=task.language,
-        output_format=output_format or task.output_format,
+        output_format=written_as,
+        form=FORMS.get(written_as, ""),
         documents=tuple(texts),
         extent=extent,
         part=part[0],

@@ -349,6 +349,7 @@ class ProcessPrompt(Prompt):
     custom_instructions: str
     language: str | None
     output_format: OutputFormat
+    form: str = ""  # more on the format
     documents: tuple[SourceText, ...]
     extent: Extent = "whole"
     part: int = 0

@@ -3,6 +3,7 @@
 import io
 import os
 import threading
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -154,3 +155,24 @@ def command(process: psutil.Process) -> list[str]:
     with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
         return process.cmdline()
     return []
+
+
+def zip_of(**files: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "."), content)
+    return packed.getvalue()
+
+
+def with_part(data: bytes, part: str, old: bytes, new: bytes) -> bytes:
+    """The archive with another text in one of its parts."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    assert old in parts[part]
+    return zip_of(
+        **{
+            name.replace(".", "__"): content.replace(old, new) if name == part else content
+            for name, content in parts.items()
+        }
+    )

@@ -12,7 +12,7 @@ import xlsxwriter
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from outlook_files import message_of
-from papers import ONE_PIXEL, example, pdf_of
+from papers import ONE_PIXEL, example, pdf_of, with_part, zip_of
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
@@ -37,27 +37,6 @@ OPEN_SPACES = " ".join(
 
 def text_at(document: ExtractedDocument, locator: str) -> str:
     return next(section.text for section in document.sections if section.locator == locator)
-
-
-def zip_of(**files: bytes) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(name.replace("__", "."), content)
-    return packed.getvalue()
-
-
-def with_part(data: bytes, part: str, old: bytes, new: bytes) -> bytes:
-    """The archive with another text in one of its parts."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    assert old in parts[part]
-    return zip_of(
-        **{
-            name.replace(".", "__"): content.replace(old, new) if name == part else content
-            for name, content in parts.items()
-        }
-    )
 
 
 def mail_of(text: str, **attachments: bytes) -> EmailMessage:
@@ -135,11 +114,37 @@ def test_a_merged_cell_stands_in_each_row_and_column_that_it_covers() -> None:
         (-3, "$#,##0.00_);[Red]($#,##0.00)", "-$3.00"),
         (2.5, "0.##", "2.5"),
         (12345678, "0.0,,", "12345678"),
+        (12500000, '0.0,,"M"', "12500000"),
         (0.000012, "0.00E+00", "1.2e-05"),
-        (7, "000", "7"),
+        (7, "000", "007"),
+        (0, "#", "0"),
+        (7.5, '0.0"%"', "7.5%"),
+        (7.5, r"0.0\%", "7.5%"),
+        (0.075, "0.0%", "7.5%"),
+        (-3, "+0;-0;0", "-3"),
+        (3, "+0;-0;0", "+3"),
+        (-3, "0;(0)", "-3"),
+        (-3, "0;[Red]0", "-3"),
+        (1, '"yes";"yes";"no"', "yes"),
+        (0, '"yes";"yes";"no"', "no"),
+        (0, "0;-0;;@", "0"),
+        (120, '[>=100]0"+";0', "120+"),
+        (50, '[>=100]0"+";0', "50"),
+        (1, '[=1]0" day";[=0]"none";0" days"', "1 day"),
+        (3, '[=1]0" day";[=0]"none";0" days"', "3 days"),
+        (443219876, "000-000-0000", "044-321-9876"),
+        (443219876, "(000) 000-0000", "(044) 321-9876"),
+        (20261127, r"0000\-00\-00", "2026-11-27"),
+        (1234567.5, "#'##0.00", "1234567.50"),
+        (1234567, "# ##0 [$CHF]", "1234567 CHF"),
+        (12, r"\#0", "#12"),
+        (42, 'General" pieces"', "42 pieces"),
+        ("A7", '"No. "@', "No. A7"),
+        ("A7", "0;-0;0;@", "A7"),
+        ("A7", "0.00", "A7"),
     ],
 )
-def test_numbers_are_shown_as_their_format_says(value: float, code: str, shown: str) -> None:
+def test_numbers_are_shown_as_their_format_says(value: str | float, code: str, shown: str) -> None:
     assert cell_text(value, code) == shown
 
 
@@ -157,8 +162,8 @@ async def test_errors_of_a_workbook_stand_in_their_cells_and_formulas_without_va
 
     document = await extract(uncalculated, "sums.xlsx")
 
-    assert text_at(document, "sheet Sums").endswith("| A | 1 |\n| B | #DIV/0! |\n| C |  |")
-    assert document.notes[0].startswith("Sheet 'Sums' holds 1 formulas without values")
+    assert text_at(document, "sheet Sums").endswith("| A | 1 |\n| B | #DIV/0! |\n| C | =SUM(B2:B3) |")
+    assert document.notes[0].startswith("Sheet 'Sums' holds a formula without a value")
     assert document.truncated
 
 

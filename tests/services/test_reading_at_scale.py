@@ -314,14 +314,33 @@ async def test_a_long_table_is_sections_of_rows_below_its_header() -> None:
     assert document.sections[1].text.splitlines()[2::199] == ["| 201 | Item 201 |", "| 400 | Item 400 |"]
 
 
-async def test_a_table_with_a_quote_missing_is_read_up_to_there() -> None:
+async def test_a_table_with_a_quote_missing_is_read_as_if_there_were_none() -> None:
     rows = b"a,b\n" + b"1,2\n" * 300
 
-    document = await extract(rows + b'"' + b"3,4\n" * 400_000, "a.csv")
+    document = await extract(rows + b'"' + b"3,4\n" * 300_000, "a.csv")
+
+    assert document.sections[1].text.splitlines()[-100:-98] == ["| 1 | 2 |", "| 3 | 4 |"]
+    assert not document.truncated
+    assert document.notes == ("In the table a quote is missing in line 302; it was read without quotes.",)
+
+
+async def test_lines_of_whatever_length_below_a_missing_quote_are_told() -> None:
+    document = await extract(b"a,b\n" + b"1,2\n" * 300 + b'"' + b"3,4,5\n" * 400_000, "a.csv")
 
     assert [section.locator for section in document.sections] == ["rows 1-200", "rows 201-301"]
     assert document.truncated
     assert document.notes[0].endswith("where a cell is too long: a quote may be missing.")
+
+
+@pytest.mark.parametrize("row", ['00002;"part two;9,50', '00002;"part; two;9,50', '00002;"12"";9,50'])
+async def test_a_quote_that_is_missing_spoils_no_row_but_its_own(row: str) -> None:
+    text = f'no;text;price\r\n00001;"one\r\n\r\nof; two";1,50\r\n{row}\r\n00003;"part 3";3,50\r\n00004;four;4,50\r\n'
+
+    table = (await extract(text.encode(), "a.csv")).sections[0].text
+
+    assert "| 00001 | one of; two | 1,50 |" in table
+    assert "9,50 |" in table
+    assert table.endswith("| 00003 | part 3 | 3,50 |\n| 00004 | four | 4,50 |")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.json", "a.md"])

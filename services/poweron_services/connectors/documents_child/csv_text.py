@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from poweron_services.connectors.documents_child import text_encodings
@@ -21,6 +21,7 @@ DELIMITERS = ",;\t|^~"
 SAMPLE = 1 << 14  # characters that the delimiter is judged by
 LONGEST_CELL = 1_000_000  # characters
 ROWS = 200  # of a section
+QUOTE = '"'
 
 _TOLD = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # what Excel writes above
 
@@ -39,13 +40,61 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
 
 
 def _rows(text: io.TextIOWrapper, delimiter: str, faults: list[Note]) -> Iterator[Row]:
-    """As far as there are any."""
-    rows = csv.reader(text, delimiter=delimiter)
-    try:
-        yield from rows
-    except csv.Error:
-        sentence = f"The table was read up to line {rows.line_num:,}, where a cell is too long: a quote may be missing."
-        faults.append(Note(sentence, truncated=True))
+    """As far as there are any. Where a quote is missing, the lines that it joins are rows of their own again."""
+    lines = _Remembered(text)
+    rows = csv.reader(lines, delimiter=delimiter)
+    width = 0
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error:  # a cell is too long
+            row = []
+        if row is None:
+            return
+        width = width or len(row)
+        apart = _apart(lines.read, delimiter, width) if len(lines.read) > 1 else []
+        if apart:
+            first = lines.number - len(apart) + 1
+            faults.append(Note(f"In the table a quote is missing in line {first:,}; it was read without quotes."))
+        elif not row and lines.read:
+            sentence = (
+                f"The table was read up to line {lines.number:,}, where a cell is too long: a quote may be missing."
+            )
+            faults.append(Note(sentence, truncated=True))
+            return
+        yield from apart or [row]
+        lines.read.clear()
+
+
+class _Remembered:
+    """Lines, and those that were read since somebody has cleared them."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.read: list[str] = []
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._text:
+            self.read.append(line)
+            self.number += 1
+            yield line
+
+
+def _apart(lines: Sequence[str], delimiter: str, width: int) -> list[Row]:
+    """The lines as rows, if each of them by itself is as wide as a row."""
+    rows = [_row(line, delimiter, width) for line in lines]
+    return rows if width > 1 and all(len(row) == width for row in rows) else []
+
+
+def _row(line: str, delimiter: str, width: int) -> Row:
+    """One line as a row; of one whose quote is missing, the cell that begins with the other takes what is too much."""
+    if line.count(QUOTE) % 2 == 0:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    cells = next(csv.reader([line], delimiter=delimiter, quoting=csv.QUOTE_NONE), [])
+    quoted = next((at for at, cell in enumerate(cells) if cell.startswith(QUOTE)), 0)
+    end = quoted + max(0, len(cells) - width) + 1
+    return [*cells[:quoted], delimiter.join(cells[quoted:end]).removeprefix(QUOTE), *cells[end:]]
 
 
 def _sections(rows: Iterator[Row], skipped: int) -> Iterator[Section]:

@@ -26,7 +26,12 @@ def first_row_is_header(rows: Sequence[Row]) -> bool:
     if len(rows) < 2 or not any(rows[0]):
         return False
     years = sum(bool(_YEAR.match(cell.strip())) for cell in rows[0])
-    return years > 1 or not any(_NUMBER.match(cell.strip()) for cell in rows[0])
+    return years > 1 or not any(map(is_number, rows[0]))
+
+
+def is_number(cell: str) -> bool:
+    """Whether it looks like a number or a date."""
+    return bool(_NUMBER.match(cell.strip()))
 
 
 def looks_like_header(rows: Sequence[Row]) -> bool:

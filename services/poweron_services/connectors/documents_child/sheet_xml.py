@@ -1,11 +1,13 @@
-"""What the library of workbooks does not tell of their cells: number formats, errors, formulas without values."""
+"""What the library of workbooks does not tell of their cells: formats, errors, formulas without values, comments."""
 
 import io
+import posixpath
 import re
 import zipfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from lxml import etree  # type: ignore[import-untyped] # it has no stubs
 
@@ -31,14 +33,24 @@ _PLACE = re.compile(r"([A-Z]{1,3})(\d{1,7})$")
 
 Place = tuple[int, int]
 """Row and column, from 0."""
+Thing = TypeVar("Thing")
+
+
+class Style(NamedTuple):
+    code: str = ""
+    """Of its number format."""
+    is_bold: bool = False
 
 
 @dataclass(slots=True)
 class SheetDetails:
     formats: dict[Place, str] = field(default_factory=dict)
-    errors: dict[Place, str] = field(default_factory=dict)
+    texts: dict[Place, str] = field(default_factory=dict)
+    """What stands in cells that have an error in place of a value, or a formula that was never calculated."""
+    bold: set[Place] = field(default_factory=set)
     uncalculated: int = 0
     """Formulas for which no value is stored."""
+    comments: list[str] = field(default_factory=list)
 
 
 class Workbook:
@@ -48,31 +60,40 @@ class Workbook:
         self._archive = zipfile.ZipFile(io.BytesIO(data))
         self._names = set(self._archive.namelist())
         self._paths: dict[str, str] = {}
-        self._codes: list[str] = []
+        self._styles: list[Style] = []
+        self._is_to_calculate = False
         with suppress(etree.XMLSyntaxError, KeyError):
             self._paths = self._sheet_paths()
-            self._codes = self._format_codes()
+            self._styles = self._cell_styles()
 
     def sheet(self, name: str) -> SheetDetails:
         path = self._paths.get(name, "")
         if path not in self._names or self._archive.getinfo(path).file_size > LARGEST:
             return SheetDetails()
+        told = SheetDetails()
         with self._archive.open(path) as part, suppress(etree.XMLSyntaxError):
-            return self._details(part)
-        return SheetDetails()
+            told = self._details(part)
+        with suppress(etree.XMLSyntaxError, KeyError):
+            told.comments = self._comments(path)
+        return told
 
     def _sheet_paths(self) -> dict[str, str]:
         relations = parsed(self._archive.read("xl/_rels/workbook.xml.rels"))
         targets = {one.get("Id"): one.get("Target", "") for one in relations}
-        sheets = parsed(self._archive.read("xl/workbook.xml")).iter(f"{MAIN}sheet")
+        workbook = parsed(self._archive.read("xl/workbook.xml"))
+        settings = workbook.find(f"{MAIN}calcPr")
+        self._is_to_calculate = settings is not None and settings.get("fullCalcOnLoad") in {"1", "true"}
+        sheets = workbook.iter(f"{MAIN}sheet")
         return {sheet.get("name"): _path(targets.get(sheet.get(RELATION), "")) for sheet in sheets}
 
-    def _format_codes(self) -> list[str]:
-        """The code of each style of cells."""
+    def _cell_styles(self) -> list[Style]:
         styles = parsed(self._archive.read("xl/styles.xml"))
         own = {one.get("numFmtId"): one.get("formatCode", "") for one in styles.iter(f"{MAIN}numFmt")}
         codes = {**BUILT_IN, **own}
-        return [codes.get(style.get("numFmtId"), "") for style in styles.iterfind(f"{MAIN}cellXfs/{MAIN}xf")]
+        fonts = enumerate(styles.iterfind(f"{MAIN}fonts/{MAIN}font"))
+        bold = {str(number) for number, font in fonts if _is_on(font.find(f"{MAIN}b"))}
+        cells = styles.iterfind(f"{MAIN}cellXfs/{MAIN}xf")
+        return [Style(codes.get(cell.get("numFmtId"), ""), cell.get("fontId") in bold) for cell in cells]
 
     def _details(self, part: Any) -> SheetDetails:
         told = SheetDetails()
@@ -87,15 +108,60 @@ class Workbook:
         place = _place(cell.get("r", ""))
         if place is None:
             return
-        value = cell.findtext(f"{MAIN}v")
+        value, formula = cell.findtext(f"{MAIN}v"), cell.find(f"{MAIN}f")
         if cell.get("t") == "e":
-            told.errors[place] = value or ""
-        elif value is None and cell.find(f"{MAIN}f") is not None:
+            told.texts[place] = value or ""
+        elif formula is not None and (not value or (self._is_to_calculate and value == "0")):
             told.uncalculated += 1
-        style = cell.get("s", "0")
-        code = self._codes[int(style)] if style.isdecimal() and int(style) < len(self._codes) else ""
-        if code and value is not None:
-            told.formats[place] = code
+            told.texts[place] = f"={formula.text}" if formula.text else ""
+        style = _nth(self._styles, cell.get("s", "0"), Style())
+        if style.code and value is not None:
+            told.formats[place] = style.code
+        if style.is_bold:
+            told.bold.add(place)
+
+    def _comments(self, path: str) -> list[str]:
+        """Who said what of which cell; answers stand below what they answer to."""
+        folder, _, name = path.rpartition("/")
+        relations = parsed(self._archive.read(f"{folder}/_rels/{name}.rels"))
+        targets = {
+            one.get("Type", "").rpartition("/")[2]: posixpath.normpath(posixpath.join(folder, one.get("Target", "")))
+            for one in relations
+        }
+        if "threadedComment" in targets:
+            return self._threads(targets["threadedComment"])
+        return self._notes(targets["comments"]) if "comments" in targets else []
+
+    def _notes(self, path: str) -> list[str]:
+        part = parsed(self._archive.read(path.removeprefix("/")))
+        authors = [author.text or "" for author in part.iter(f"{MAIN}author")]
+        return [
+            _comment(one.get("ref", ""), _nth(authors, one.get("authorId", ""), ""), "".join(one.itertext(f"{MAIN}t")))
+            for one in part.iter(f"{MAIN}comment")
+        ]
+
+    def _threads(self, path: str) -> list[str]:
+        people: dict[str, str] = {}
+        for name in self._names:
+            if name.startswith("xl/persons/"):
+                people |= {one.get("id", ""): one.get("displayName", "") for one in parsed(self._archive.read(name))}
+        return [
+            _comment(one.get("ref", ""), people.get(one.get("personId", ""), ""), one.findtext("{*}text") or "")
+            for one in parsed(self._archive.read(path.removeprefix("/")))
+        ]
+
+
+def _comment(place: str, author: str, text: str) -> str:
+    said = " ".join(text.removeprefix(f"{author}:").split())
+    return f"- Comment on {place}{author and f' by {author}'}: {said}"
+
+
+def _is_on(mark: Any) -> bool:
+    return mark is not None and mark.get("val", "1") not in {"0", "false"}
+
+
+def _nth(things: Sequence[Thing], number: str, other: Thing) -> Thing:
+    return things[int(number)] if number.isdecimal() and int(number) < len(things) else other
 
 
 def _path(target: str) -> str:

@@ -1,8 +1,7 @@
-"""XLSX, ODS (and the older XLS): one section per sheet, one table for each block of rows without a gap."""
+"""XLSX, ODS (and the older XLS): one section per sheet, with its tables and the comments on its cells."""
 
 import io
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterator
 from typing import Any
 
 from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
@@ -12,8 +11,8 @@ from poweron_services.connectors.documents_child.cell_values import cell_text
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.office_facts import office_facts
-from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Note, Part
+from poweron_services.connectors.documents_child.sheet_tables import SheetRow, sheet_blocks
 from poweron_services.connectors.documents_child.sheet_xml import SheetDetails, Workbook
 
 HIDDEN = ((SheetVisibleEnum.Hidden, " (hidden)"), (SheetVisibleEnum.VeryHidden, " (very hidden)"))
@@ -34,13 +33,14 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
         told = details.sheet(sheet.name) if details else SheetDetails()
         locator = f"sheet {sheet.name}{_hidden(sheet)}"
         rows = _Capped(_rows(workbook.get_sheet_by_name(sheet.name), told), limits.whole_text)
-        yield Section(locator, "\n\n".join(_blocks(rows)))
+        yield Section(locator, "\n\n".join([*sheet_blocks(rows), *told.comments]))
         if rows.cut:
             yield Note(f"Of {locator} only the first {rows.read:,} rows were read.", truncated=True)
         if told.uncalculated:
+            formulas = "a formula" if told.uncalculated == 1 else f"{told.uncalculated:,} formulas"
             yield Note(
-                f"Sheet {sheet.name!r} holds {told.uncalculated:,} formulas without values, for no program has "
-                f"calculated them yet; open it in one, save it and hand it over again.",
+                f"Sheet {sheet.name!r} holds {formulas} without a value, for no program has calculated it yet; "
+                f"open it in one, save it and hand it over again.",
                 truncated=True,
             )
 
@@ -60,17 +60,19 @@ def _opened(data: bytes) -> Any:
         ) from error
 
 
-def _rows(sheet: Any, told: SheetDetails) -> Iterator[list[str]]:
+def _rows(sheet: Any, told: SheetDetails) -> Iterator[SheetRow]:
     """The texts of the cells, that of merged ones in each place that they cover."""
     _, left = sheet.start or (0, 0)
     _, right = sheet.end or (0, 0)
     merged = _Merged(sheet.merged_cell_ranges or [], left, right)
     for line, row in enumerate(sheet.iter_rows()):
         cells = [
-            told.errors.get((line, left + column)) or cell_text(cell, told.formats.get((line, left + column), ""))
+            told.texts.get((line, left + column)) or cell_text(cell, told.formats.get((line, left + column), ""))
             for column, cell in enumerate(row)
         ]
-        yield merged.filled(line, cells)
+        first = next((column for column, cell in enumerate(cells) if cell), 0)
+        is_bold = (line, left + first) in told.bold
+        yield SheetRow(cells, is_marked=True) if merged.is_alone(line, cells) else merged.filled(line, cells, is_bold)
 
 
 class _Merged:
@@ -85,7 +87,16 @@ class _Merged:
                 end = first if (first, last) == (left, right) and left < right else last
                 self._beginning.setdefault(top, []).append((first - left, end - left, bottom))
 
-    def filled(self, line: int, cells: list[str]) -> list[str]:
+    def is_alone(self, line: int, cells: list[str]) -> bool:
+        """Whether a cell over several columns is all that the row holds: it stands there once."""
+        filled = [column for column, cell in enumerate(cells) if cell]
+        return any(
+            [first] == filled and last > first and bottom == line
+            for first, last, bottom in self._beginning.get(line, [])
+        )
+
+    def filled(self, line: int, cells: list[str], is_marked: bool) -> SheetRow:
+        """The row with the texts of merged cells in each place that they cover."""
         self._open = [merged for merged in self._open if merged[2] >= line]
         for first, last, bottom in self._beginning.get(line, []):
             if 0 <= first < len(cells):
@@ -93,36 +104,22 @@ class _Merged:
         for first, last, _, text in self._open:
             for column in range(max(first, 0), min(last + 1, len(cells))):
                 cells[column] = cells[column] or text
-        return cells
+        return SheetRow(cells, is_marked)
 
 
 class _Capped:
     """Rows of text until they are longer than any sheet may be."""
 
-    def __init__(self, rows: Iterator[list[str]], most: int) -> None:
+    def __init__(self, rows: Iterator[SheetRow], most: int) -> None:
         self._rows, self._left = rows, most
         self.read = 0
         self.cut = False
 
-    def __iter__(self) -> Iterator[list[str]]:
-        for cells in self._rows:
+    def __iter__(self) -> Iterator[SheetRow]:
+        for row in self._rows:
             if self._left < 0:
                 self.cut = True
                 return
             self.read += 1
-            self._left -= sum(map(len, cells)) + len(cells)
-            yield cells
-
-
-def _blocks(rows: Iterable[list[str]]) -> Iterator[str]:
-    for filled, block in groupby(rows, key=any):
-        if filled:
-            yield from _block(list(block))
-
-
-def _block(rows: list[list[str]]) -> Iterator[str]:
-    """A line with one cell above a table is its title."""
-    while rows and sum(map(bool, rows[0])) == 1:
-        yield next(cell for cell in rows.pop(0) if cell)
-    if rows:
-        yield pipe_table(rows, header=first_row_is_header(rows))
+            self._left -= sum(map(len, row.cells)) + len(row.cells)
+            yield row

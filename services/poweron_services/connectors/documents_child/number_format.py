@@ -1,0 +1,186 @@
+"""A number as spreadsheet programs show it: the sections of a format code, their conditions, literals and digits.
+
+What a format hides is shown all the same: the thousands that it leaves out, numbers of an empty section, and the sign
+of a number that only its color makes negative. The marks that part thousands are left out: they differ from country to
+country, and in some they mean a decimal. The rules are those of ECMA-376, part 1, 18.8.31.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
+
+MOST_DIGITS: Final = 30  # that a format may ask for before the point, and likewise behind it
+MOST_EXACT: Final = 1e15  # from here on a number of a spreadsheet is not exact
+EXACT: Final = Context(prec=60, rounding=ROUND_HALF_UP)  # what programs round by; 15 digits, and those decimals
+
+_TOKEN: Final = re.compile(
+    r'"(?P<quoted>[^"]*)"|\\(?P<escaped>.)|\[\$(?P<currency>[^\]-]*)[^\]]*\]|\[(?P<bracket>[^\]]*)\]|_.|\*.'
+    r"|(?P<general>General)|(?P<digit>[#0?])|(?P<point>\.)|(?P<comma>,)|(?P<percent>%)|(?P<other>[Ee][+-]|[/@])"
+    r"|(?P<literal>.)",
+    re.DOTALL,
+)
+_CONDITION: Final = re.compile(r"(<=|>=|<>|<|>|=)(-?[\d.]+)$")
+_COMPARED: Final[dict[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<>": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "=": operator.eq,
+}
+_THOUSANDS: Final = re.compile(r"['\u2019 \xa0\u202f]$")
+_SIGNS: Final = str.maketrans("", "", "-+()")
+
+Kind = Literal["text", "digit", "point", "percent", "general", "other"]
+
+
+class Token(NamedTuple):
+    kind: Kind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a format code: for positive numbers, for negative ones, for zero, for texts, or under a condition."""
+
+    tokens: tuple[Token, ...]
+    condition: tuple[str, float] | None = None
+
+    @property
+    def digits(self) -> str:
+        return "".join(token.text for token in self.tokens if token.kind == "digit")
+
+    @property
+    def text(self) -> str:
+        return "".join(token.text for token in self.tokens if token.kind in ("text", "percent")).strip()
+
+    def has(self, kind: Kind) -> bool:
+        return any(token.kind == kind for token in self.tokens)
+
+    def takes(self, value: float) -> bool:
+        return self.condition is None or _COMPARED[self.condition[0]](value, self.condition[1])
+
+
+def formatted(value: float, code: str) -> str:
+    """The number under the format of that code; "" is the general one."""
+    plain = format(value, ".15g") if abs(value) < MOST_EXACT else str(value)
+    section = _chosen(value, _sections(code))
+    if section is None or abs(value) >= MOST_EXACT or section.has("other"):
+        return plain
+    if section.has("general"):
+        return _replaced(section, "general", plain)
+    if section.digits:
+        return _with_digits(section, Decimal(plain))
+    return section.text or plain
+
+
+def formatted_text(value: str, code: str) -> str:
+    """The text under the format of that code: its last section may have something for texts."""
+    section = _sections(code)[-1]
+    return (
+        _replaced(section, "other", value) if [t.text for t in section.tokens if t.kind == "other"] == ["@"] else value
+    )
+
+
+def _replaced(section: Section, kind: Kind, by: str) -> str:
+    return "".join(by if token.kind == kind else token.text for token in section.tokens).strip()
+
+
+@lru_cache(maxsize=1_000)
+def _sections(code: str) -> tuple[Section, ...]:
+    parts: list[Section] = [Section(())]
+    for found in _TOKEN.finditer(code):
+        kind, text = found.lastgroup, found[found.lastgroup] if found.lastgroup else ""
+        if kind == "literal" and text == ";":
+            parts.append(Section(()))
+        elif kind == "bracket":
+            if condition := _CONDITION.match(text):
+                parts[-1] = replace(parts[-1], condition=(condition[1], float(condition[2])))
+        elif kind is not None:
+            parts[-1] = replace(
+                parts[-1], tokens=(*parts[-1].tokens, *_token(kind, text, parts[-1], code[found.end() :]))
+            )
+    return tuple(parts)
+
+
+def _token(kind: str, text: str, before: Section, rest: str) -> Sequence[Token]:
+    """The token, unless it only parts thousands; a comma behind the last digit leaves thousands out."""
+    if kind == "comma":
+        if not before.digits:
+            return [Token("text", text)]
+        return [] if re.match(r",*[#0?]", rest) else [Token("other", text)]
+    if kind in ("literal", "quoted", "escaped", "currency"):
+        return (
+            []
+            if before.digits and _THOUSANDS.match(text) and re.match(r"#[#0]0(?![#0])", rest)
+            else [Token("text", text)]
+        )
+    return [Token(kind, text)]  # type: ignore[arg-type] # the other groups are kinds
+
+
+def _chosen(value: float, sections: Sequence[Section]) -> Section | None:
+    """The section that shows the number; one for negative numbers says so in no other way than ours."""
+    numeric = [
+        each for each in sections[:3] if "@" not in [token.text for token in each.tokens if token.kind == "other"]
+    ]
+    if not numeric:
+        return None
+    if any(section.condition for section in numeric):
+        chosen = next((section for section in numeric if section.takes(value)), None)
+    elif value < 0 and len(numeric) > 1:
+        chosen = numeric[1]
+    else:
+        chosen = numeric[2] if value == 0 and len(numeric) > 2 else numeric[0]
+    if chosen is not None and value < 0 and len(numeric) > 1:
+        return replace(chosen, tokens=tuple(_unsigned(token) for token in chosen.tokens))
+    return chosen
+
+
+def _unsigned(token: Token) -> Token:
+    return Token(token.kind, token.text.translate(_SIGNS)) if token.kind == "text" else token
+
+
+def _with_digits(section: Section, value: Decimal) -> str:
+    points = [place for place, token in enumerate(section.tokens) if token.kind == "point"]
+    point = points[0] if points else len(section.tokens)
+    whole = "".join(token.text for token in section.tokens[:point] if token.kind == "digit")
+    decimals = "".join(token.text for token in section.tokens[point:] if token.kind == "digit")
+    if len(whole) > MOST_DIGITS or len(decimals) > MOST_DIGITS:
+        return f"{value}"
+    scaled = value * 100 ** sum(token.kind == "percent" for token in section.tokens)
+    digits = f"{abs(scaled).quantize(Decimal(1).scaleb(-len(decimals)), context=EXACT):f}"
+    sign = "-" if scaled < 0 and digits.strip("0.") else ""
+    before, _, after = digits.partition(".")
+    after = after[: decimals.count("0")] + after[decimals.count("0") :].rstrip("0")
+    least = len(whole) - whole.find("0") if "0" in whole else 1
+    return (
+        f"{sign}{_filled(section.tokens[:point], before.zfill(least))}{_behind(section.tokens[point:], after)}".strip()
+    )
+
+
+def _filled(tokens: Sequence[Token], digits: str) -> str:
+    """The tokens with the digits in their places, from the right; the first place takes those that are left."""
+    places = [place for place, token in enumerate(tokens) if token.kind == "digit"]
+    if not places:
+        return "".join(token.text for token in tokens) + digits
+    shown: list[str] = []
+    left = digits
+    for place in range(len(tokens) - 1, -1, -1):
+        token = tokens[place]
+        if token.kind != "digit":
+            shown.append(token.text if left or place < places[0] or place > places[-1] else "")
+            continue
+        taken = left if place == places[0] else left[-1:]
+        left = left[: len(left) - len(taken)]
+        shown.append(taken)
+    return "".join(reversed(shown))
+
+
+def _behind(tokens: Sequence[Token], decimals: str) -> str:
+    """The decimals behind their point, and the texts after them."""
+    texts = "".join(token.text for token in tokens if token.kind in ("text", "percent"))
+    return f".{decimals}{texts}" if decimals else texts

@@ -1,0 +1,181 @@
+"""The rows of a sheet as titles and tables in which every cell has the names of its row and of its column.
+
+A block of rows without a gap is a table, or several side by side. A table has the names of its columns in its first
+row or in two, or from the table above; a row that only names those below it becomes a column of them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import Final, NamedTuple
+
+from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, is_number, pipe_table
+
+FEWEST: Final = 2  # columns of a table, rows with a header
+SECTION: Final = "section"
+"""The name of the column that rows get from the row above them."""
+
+
+class SheetRow(NamedTuple):
+    """A row, each cell in its column."""
+
+    cells: list[str]
+    is_marked: bool = False
+    """In bold, or one cell over several columns."""
+
+    @property
+    def filled(self) -> list[int]:
+        return [column for column, cell in enumerate(self.cells) if cell]
+
+    @property
+    def is_single(self) -> bool:
+        return len(self.filled) == 1
+
+    @property
+    def only(self) -> str:
+        return next(cell for cell in self.cells if cell)
+
+
+Rows = Sequence[SheetRow]
+
+
+def sheet_blocks(rows: Iterable[SheetRow]) -> Iterator[str]:
+    """The titles and tables of the sheet, from top to bottom, as markdown."""
+    above: list[str] = []
+    for block in _blocks(rows):
+        for part in _side_by_side(block):
+            texts, above = _table(part, above)
+            yield from texts
+
+
+def _blocks(rows: Iterable[SheetRow]) -> Iterator[Rows]:
+    """Rows without a gap; names of columns belong to the rows below, whatever the gap."""
+    names: list[SheetRow] = []
+    for filled, some in groupby(rows, key=lambda row: any(row.cells)):
+        if not filled:
+            continue
+        block = list(some)
+        if names and block[0].is_single:
+            yield names
+            names = []
+        block = [*names, *block]
+        names = (
+            block if len(block) == 1 and not block[0].is_single and first_row_is_header([block[0].cells] * 2) else []
+        )
+        if not names:
+            yield block
+    if names:
+        yield names
+
+
+def _side_by_side(block: Rows) -> list[Rows]:
+    """The tables of a block: between them is an empty column, and each has names of its own, of columns and rows."""
+    used = sorted({column for row in block for column in row.filled})
+    for left, right in pairwise(used):
+        if right - left > 1:
+            first, second = (_within(block, range(left + 1)), _within(block, range(right, used[-1] + 1)))
+            if _is_table(first) and _is_table(second):
+                return [first, *_side_by_side(second)]
+    return [block]
+
+
+def _within(block: Rows, columns: range) -> Rows:
+    kept = [row._replace(cells=[cell if at in columns else "" for at, cell in enumerate(row.cells)]) for row in block]
+    return [row for row in kept if any(row.cells)]
+
+
+def _is_table(rows: Rows) -> bool:
+    body = _without_titles(rows)
+    columns = {column for row in body for column in row.filled}
+    if len(columns) < FEWEST or not first_row_is_header([row.cells for row in body]):
+        return False
+    labels = [row.cells[min(columns)] for row in body[1:]]
+    return sum(bool(label) and not is_number(label) for label in labels) * 2 > len(labels)
+
+
+def _without_titles(rows: Rows) -> Rows:
+    titles = next((at for at, row in enumerate(rows) if not row.is_single), len(rows))
+    return rows[titles:]
+
+
+def _table(rows: Rows, above: list[str]) -> tuple[list[str], list[str]]:
+    """What stands in the block, and its names of columns, for a block below that has none."""
+    body = _without_titles(rows)
+    texts = [row.only for row in rows[: len(rows) - len(body)]]
+    if not body:
+        return texts, above
+    names, body = _named(body, above, is_new=bool(texts))
+    sections = _sections(body)
+    width = max(len(names), *(len(row.cells) for row in body)) if body else len(names)
+    told = [
+        [*row.cells, *[""] * (width - len(row.cells)), section]
+        for row, section in zip(body, sections, strict=True)
+        if section is not None
+    ]
+    head = [[*names, *[""] * (width - len(names)), SECTION if any(sections) else ""]] if names else []
+    return [*texts, pipe_table([*head, *told], header=bool(head and told))], names
+
+
+def _named(rows: Rows, above: list[str], *, is_new: bool) -> tuple[list[str], Rows]:
+    """The names of the columns, from the first rows or from above, and the other rows; a new table has a title."""
+    first = rows[0]
+    columns = {column for row in rows for column in row.filled}
+    named = {column for column, name in enumerate(above) if name}
+    is_below = columns == named and not is_new if first_row_is_header([first.cells] * 2) else columns <= named
+    if is_below and not _is_header(rows, strict=True):
+        return (above, rows[1:] if first.cells == above else rows)
+    is_double = len(rows) > FEWEST and _is_group_row(first, rows[1])
+    if is_double and _is_header(rows[1:], strict=first.filled != rows[1].filled):
+        return _joined(first, rows[1]), rows[2:]
+    if _is_header(rows, strict=False):
+        return first.cells, rows[1:]
+    return [], rows
+
+
+def _is_header(rows: Rows, *, strict: bool) -> bool:
+    """Whether the first row names the columns; a strict look wants it to differ from those below."""
+    first, below = rows[0], rows[1:]
+    is_marked = first.is_marked and not any(row.is_marked for row in below[:1])
+    if not strict:
+        return len(first.filled) > 1 and (not below or is_marked or first_row_is_header([row.cells for row in rows]))
+    numbers = [column for column in first.filled if sum(is_number(_at(row, column)) for row in below) * 2 > len(below)]
+    return is_marked or any(not is_number(first.cells[column]) for column in numbers)
+
+
+def _is_group_row(first: SheetRow, second: SheetRow) -> bool:
+    """Whether the first row names groups of the columns that the second one names: it has one name for several."""
+    names = [cell for _, cell in sorted((column, first.cells[column]) for column in first.filled)]
+    repeats = any(cell == following for cell, following in pairwise(names))
+    gaps = any(not first.cells[column] for column in second.filled if column > min(first.filled))
+    has_all = len(second.filled) >= len(first.filled) > 1
+    is_again = all(first.cells[column] == second.cells[column] for column in first.filled if column in second.filled)
+    return has_all and (repeats or gaps) and not is_again
+
+
+def _joined(first: SheetRow, second: SheetRow) -> list[str]:
+    """The names of two rows as one; a group reaches to the next one."""
+    names: list[str] = []
+    group = ""
+    for column in range(max(len(first.cells), len(second.cells))):
+        group = _at(first, column) or group
+        name = _at(second, column)
+        names.append(" ".join(dict.fromkeys(filter(None, (group if name else _at(first, column), name)))))
+    return names
+
+
+def _sections(body: Rows) -> list[str | None]:
+    """For each row the name of its section, which a row above it holds alone; None for such a row."""
+    alone = [
+        row.is_single and not is_number(row.only) and not following.is_single for row, following in pairwise(body)
+    ] + [False] * bool(body)
+    marked = [is_one and (row.is_marked or row.only.endswith(":")) for is_one, row in zip(alone, body, strict=True)]
+    names = marked if any(marked) else alone if alone[:1] == [True] else [False] * len(body)
+    sections: list[str | None] = []
+    section = ""
+    for is_name, row in zip(names, body, strict=True):
+        section = row.only.rstrip(":") if is_name else section
+        sections.append(None if is_name else section)
+    return sections
+
+
+def _at(row: SheetRow, column: int) -> str:
+    return row.cells[column] if column < len(row.cells) else ""

@@ -10,6 +10,9 @@ from lxml import etree  # type: ignore[import-untyped] # it has no stubs
 
 from poweron_services.connectors.documents_child.readers import Fact
 
+_COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+ALTERNATIVES, CHOICE, FALLBACK = (f"{_COMPATIBILITY}{name}" for name in ("AlternateContent", "Choice", "Fallback"))
+"""Content that older programs do not know, and what they show in its place."""
 PARTS = ("docProps/core.xml", "docProps/app.xml", "meta.xml")
 NAMES = {
     "title": "title",

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
 import pptx
@@ -10,11 +9,19 @@ from pptx.oxml.ns import qn
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.drawings import DIAGRAM, chart_texts, diagram_texts
+from poweron_services.connectors.documents_child.equations import EQUATION, linear
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.merged_cells import Cell, spread
-from poweron_services.connectors.documents_child.office_facts import office_facts
+from poweron_services.connectors.documents_child.office_facts import (
+    ALTERNATIVES,
+    CHOICE,
+    office_facts,
+    parsed,
+)
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
 from poweron_services.connectors.documents_child.readers import Fact, Part
+from poweron_services.connectors.documents_child.symbol_fonts import symbol
 
 
 def read(data: bytes, limits: Limits) -> Iterator[Part]:
@@ -24,18 +31,49 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     hidden = [number for number, slide in enumerate(show.slides, start=1) if _is_hidden(slide)]
     yield Fact("slides", str(len(show.slides)))
     yield Fact("hidden slides", ", ".join(f"slide {number}" for number in hidden))
+    authors = _authors(show.part)
     for number, slide in enumerate(show.slides, start=1):
-        yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(_texts(slide)))
+        _unfold(slide._element)  # noqa: SLF001 - no public way to it
+        texts = [*_texts(slide), *_comments(slide.part, authors)]
+        yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(texts))
 
 
 def _is_hidden(slide: Any) -> bool:
     return slide._element.get("show") in {"0", "false"}  # noqa: SLF001 - no public way to it
 
 
+def _unfold(slide: Any) -> None:
+    """Put shapes that older programs do not know, such as those with equations, where the library looks for shapes."""
+    for alternatives in list(slide.iter(ALTERNATIVES)):
+        choice = alternatives.find(CHOICE)
+        for shape in list(choice) if choice is not None else []:
+            alternatives.addprevious(shape)
+        alternatives.getparent().remove(alternatives)
+
+
+def _authors(presentation: Any) -> dict[str, str]:
+    """The names of those who comment, by their ids."""
+    parts = [
+        one.target_part for one in presentation.rels.values() if one.reltype.endswith(("/commentAuthors", "/authors"))
+    ]
+    return {author.get("id", ""): author.get("name", "") for part in parts for author in parsed(part.blob)}
+
+
+def _comments(slide: Any, authors: dict[str, str]) -> Iterator[str]:
+    """Comments and the answers to them; older and newer files have them in other forms."""
+    for part in (one.target_part for one in slide.rels.values() if one.reltype.endswith("/comments")):
+        for comment in parsed(part.blob).iter("{*}cm", "{*}reply"):
+            own = [child for child in comment if child.tag.rpartition("}")[2] in {"text", "txBody"}]
+            text = " ".join("".join(each for child in own for each in child.itertext()).split())
+            author = authors.get(comment.get("authorId", ""), "")
+            yield f"- Comment{author and f' by {author}'}: {text}"
+
+
 def _texts(slide: Any) -> Iterator[str]:
     title = slide.shapes.title
-    if title is not None and title.text_frame.text.strip():
-        yield f"### {' '.join(title.text_frame.text.split())}"
+    heading = "" if title is None else " ".join(_whole_text(title.text_frame).split())
+    if heading:
+        yield f"### {heading}"
     for shape in _flat(slide.shapes):
         if title is None or shape.shape_id != title.shape_id:
             yield from _shape(shape)
@@ -58,47 +96,61 @@ def _shape(shape: Any) -> Iterator[str]:
     if getattr(shape, "has_table", False):
         yield _table(shape.table)
     elif getattr(shape, "has_chart", False):
-        yield from _chart(shape.chart)
+        yield from chart_texts(shape.chart._chartSpace)  # noqa: SLF001 - no public way to it
+    elif (diagram := _diagram(shape)) is not None:
+        yield "\n".join(f"- {text}" for text in diagram_texts(diagram))
     elif shape.has_text_frame:
         yield "\n".join(_lines(shape.text_frame))
 
 
+def _diagram(shape: Any) -> Any:
+    """The data of the diagram that the shape shows, if it shows one."""
+    found = next(shape._element.iter(f"{DIAGRAM}relIds"), None)  # noqa: SLF001 - no public way to it
+    name = found.get(qn("r:dm")) if found is not None else None
+    return parsed(shape.part.related_part(name).blob) if name in shape.part.rels else None
+
+
 def _table(table: Any) -> str:
     rows = [
-        [Cell(cell.text, cell.span_width, cell.span_height) for cell in row.cells if not cell.is_spanned]
+        [
+            Cell(_whole_text(cell.text_frame), cell.span_width, cell.span_height)
+            for cell in row.cells
+            if not cell.is_spanned
+        ]
         for row in table.rows
     ]
     return pipe_table(spread(rows))
 
 
 def _lines(frame: Any) -> Iterator[str]:
-    paragraphs = [(paragraph.level, paragraph.text.strip()) for paragraph in frame.paragraphs]
+    paragraphs = [(paragraph.level, _text(paragraph).strip()) for paragraph in frame.paragraphs]
     filled = [(level, text) for level, text in paragraphs if text]
     for level, text in filled:
         yield f"{'  ' * level}- {text}" if len(filled) > 1 else text
 
 
-def _chart(chart: Any) -> Iterator[str]:
-    """A table for the series that share their categories; the library does not know all kinds of charts."""
-    series = chart._chartSpace.iter(qn("c:ser"))  # noqa: SLF001 - no public way to it
-    for categories, some in groupby(series, key=lambda one: _points(one, "c:cat", "c:xVal")):
-        told = [(one.findtext(f"{qn('c:tx')}//{qn('c:v')}", ""), _points(one, "c:val", "c:yVal")) for one in some]
-        places = sorted(set(categories).union(*(values for _, values in told)))
-        rows = [[categories.get(place, ""), *(values.get(place, "") for _, values in told)] for place in places]
-        yield pipe_table([["", *(name for name, _ in told)], *rows])
+def _whole_text(frame: Any) -> str:
+    return "\n".join(map(_text, frame.paragraphs))
 
 
-def _points(series: Any, *kinds: str) -> dict[int, str]:
-    """The texts or numbers by their places; of categories within categories the innermost."""
-    found: dict[int, str] = {}
-    for point in (point for kind in kinds for point in series.iterfind(f"{qn(kind)}//{qn('c:pt')}")):
-        found.setdefault(int(point.get("idx")), _number(point.findtext(qn("c:v"), "")))
-    return found
+def _text(paragraph: Any) -> str:
+    """Its text with its equations, which the library passes over."""
+    return "".join(_runs(paragraph._p))  # noqa: SLF001 - no public way to it
 
 
-def _number(text: str) -> str:
-    """With the digits that count, if it is one."""
-    try:
-        return format(float(text), ".15g")
-    except ValueError:
-        return text
+def _runs(element: Any) -> Iterator[str]:
+    for child in element:
+        if child.tag == EQUATION:
+            yield linear(child)
+        elif child.tag in (qn("a:r"), qn("a:fld")):
+            yield _in_its_font(child, child.findtext(qn("a:t")) or "")
+        elif child.tag == qn("a:br"):
+            yield "\v"
+        elif child.tag != qn("a:pPr"):
+            yield from _runs(child)
+
+
+def _in_its_font(run: Any, text: str) -> str:
+    font = run.find(f"{qn('a:rPr')}/{qn('a:sym')}")
+    name = font.get("typeface", "") if font is not None else ""
+    return "".join(symbol(name, ord(each)) if "\uf000" <= each <= "\uf0ff" else each for each in text)

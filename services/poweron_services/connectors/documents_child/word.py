@@ -15,6 +15,7 @@ from docx.oxml.ns import qn
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.drawings import CHART, DIAGRAM, chart_texts, diagram_texts
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
@@ -22,8 +23,10 @@ from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, Part
 from poweron_services.connectors.documents_child.word_asides import changes, comments, notes
+from poweron_services.connectors.documents_child.word_numbers import BULLET, Numbers
 from poweron_services.connectors.documents_child.word_text import REMOVED, has_shown_breaks, page_breaks, runs_text
 
+LABELLED = 2  # columns of a table of labels and values
 TITLE, HEADING = 1, 2  # levels: a title stands above "heading 1"
 
 WITHOUT_STYLES = {"Title": TITLE} | {f"Heading{level}": HEADING + level - 1 for level in range(1, 10)}
@@ -46,7 +49,8 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 
 def _body_blocks(document: Any) -> Iterator[Block]:
     body = document.element.body
-    return _Blocks(_levels(document), has_shown_breaks(body)).of(body)
+    blocks = _Blocks(document.part, _levels(document), Numbers(document), shown_breaks=has_shown_breaks(body))
+    return blocks.of(body)
 
 
 def _levels(document: Any) -> dict[str, int]:
@@ -69,8 +73,12 @@ def _level(style: Any) -> int:
 class _Blocks:
     """The headings, texts and tables below an element, and where a new page begins, as far as the file tells."""
 
-    def __init__(self, levels: dict[str, int], shown_breaks: bool = False) -> None:
+    def __init__(
+        self, part: Any, levels: dict[str, int], numbers: Numbers | None = None, *, shown_breaks: bool = False
+    ) -> None:
+        self._part = part
         self._levels = levels
+        self._numbers = numbers
         self._shown_breaks = shown_breaks
         self._page = 1
 
@@ -79,24 +87,31 @@ class _Blocks:
             if element.tag == _PARAGRAPH:
                 yield from self._paragraph(element)
             elif element.tag == _TABLE:
-                yield Block(_table(element))
+                yield Block(self._table(element))
                 yield from self._breaks(element)
+                yield from self._drawings(element)
             elif element.tag not in REMOVED and isinstance(element.tag, str):
                 yield from self.of(element)
 
     def _paragraph(self, element: Any) -> Iterator[Block]:
-        text = runs_text(element).strip()
+        text = self._text(element)
         style = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         level = self._levels.get(style.get(qn("w:val")), 0) if style is not None and text else 0
         if level:
-            yield Block(text, level)
+            yield Block(text.removeprefix(f"{BULLET} "), level)
         yield from self._breaks(element)
         if text and not level:
-            is_item = element.find(f"{qn('w:pPr')}/{qn('w:numPr')}") is not None
-            yield Block(f"- {text}" if is_item else text)
+            yield Block(text)
+        yield from self._drawings(element)
         for box in element.iter(qn("w:txbxContent")):
             if not _is_removed(box):
                 yield from self.of(box)
+
+    def _text(self, paragraph: Any) -> str:
+        """The paragraph with its number, if it has a text."""
+        text = runs_text(paragraph).strip()
+        number = self._numbers.of(paragraph) if text and self._numbers is not None else ""
+        return f"{number} {text}".strip()
 
     def _breaks(self, element: Any) -> Iterator[Block]:
         """A paragraph in which a page ends is told to stand on the next: most of it does."""
@@ -105,10 +120,56 @@ class _Blocks:
         if breaks:
             yield Block(f"[page {self._page}]")
 
+    def _drawings(self, element: Any) -> Iterator[Block]:
+        """Its charts and diagrams."""
+        for found in element.iter(f"{CHART}chart", f"{DIAGRAM}relIds"):
+            name = found.get(qn("r:id" if found.tag.startswith(CHART) else "r:dm"))
+            if name not in self._part.rels or _is_removed(found):
+                continue
+            part = parsed(self._part.related_parts[name].blob)
+            if found.tag.startswith(CHART):
+                yield from map(Block, chart_texts(part))
+            elif texts := diagram_texts(part):
+                yield Block("\n".join(f"- {text}" for text in texts))
 
-def _table(table: Any) -> str:
-    rows = spread(_spanning([[_cell(cell) for cell in _own(row, _CELL, table)] for row in _own(table, _ROW, table)]))
-    return pipe_table(rows, header=first_row_is_header(rows))
+    def _table(self, table: Any) -> str:
+        rows = self._rows(table)
+        return pipe_table(rows, header=first_row_is_header(rows))
+
+    def _rows(self, table: Any) -> list[list[str]]:
+        cells = [[self._cell(cell) for cell in _own(row, _CELL, table)] for row in _own(table, _ROW, table)]
+        return spread(_spanning(cells))
+
+    def _cell(self, cell: Any) -> tuple[str, int, bool]:
+        """Its text, over how many columns it reaches, and whether it is a part of the cell above."""
+        span = cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}")
+        merge = cell.find(f"{qn('w:tcPr')}/{qn('w:vMerge')}")
+        columns = span.get(qn("w:val"), "1") if span is not None else "1"
+        goes_on = merge is not None and merge.get(qn("w:val"), "continue") == "continue"
+        return " ".join(self._cell_texts(cell)), int(columns) if columns.isdecimal() else 1, goes_on
+
+    def _cell_texts(self, parent: Any) -> Iterator[str]:
+        for element in parent:
+            if element.tag == _PARAGRAPH:
+                yield self._text(element)
+                boxes = (box for box in element.iter(qn("w:txbxContent")) if not _is_removed(box))
+                yield from (text for box in boxes for text in self._cell_texts(box))
+            elif element.tag == _TABLE:
+                yield _in_one_line(self._rows(element))
+            elif element.tag not in REMOVED and isinstance(element.tag, str):
+                yield from self._cell_texts(element)
+
+
+def _in_one_line(rows: list[list[str]]) -> str:
+    """A table within a cell, each value with its label."""
+    if first_row_is_header(rows) and len(rows[0]) > LABELLED:
+        told = [
+            [f"{name}: {cell}" if name else cell for name, cell in zip(rows[0], row, strict=True)] for row in rows[1:]
+        ]
+        return "; ".join(", ".join(cells) for cells in told)
+    return "; ".join(
+        ": ".join(filter(None, row)) if len(row) == LABELLED else ", ".join(filter(None, row)) for row in rows
+    )
 
 
 def _is_removed(element: Any) -> bool:
@@ -118,17 +179,6 @@ def _is_removed(element: Any) -> bool:
 def _own(parent: Any, tag: str, table: Any) -> list[Any]:
     """The rows or cells below the parent that are not those of a table within a cell."""
     return [element for element in parent.iter(tag) if next(element.iterancestors(_TABLE), None) is table]
-
-
-def _cell(cell: Any) -> tuple[str, int, bool]:
-    """Its text, over how many columns it reaches, and whether it is a part of the cell above."""
-    span = cell.find(f"{qn('w:tcPr')}/{qn('w:gridSpan')}")
-    merge = cell.find(f"{qn('w:tcPr')}/{qn('w:vMerge')}")
-    columns = span.get(qn("w:val"), "1") if span is not None else "1"
-    goes_on = merge is not None and merge.get(qn("w:val"), "continue") == "continue"
-    shown = [paragraph for paragraph in cell.iter(_PARAGRAPH) if not _is_removed(paragraph)]
-    text = " ".join(runs_text(paragraph) for paragraph in shown)
-    return text, int(columns) if columns.isdecimal() else 1, goes_on
 
 
 def _spanning(rows: list[list[tuple[str, int, bool]]]) -> list[list[Cell]]:
@@ -155,6 +205,8 @@ def _margins(document: Any) -> Iterator[Section]:
             for section in document.sections
             if section.different_first_page_header_footer
         ]
+        if _has_even_pages(document):
+            margins += [getattr(section, f"even_page_{name}") for section in document.sections]
         texts = dict.fromkeys(text for margin in margins for text in _margin_texts(margin))
         if texts:
             yield Section(f"section page {name}", "\n".join(texts))
@@ -163,7 +215,13 @@ def _margins(document: Any) -> Iterator[Section]:
 def _margin_texts(margin: Any) -> list[str]:
     if margin.is_linked_to_previous:
         return []
-    return [block.text for block in _Blocks({}).of(margin._element)]  # noqa: SLF001 - no public way to its XML
+    return [block.text for block in _Blocks(margin.part, {}).of(margin._element)]  # noqa: SLF001 - no public way to its XML
+
+
+def _has_even_pages(document: Any) -> bool:
+    """Whether even pages have headers and footers of their own. Without settings, the library would open a file."""
+    settings = any(one.reltype == RELATIONSHIP_TYPE.SETTINGS for one in document.part.rels.values())
+    return settings and bool(document.settings.odd_and_even_pages_header_footer)
 
 
 def _asides(document: Any) -> Iterator[Section]:

@@ -1,14 +1,30 @@
 """The text of Word's XML: what is shown once all changes are accepted, with a mark where a note is."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from docx.oxml.ns import qn
 
-REMOVED = {qn("w:del"), qn("w:moveFrom"), "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"}
+from poweron_services.connectors.documents_child.equations import EQUATION, linear
+from poweron_services.connectors.documents_child.office_facts import FALLBACK
+from poweron_services.connectors.documents_child.symbol_fonts import (
+    EMPTY,
+    TICKED,
+    UNKNOWN,
+    is_symbol_font,
+    symbol,
+    symbols,
+)
+
+REMOVED = {qn("w:del"), qn("w:moveFrom"), FALLBACK}
 
 _TEXT = {qn("w:tab"): "\t", qn("w:br"): "\n", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
 _MARKS = {qn("w:footnoteReference"): "", qn("w:endnoteReference"): "e"}
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_WORD_14 = "{http://schemas.microsoft.com/office/word/2010/wordml}"
+_CHECK_BOX = f"{_WORD_14}checkbox"
+_HEX = re.compile(r"[0-9A-Fa-f]{1,6}")
 _SHOWN_BREAK = qn("w:lastRenderedPageBreak")  # where a page ended when Word saved the file
 
 
@@ -32,10 +48,45 @@ def page_breaks(element: Any, *, shown: bool) -> int:
 def _runs(element: Any, *, removed: bool) -> Iterator[str]:
     for child in element:
         if child.tag == qn("w:t") or (removed and child.tag == qn("w:delText")):
-            yield child.text or ""
+            yield _in_its_font(element, child.text or "")
         elif child.tag in _TEXT:
             yield _TEXT[child.tag]
         elif child.tag in _MARKS:
             yield f"[^{_MARKS[child.tag]}{child.get(qn('w:id'), '')}]"
+        elif child.tag == qn("w:sym"):
+            code = child.get(qn("w:char"), "")
+            yield symbol(child.get(qn("w:font"), ""), int(code, 16)) if _HEX.fullmatch(code) else UNKNOWN
+        elif child.tag == EQUATION:
+            yield linear(child)
+        elif child.tag == qn("w:fldChar"):
+            yield from _form_field(child)
+        elif child.tag == qn("w:sdt") and (box := child.find(f"{qn('w:sdtPr')}/{_CHECK_BOX}")) is not None:
+            yield _ticked(box.find(f"{_WORD_14}checked"), _WORD_14)
         elif (removed or child.tag not in REMOVED) and child.tag != qn("w:txbxContent"):
             yield from _runs(child, removed=removed)
+
+
+def _in_its_font(run: Any, text: str) -> str:
+    fonts = run.find(f"{qn('w:rPr')}/{qn('w:rFonts')}")
+    font = fonts.get(qn("w:ascii"), "") if fonts is not None else ""
+    return symbols(font, text) if is_symbol_font(font) else text
+
+
+def _form_field(begin: Any) -> Iterator[str]:
+    """What a field of a form shows that is no text: whether its box is ticked, what was chosen of its list."""
+    box = begin.find(f"{qn('w:ffData')}/{qn('w:checkBox')}")
+    if box is not None:
+        checked = box.find(qn("w:checked"))
+        yield _ticked(box.find(qn("w:default")) if checked is None else checked, _WORD)
+    choices = begin.find(f"{qn('w:ffData')}/{qn('w:ddList')}")
+    if choices is not None:
+        chosen = next(
+            (choices.find(qn(tag)) for tag in ("w:result", "w:default") if choices.find(qn(tag)) is not None), None
+        )
+        number = chosen.get(qn("w:val"), "0") if chosen is not None else "0"
+        entries = [entry.get(qn("w:val"), "") for entry in choices.iterfind(qn("w:listEntry"))]
+        yield entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
+
+
+def _ticked(mark: Any, namespace: str) -> str:
+    return EMPTY if mark is None or mark.get(f"{namespace}val", "1") in {"0", "false", "off"} else TICKED

@@ -1,0 +1,63 @@
+"""What charts and diagrams of Office files say: the titles and numbers of charts, the texts of diagrams."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from poweron_services.connectors.documents_child.pipe_tables import pipe_table
+
+CHART: Final = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
+DIAGRAM: Final = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+DRAWING: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_AXES: Final = ("catAx", "dateAx", "valAx", "serAx")
+
+
+def chart_texts(chart: Any) -> Iterator[str]:
+    """Its title, what its axes show, and a table for the series that share their categories.
+
+    `chart` is the XML of a part of that kind.
+    """
+    title = _title(chart.find(f"{CHART}chart"))
+    axes = list(filter(None, (_title(axis) for name in _AXES for axis in chart.iter(f"{CHART}{name}"))))
+    heading = f"Chart: {title}" if title else ""
+    yield from filter(None, [f"{heading} ({', '.join(axes)})" if title and axes else heading or ", ".join(axes)])
+    for categories, some in groupby(chart.iter(f"{CHART}ser"), key=lambda one: _points(one, "cat", "xVal")):
+        told = [(one.findtext(f"{CHART}tx//{CHART}v", ""), _points(one, "val", "yVal")) for one in some]
+        places = sorted(set(categories).union(*(values for _, values in told)))
+        rows = [[categories.get(place, ""), *(values.get(place, "") for _, values in told)] for place in places]
+        yield pipe_table([["", *(name for name, _ in told)], *rows])
+
+
+def diagram_texts(model: Any) -> list[str]:
+    """The texts of a diagram (SmartArt), from its data."""
+    texts = (_text(point.find(f"{DIAGRAM}t")) for point in model.iter(f"{DIAGRAM}pt"))
+    return [text for text in texts if text]
+
+
+def _title(parent: Any) -> str:
+    title = parent.find(f"{CHART}title") if parent is not None else None
+    return _text(title) or (title.findtext(f".//{CHART}v", "") if title is not None else "")
+
+
+def _text(element: Any) -> str:
+    """What is written in its paragraphs."""
+    if element is None:
+        return ""
+    paragraphs = ("".join(one.itertext(f"{DRAWING}t")) for one in element.iter(f"{DRAWING}p"))
+    return " ".join(" ".join(paragraphs).split())
+
+
+def _points(series: Any, *kinds: str) -> dict[int, str]:
+    """The texts or numbers by their places; of categories within categories the innermost."""
+    found: dict[int, str] = {}
+    for point in (point for kind in kinds for point in series.iterfind(f"{CHART}{kind}//{CHART}pt")):
+        found.setdefault(int(point.get("idx")), _number(point.findtext(f"{CHART}v", "")))
+    return found
+
+
+def _number(text: str) -> str:
+    """With the digits that count, if it is one."""
+    try:
+        return format(float(text), ".15g")
+    except ValueError:
+        return text

@@ -1,0 +1,75 @@
+"""Equations of Office files in one line, as people type them: 1/8, r=3.5%, x^2, √(a+b)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+MATH: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+EQUATION: Final = f"{MATH}oMath"
+_TEXT: Final = f"{MATH}t"
+_PLAIN: Final = frozenset("+-−±·×*/=<>≤≥≠ ,")  # noqa: RUF001 - a minus is one of them
+
+
+Parts = dict[str, Any]
+"""The children of an element by their names."""
+
+
+def linear(element: Any) -> str:
+    """The text of an equation or of a part of one."""
+    if element.tag == _TEXT:
+        return element.text or ""
+    if not isinstance(element.tag, str):
+        return ""
+    form = _FORMS.get(element.tag.removeprefix(MATH))
+    if form is None:
+        return "".join(map(linear, element))
+    return form(element, {child.tag.removeprefix(MATH): child for child in element if isinstance(child.tag, str)})
+
+
+def _of(parts: Parts, name: str) -> str:
+    return linear(parts[name]) if name in parts else ""
+
+
+def _one(parts: Parts, name: str) -> str:
+    """A part in parentheses where it would be read as several."""
+    text = _of(parts, name)
+    return f"({text})" if not _PLAIN.isdisjoint(text) and not _is_enclosed(text) else text
+
+
+def _is_enclosed(text: str) -> bool:
+    return text.startswith("(") and text.find(")") == len(text) - 1
+
+
+def _sum(inner: Parts) -> str:
+    """A sum, a product or an integral with its limits."""
+    properties = inner.get("naryPr")
+    sign = properties.find(f"{MATH}chr") if properties is not None else None
+    shown = sign.get(f"{MATH}val", "∫") if sign is not None else "∫"
+    below, above = _one(inner, "sub"), _one(inner, "sup")
+    return f"{shown}{below and f'_{below}'}{above and f'^{above}'} {_of(inner, 'e')}"
+
+
+def _between(element: Any, inner: Parts) -> str:
+    """What stands in parentheses or in others."""
+    marks = ["(", ")"]
+    for at, name in enumerate(("begChr", "endChr")):
+        mark = inner["dPr"].find(f"{MATH}{name}") if "dPr" in inner else None
+        marks[at] = mark.get(f"{MATH}val", "") if mark is not None else marks[at]
+    return f"{marks[0]}{_list(element)}{marks[1]}"
+
+
+def _list(element: Any) -> str:
+    return ", ".join(linear(part) for part in element.iterfind(f"{MATH}e"))
+
+
+_FORMS: Final[Mapping[str, Callable[[Any, Parts], str]]] = {
+    "f": lambda _, inner: f"{_one(inner, 'num')}/{_one(inner, 'den')}",
+    "sSup": lambda _, inner: f"{_one(inner, 'e')}^{_one(inner, 'sup')}",
+    "sSub": lambda _, inner: f"{_one(inner, 'e')}_{_one(inner, 'sub')}",
+    "sSubSup": lambda _, inner: f"{_one(inner, 'e')}_{_one(inner, 'sub')}^{_one(inner, 'sup')}",
+    "rad": lambda _, inner: f"{_of(inner, 'deg')}√({_of(inner, 'e')})",
+    "nary": lambda _, inner: _sum(inner),
+    "d": _between,
+    "func": lambda _, inner: f"{_of(inner, 'fName')} {_of(inner, 'e')}",
+    "m": lambda element, _: f"[{'; '.join(map(_list, element.iterfind(f'{MATH}mr')))}]",
+    "eqArr": lambda element, _: "; ".join(linear(part) for part in element.iterfind(f"{MATH}e")),
+}

@@ -1,0 +1,198 @@
+"""The numbers that Word puts before headings, clauses and steps: they stand in no text, they are counted.
+
+A paragraph, or its style, names a list and a level; the list counts each level and says how its number is written.
+The rules are those of ECMA-376, part 1, 17.9.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.oxml.ns import qn
+
+from poweron_services.connectors.documents_child.office_facts import parsed
+
+BULLET: Final = "-"
+NO_LIST: Final = "0"
+LEVELS: Final = 9
+HIGHEST: Final = 3_999  # what Roman numerals are written for, and letters are counted to
+
+_ROMAN: Final = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl")),
+    *((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+_PLACE: Final = re.compile(r"%([1-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How a level of a list is counted and written."""
+
+    start: int = 1
+    written: str = "decimal"
+    text: str = ""
+    style: str = ""
+    is_legal: bool = False
+    """Whether the numbers of the levels above are written in digits."""
+    restarts_after: int | None = None
+    """The level, from 1, below which this one begins anew; None is the one above it, 0 is none."""
+
+
+@dataclass(slots=True)
+class _List:
+    levels: dict[int, Level]
+    counts: dict[int, int] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    """The instances of the list that began with a number of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """What a paragraph names: a list, and levels that are counted or written otherwise than in it."""
+
+    list_id: str
+    starts: dict[int, int]
+    levels: dict[int, Level]
+
+
+class Numbers:
+    """Counts through a document: ask for each paragraph once, in their order."""
+
+    def __init__(self, document: Any) -> None:
+        parts = {one.reltype: one for one in document.part.rels.values() if not one.is_external}
+        self._lists: dict[str, _List] = {}
+        self._instances: dict[str, _Instance] = {}
+        self._styles: dict[str, tuple[str | None, str | None, str]] = {}
+        if RELATIONSHIP_TYPE.STYLES in parts:
+            self._read_styles(parts[RELATIONSHIP_TYPE.STYLES].target_part)
+        if RELATIONSHIP_TYPE.NUMBERING in parts:
+            self._read_lists(parsed(parts[RELATIONSHIP_TYPE.NUMBERING].target_part.blob))
+
+    def of(self, paragraph: Any) -> str:
+        """What stands before the paragraph: its number, a dash for a point of a list, or nothing."""
+        number, level = self._place(paragraph)
+        instance = self._instances.get(number or NO_LIST)
+        if instance is None:
+            return ""
+        levels = {**self._lists[instance.list_id].levels, **instance.levels}
+        if level not in levels:
+            return ""
+        if levels[level].written in ("bullet", "none"):
+            return BULLET if levels[level].written == "bullet" else ""
+        counts = self._counted(number or "", instance, level, levels)
+        return _PLACE.sub(lambda found: _shown(levels, counts, int(found[1]) - 1, levels[level]), levels[level].text)
+
+    def _place(self, paragraph: Any) -> tuple[str | None, int]:
+        """The instance and the level that the paragraph names, or its style, or one that the style is based on."""
+        properties = paragraph.find(qn("w:pPr"))
+        number, level = _named(properties)
+        style = properties.find(qn("w:pStyle")) if properties is not None else None
+        name = style.get(qn("w:val"), "") if style is not None else ""
+        own_style, seen = name, set[str]()
+        while number is None and name in self._styles and name not in seen:
+            seen.add(name)
+            number, of_style, based_on = self._styles[name]
+            level = of_style if level is None else level
+            name, own_style = (based_on, own_style) if number is None else (name, name)
+        if level is None and number in self._instances:
+            levels = self._lists[self._instances[number].list_id].levels
+            level = next((str(at) for at, one in levels.items() if one.style and one.style == own_style), None)
+        return number, int(level) if level and level.isdecimal() else 0
+
+    def _counted(self, number: str, instance: _Instance, level: int, levels: dict[int, Level]) -> dict[int, int]:
+        """The counts of the list with this paragraph."""
+        found = self._lists[instance.list_id]
+        if number not in found.begun:
+            found.begun.add(number)
+            found.counts |= {at: start - 1 for at, start in instance.starts.items()}
+        found.counts[level] = found.counts.get(level, levels[level].start - 1) + 1
+        for below in range(level + 1, LEVELS):
+            after = levels[below].restarts_after if below in levels else None
+            if after is None or (after > 0 and level < after):
+                found.counts.pop(below, None)
+        return found.counts
+
+    def _read_styles(self, part: Any) -> None:
+        for style in parsed(part.blob).iter(qn("w:style")):
+            number, level = _named(style.find(qn("w:pPr")))
+            self._styles[style.get(qn("w:styleId"), "")] = (number, level, _value(style, "w:basedOn"))
+
+    def _read_lists(self, numbering: Any) -> None:
+        links = {}
+        for one in numbering.iter(qn("w:abstractNum")):
+            name = one.get(qn("w:abstractNumId"), "")
+            self._lists[name] = _List(_levels(one.iterfind(qn("w:lvl"))))
+            links[name] = _value(one, "w:numStyleLink")
+        for one in numbering.iter(qn("w:num")):
+            overrides = list(one.iterfind(qn("w:lvlOverride")))
+            starts = {int(each.get(qn("w:ilvl"), "0")): _value(each, "w:startOverride") for each in overrides}
+            self._instances[one.get(qn("w:numId"), "")] = _Instance(
+                _value(one, "w:abstractNumId"),
+                {at: int(start) for at, start in starts.items() if start.isdecimal()},
+                _levels(level for each in overrides for level in each.iterfind(qn("w:lvl"))),
+            )
+        self._instances = {name: one for name, one in self._instances.items() if one.list_id in self._lists}
+        for name, style in links.items():  # a list that is described where a style of lists names it
+            described = self._instances.get(self._styles.get(style, (None, None, ""))[0] or "")
+            if described is not None:
+                self._lists[name].levels = self._lists[described.list_id].levels
+
+
+def _named(properties: Any) -> tuple[str | None, str | None]:
+    numbers = properties.find(qn("w:numPr")) if properties is not None else None
+    return (None, None) if numbers is None else (_value(numbers, "w:numId") or None, _value(numbers, "w:ilvl") or None)
+
+
+def _levels(found: Iterable[Any]) -> dict[int, Level]:
+    return {
+        int(one.get(qn("w:ilvl"), "0")): Level(
+            start=_int(_value(one, "w:start"), 1),
+            written=_value(one, "w:numFmt") or "decimal",
+            text=_value(one, "w:lvlText"),
+            style=_value(one, "w:pStyle"),
+            is_legal=one.find(qn("w:isLgl")) is not None,
+            restarts_after=_int(_value(one, "w:lvlRestart"), None),
+        )
+        for one in found
+        if one.get(qn("w:ilvl"), "0").isdecimal()
+    }
+
+
+def _shown(levels: dict[int, Level], counts: dict[int, int], at: int, of: Level) -> str:
+    """The number of a level, as a text of a level shows it."""
+    level = levels.get(at, Level())
+    number = counts.get(at, level.start)
+    return str(number) if of.is_legal else written(number, level.written)
+
+
+def written(number: int, how: str) -> str:
+    """A number in a format of Word; in digits where it has another one."""
+    if not 0 < number <= HIGHEST:
+        return str(number)
+    match how:
+        case "lowerLetter" | "upperLetter":
+            letters = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
+            return letters.upper() if how == "upperLetter" else letters
+        case "lowerRoman" | "upperRoman":
+            text, left = "", number
+            for value, letters in _ROMAN:
+                text += letters * (left // value)
+                left %= value
+            return text.upper() if how == "upperRoman" else text
+        case "decimalZero":
+            return f"{number:02}"
+        case "none":
+            return ""
+        case _:
+            return str(number)
+
+
+def _value(element: Any, tag: str) -> str:
+    found = element.find(qn(tag))
+    return "" if found is None else str(found.get(qn("w:val"), ""))
+
+
+def _int(text: str, other: int | None) -> Any:
+    return int(text) if text.isdecimal() else other

@@ -125,8 +125,8 @@ async def _with_pictures_told(
     if not document.pictures:
         return document
     where = shown_places(document.pictures)
-    verb = "hold" if where.startswith("pages") else "holds"
-    note = f"{where[:1].upper()}{where[1:]} {verb} only an image; its text could not be read."
+    verb = "are pictures" if where.startswith("pages") else "is a picture"
+    note = f"{where[:1].upper()}{where[1:]} {verb}, whose text could not be read."
     return replace(document, notes=(*document.notes, note), truncated=True)
 
 

@@ -139,7 +139,10 @@ async def _received(process: Process, at_most: int) -> bytes | None:
 def _with_texts(document: ExtractedDocument, texts: dict[str, str], failed: dict[str, str]) -> ExtractedDocument:
     found = {place: text for place, text in texts.items() if text}
     sections = sorted(
-        (*document.sections, *(Section(place, text) for place, text in found.items())),
+        (
+            *(each for each in document.sections if each.locator not in found),
+            *(Section(place, text) for place, text in found.items()),
+        ),
         key=lambda section: _page_of(section.locator),
     )
     notes = []

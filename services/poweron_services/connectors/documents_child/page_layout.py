@@ -2,7 +2,7 @@
 
 Knows nothing of PDF: it sees pieces of text with their place on the page. Words on one line with a wide gap
 between them are cells; lines of cells that stand below one another are a table; two blocks of prose side by side
-are columns, read one after the other.
+are columns, read one after the other. Where a line may have broken a word, a mark stands for somebody to decide on.
 """
 
 import math
@@ -14,6 +14,7 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import NamedTuple
 
+from poweron_services.connectors.documents_child.line_ends import with_break
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 
 CELL_GAP = 0.75  # of the height of the text: wider than a space, even in justified text
@@ -26,10 +27,11 @@ WRAPPED = 0.6  # of the usual gap between rows: closer lines belong to one row
 FULL = 0.85  # of the width of a paragraph: a line this long was broken by the margin
 INDENT = 2.5  # heights: lines that begin further apart are centred, not broken
 PROSE_WORDS = 4  # in the middle line of a column of prose
+COLUMN_WORDS = 3  # likewise, where its lines go on with the sentence above them
 
 _FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")  # letters of scripts that are written so
+_AT_THE_LEFT = re.compile(r"^([.,:;!?]+)((?:[^\W_]|[+%-]).*)")  # where a sentence from the right ends with a number
 _ITEM = re.compile(r"(?:[-*•▪◦\u2013]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s")
-_BROKEN_WORD = re.compile(r"[^\W\d_]{2}[-\u00ad\u2010]")
 
 
 class Piece(NamedTuple):
@@ -129,15 +131,30 @@ def in_reading_order(texts: Sequence[str]) -> list[str]:
     shown = " ".join(texts)
     if shown.isascii() or not _FROM_RIGHT.search(shown):
         return list(texts)
-    sides = [_is_from_right(text) for text in texts]
-    whole = sides.count(True) > sides.count(False)
+    sides = _sides(texts)
+    ends = [side for side in sides if side is not None]
+    whole = ends.count(True) > ends.count(False) or (ends[0] and ends[-1])
     line = list(zip(texts, sides, strict=True))
     runs = groupby(line[::-1] if whole else line, key=lambda one: one[1] is not None and one[1] != whole)
-    return [text for turned, run in runs for text, _ in (list(run)[::-1] if turned else run)]
+    found = [text for turned, run in runs for text, _ in (list(run)[::-1] if turned else run)]
+    return [_AT_THE_LEFT.sub(r"\2\1", text) for text in found] if whole else found
+
+
+def _sides(texts: Sequence[str]) -> list[bool | None]:
+    """Whether each is written from the right; None for numbers and signs, which stand in either.
+
+    A number at the right of a word from the left belongs to it ("iPhone 15"), as one between two from the right does.
+    """
+    sides = [_is_from_right(text) for text in texts]
+    for place, text in enumerate(texts):
+        if sides[place] is None and any(map(str.isdigit, text)) and place > 0:
+            after = sides[place + 1] if place + 1 < len(sides) else None
+            if sides[place - 1] is False or (sides[place - 1] and after):
+                sides[place] = sides[place - 1]
+    return sides
 
 
 def _is_from_right(text: str) -> bool | None:
-    """None for numbers and signs, which stand in either."""
     if _FROM_RIGHT.search(text):
         return True
     return False if any(map(str.isalpha, text)) else None
@@ -238,12 +255,39 @@ def _line_blocks(lines: Sequence[Line]) -> Iterator[str]:
         if table:
             yield from _paragraphs(paragraph)
             paragraph = []
-            yield _table_text(table)
+            yield from _columns_or_table(table)
             index += len(table)
         else:
             paragraph.append(lines[index])
             index += 1
     yield from _paragraphs(paragraph)
+
+
+def _columns_or_table(lines: Sequence[Line]) -> Iterator[str]:
+    """The lines as a table, or as columns of prose, where most cells go on with the sentence above them."""
+    grid = _grid(lines)
+    columns = [
+        [cell for line in lines for cell in line.cells if column.overlap(cell) > 0]
+        for column in sorted(grid.columns, key=lambda column: column.x0)
+    ]
+    if grid.spanning or not all(map(_goes_on, columns)):
+        yield _table_text(lines)
+        return
+    for column in columns:
+        yield from _paragraphs([Line((cell,)) for cell in column])
+
+
+def _goes_on(column: Sequence[Piece]) -> bool:
+    following = [cell.text[:1].islower() for cell in column[1:]]
+    words = [len(cell.text.split()) for cell in column]
+    return len(column) > 1 and sum(following) * 2 >= len(following) and median(words) >= COLUMN_WORDS
+
+
+def _grid(lines: Sequence[Line]) -> _Grid:
+    grid = _Grid()
+    for line in sorted(lines, key=lambda line: -len(line.cells)):
+        grid.take(line)
+    return grid
 
 
 def _paragraphs(lines: Sequence[Line]) -> Iterator[str]:
@@ -268,10 +312,8 @@ def _prose(lines: Sequence[Line]) -> str:
         below = abs(line.cells[0].x0 - above.cells[0].x0) < INDENT * line.height
         if not (is_full and below) or _ITEM.match(line.text):
             text += "\n" + line.text
-        elif _BROKEN_WORD.fullmatch(text[-3:]) and line.text[0].islower():
-            text = text[:-1] + line.text
         else:
-            text += " " + line.text
+            text = with_break(text, line.text)
     return text
 
 
@@ -319,9 +361,7 @@ def _pitch(rows: Sequence[Line]) -> float:
 
 
 def _table_text(lines: Sequence[Line]) -> str:
-    grid = _Grid()
-    for line in sorted(lines, key=lambda line: -len(line.cells)):
-        grid.take(line)
+    grid = _grid(lines)
     rows = _unwrapped(lines, [grid.row(line) for line in lines])
     pairs = _side_by_side(rows)
     if pairs:
@@ -337,7 +377,7 @@ def _unwrapped(lines: Sequence[Line], rows: list[list[str]]) -> list[list[str]]:
     whole = [rows[0]]
     for gap, row in zip(gaps, rows[1:], strict=True):
         if not row[0] and gap < closer and all(whole[-1][place] for place, cell in enumerate(row) if cell):
-            whole[-1] = [f"{above} {cell}".strip() for above, cell in zip(whole[-1], row, strict=True)]
+            whole[-1] = [with_break(above, cell).strip() for above, cell in zip(whole[-1], row, strict=True)]
         else:
             whole.append(row)
     return whole

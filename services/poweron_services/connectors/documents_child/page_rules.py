@@ -26,15 +26,19 @@ class Drawn:
     edges: list[Edge] = field(default_factory=list)
     """Rules as pdfplumber describes them; none where there are too many."""
     images: int = 0
+    pictured: float = 0
+    """Square points that its images cover."""
 
 
-def drawn(page: Any) -> Drawn:
-    """What is drawn on a page, in the coordinates of people who look at it."""
-    found, turned = Drawn(), page.get_rotation() // 90
+def drawn(page: Any, turned: int) -> Drawn:
+    """What is drawn on a page, in the coordinates of people who see it turned by so many quarters."""
+    found = Drawn()
     for thing, matrix in _things(page.raw, raw.FPDFPage_CountObjects, raw.FPDFPage_GetObject, AS_IT_IS, DEEPEST):
         kind = raw.FPDFPageObj_GetType(thing)
         if kind == raw.FPDF_PAGEOBJ_IMAGE:
+            a, b, c, d, _, _ = _times(_matrix(thing), matrix)
             found.images += 1
+            found.pictured += abs(a * d - b * c)
         elif kind == raw.FPDF_PAGEOBJ_PATH and len(found.edges) <= MOST_RULES:
             found.edges += _edges(thing, matrix, turned)
     if len(found.edges) > MOST_RULES:

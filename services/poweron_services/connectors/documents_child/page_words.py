@@ -15,6 +15,7 @@ from poweron_services.connectors.documents_child.page_layout import Piece
 
 WORD_GAP = 0.2  # of the height of the letters
 OVERPRINT = 0.4  # of the width of a letter: the same one, printed again this close, makes it bold
+LEANING = 0.1  # radians
 STEEP = 0.9  # the sine of the angle of what is read upwards or downwards
 MOST_LETTERS = 200_000  # of a page; more of them are no text that anybody reads
 
@@ -29,10 +30,11 @@ Box = tuple[float, float, float, float]
 class _Letters:
     """Letters side by side."""
 
-    __slots__ = ("bottom", "last_left", "left", "right", "text", "top")
+    __slots__ = ("bottom", "last_left", "left", "quarter", "right", "text", "top")
 
-    def __init__(self, letter: str, box: Box) -> None:
+    def __init__(self, letter: str, box: Box, quarter: int) -> None:
         self.text = letter
+        self.quarter = quarter
         self.left, self.right, self.bottom, self.top = box
         self.last_left = self.left
 
@@ -79,15 +81,18 @@ class _Letters:
         return shared > width / 2 and max(self.bottom, bottom) - min(self.top, top) <= WORD_GAP * width
 
 
-def words(page: Any) -> tuple[list[Piece], bool]:
-    """In the order of the library, without those that were printed twice; and whether they are all that there are."""
-    text_page, turned = page.get_textpage(), page.get_rotation() // 90
-    seen: dict[str, set[tuple[int, int]]] = {}
-    found = []
+def words(page: Any) -> tuple[dict[int, list[Piece]], bool]:
+    """By the quarters that they are turned by, in the order of the library, without those that were printed twice.
+
+    Each is placed as whoever turns the page sees it. The second value tells whether they are all that there are.
+    """
+    text_page = page.get_textpage()
+    seen: dict[int, dict[str, set[tuple[int, int]]]] = {}
+    found: dict[int, list[Piece]] = {}
     for word in _joined(text_page.raw):
-        piece = Piece(*placed((word.left, word.right, word.bottom, word.top), turned), word.text)
-        if not _is_again(piece, seen):
-            found.append(piece)
+        piece = Piece(*placed((word.left, word.right, word.bottom, word.top), word.quarter), word.text)
+        if not _is_again(piece, seen.setdefault(word.quarter, {})):
+            found.setdefault(word.quarter, []).append(piece)
     are_all = bool(raw.FPDFText_CountChars(text_page.raw) <= MOST_LETTERS)
     text_page.close()
     return found, are_all
@@ -118,7 +123,7 @@ def _joined(text_page: Any) -> Iterator[_Letters]:
             continue
         if word is not None:
             yield word
-        word = _Letters(letter, box) if letter else None
+        word = _Letters(letter, box, _quarter(text_page, index)) if letter else None
     if word is not None:
         yield word
 
@@ -138,6 +143,13 @@ def _letters(text_page: Any) -> Iterator[tuple[int, str, Box]]:
             yield index, "-", (found.left, found.right, found.bottom, found.top)
         elif code != SPACE or is_made_up(text_page, index) != 1:
             yield index, "", (0, 0, 0, 0)
+
+
+def _quarter(text_page: Any, index: int) -> int:
+    """By how many quarters a page is turned on which the letter is upright; one that leans is taken for upright."""
+    angle = raw.FPDFText_GetCharAngle(text_page, index)  # clockwise
+    quarters = round(angle / (math.pi / 2))
+    return -quarters % 4 if abs(angle - quarters * math.pi / 2) < LEANING else 0
 
 
 def _goes_on(text_page: Any, index: int, word: _Letters, box: Box) -> bool:

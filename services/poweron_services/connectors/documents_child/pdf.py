@@ -1,9 +1,11 @@
 """PDF: one section per page, from the places of its words and the rules between them."""
 
 import ctypes
+import math
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ from pypdfium2 import raw
 
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.line_ends import mended, with_break, words_of
 from poweron_services.connectors.documents_child.page_layout import Piece, blocks, lines_of
 from poweron_services.connectors.documents_child.page_rules import Edge, drawn
 from poweron_services.connectors.documents_child.page_words import MOST_LETTERS, words
@@ -20,6 +23,8 @@ from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
 from poweron_services.connectors.documents_child.readers import Link, Note, PageCount, PageRead, Part, Picture
 
+MOSTLY = 0.5  # of a page that a picture covers; with no more text than one line, it is a picture
+FEW_WORDS = 15
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
 FEWEST_RULES = 4  # of a table
 PAGES_SHARE = 0.3  # of the wall clock: so long one process reads pages; the next page may then take what is left
@@ -35,8 +40,9 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield PageCount(len(document))
     if limits.first_page == 1:
         yield from pdf_facts(document.get_metadata_dict(), len(document))
+    known: set[str] = set()
     for number in range(limits.first_page, min(len(document), limits.first_page + limits.pages - 1) + 1):
-        yield from _page(document, number)
+        yield from _page(document, number, known)
         yield PageRead(number)
         if time.monotonic() > until:
             break
@@ -55,8 +61,8 @@ def _opened(data: bytes) -> Any:
         raise
 
 
-def _page(document: Any, number: int) -> Iterator[Part]:
-    """One bad page is no reason to lose the others."""
+def _page(document: Any, number: int, known: set[str]) -> Iterator[Part]:
+    """One bad page is no reason to lose the others; what words of the document are known grows with each."""
     try:
         page = document[number - 1]
     except pypdfium2.PdfiumError:
@@ -64,15 +70,21 @@ def _page(document: Any, number: int) -> Iterator[Part]:
         return
     yield from _links(document, page)
     page = _filled_in(document, page, number)
-    found = drawn(page)
+    turned = page.get_rotation() // 90
+    found = drawn(page, turned)
     pieces, are_all = words(page)
-    text = _page_text(pieces, found.edges)
+    texts = [_page_text(pieces.pop(turned, []), found.edges)]
+    texts += [_page_text(some, drawn(page, quarter).edges) for quarter, some in sorted(pieces.items())]
+    text = "\n\n".join(filter(None, texts))
+    known.update(words_of(text))
+    text = mended(text, known)
+    is_picture = found.pictured > MOSTLY * math.prod(page.get_size())
     page.close()
     if not are_all:
         yield Note(f"Of page {number} only the first {MOST_LETTERS:,} characters were read.", truncated=True)
     if text:
         yield Section(f"page {number}", text)
-    elif found.images:
+    if found.images and (not text or (is_picture and "\n" not in text and len(text.split()) <= FEW_WORDS)):
         yield Picture(f"page {number}")
 
 
@@ -146,7 +158,7 @@ def _cell(box: Box | None, words: list[Piece]) -> str | None:
     lines = lines_of([word for word in words if _inside(word, box)])
     if sum(len(line.cells) > 1 for line in lines) > 1 or sum(len(line.text.split()) for line in lines) > CELL_WORDS:
         return None
-    return " ".join(line.text for line in lines)
+    return reduce(with_break, (line.text for line in lines), "").strip()
 
 
 def _inside(word: Piece, box: Box) -> bool:

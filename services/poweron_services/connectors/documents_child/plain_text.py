@@ -8,6 +8,7 @@ from itertools import pairwise
 from poweron_services.connectors.documents_child import text_encodings
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.line_ends import BREAK, ends_broken, mended, with_break, words_of
 from poweron_services.connectors.documents_child.readers import Note, Part
 
 LONG = 200_000  # bytes of a text that is more than one section
@@ -62,7 +63,8 @@ def _lines(first: int, last: int) -> str:
 
 
 def _tidy(text: str) -> str:
-    return "\n\n".join(map(_mended, _EMPTY_LINES.split(text)))
+    whole = "\n\n".join(map(_mended, _EMPTY_LINES.split(text)))
+    return mended(whole, frozenset(words_of(whole))) if BREAK in whole else whole
 
 
 def _mended(paragraph: str) -> str:
@@ -72,5 +74,6 @@ def _mended(paragraph: str) -> str:
     text = lines[0]
     for above, line in pairwise(lines):
         was_full = margin * FULL <= len(above) and len(above.split()) >= FULL_WORDS and not _COLUMNS.search(above)
-        text += " " + line if margin <= WIDEST and was_full and line[:1].isalpha() else "\n" + line
+        goes_on = margin <= WIDEST and was_full and (line[:1].isalpha() or ends_broken(above))
+        text = with_break(text, line) if goes_on else f"{text}\n{line}"
     return text

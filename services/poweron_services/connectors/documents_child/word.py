@@ -162,10 +162,8 @@ class _Blocks:
 
 def _in_one_line(rows: list[list[str]]) -> str:
     """A table within a cell, each value with its label."""
-    if first_row_is_header(rows) and len(rows[0]) > LABELLED:
-        told = [
-            [f"{name}: {cell}" if name else cell for name, cell in zip(rows[0], row, strict=True)] for row in rows[1:]
-        ]
+    if all(map(all, rows)) and first_row_is_header(rows) and len(rows[0]) > LABELLED:
+        told = [[f"{name}: {cell}" for name, cell in zip(rows[0], row, strict=True)] for row in rows[1:]]
         return "; ".join(", ".join(cells) for cells in told)
     return "; ".join(
         ": ".join(filter(None, row)) if len(row) == LABELLED else ", ".join(filter(None, row)) for row in rows

@@ -40,7 +40,7 @@ def page_of(*draw: Draw) -> bytes:
         ("die Kosten der Strom-", "versorgung und der Heizung", "Stromversorgung"),
         ("c'est pour cela que la peut-", "être dans le jardin est", "peut-être"),
         ("the com\u00ad", "pany is in the town", "company"),
-        ("what they call self\u2010", "made in the town", "self-made"),
+        ("the vote was about a long\u2010", "term plan for the town", "long-term"),
     ],
 )
 def test_a_hyphen_at_the_end_of_a_line_stays_where_it_is_one_of_the_word(above: str, below: str, read: str) -> None:

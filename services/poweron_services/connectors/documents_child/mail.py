@@ -1,12 +1,15 @@
 """EML: who wrote what to whom, and the attachments."""
 
+import re
 from collections.abc import Iterator
 from email import contentmanager, generator, message_from_bytes, policy
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
 from email.message import EmailMessage
 from functools import partial
 from typing import Any
 
-from poweron_services.connectors.documents_child import plain_text, webpage
+from poweron_services.connectors.documents_child import media_types, plain_text, text_encodings, webpage
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.member import Member
@@ -16,12 +19,16 @@ LOADED = (contentmanager, generator)  # what the library would import once it re
 HEADERS = ("From", "To", "Cc", "Date", "Subject")
 FACTS = {"Subject": "title", "From": "author", "Date": "created"}
 MOST_HEADER = 2_000  # characters
+SAID = 0.5  # of the words of the HTML: with fewer of them, the plain text is none of it
+_SURROGATE = re.compile("[\udc80-\udcff]")  # bytes that are no ASCII
+_TAG = re.compile(rb"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>|&\w+;", re.DOTALL | re.IGNORECASE)
+_WORD = re.compile(rb"[a-z0-9\x80-\xff]{3,}")
 SIGNATURES = {"application/pkcs7-signature", "application/x-pkcs7-signature", "application/pgp-signature"}
 SEALED = {"application/pkcs7-mime", "application/x-pkcs7-mime", "application/pgp-encrypted"}
 
 
 def opened(data: bytes, limits: Limits) -> Iterator[Part | Member]:
-    message: Any = message_from_bytes(data, policy=policy.default)
+    message: Any = message_from_bytes(media_types.without_envelope(data), policy=policy.default)
     leaves = [leaf for leaf in _leaves(message) if leaf.get_content_type() not in SIGNATURES]
     texts = [leaf for leaf in leaves if _is_text(leaf)]
     plain = [leaf for leaf in texts if leaf.get_content_type() != "text/html"]
@@ -54,10 +61,19 @@ def _leaves(part: Any) -> Iterator[Any]:
 
 
 def _without_repeated(leaves: list[Any]) -> list[Any]:
-    """The plain text, unless it says nothing: programs that write HTML alone leave it empty."""
+    """The plain text, unless it says little of the other: programs that write HTML leave it empty, or apologise."""
     texts = [leaf for leaf in leaves if _is_text(leaf)]
     plain = [leaf for leaf in texts if leaf.get_content_type() == "text/plain" and _bytes(leaf).strip()]
-    return [leaf for leaf in leaves if leaf not in texts or leaf in (plain or texts)]
+    page = [leaf for leaf in texts if leaf.get_content_type() == "text/html"]
+    said = _words(b" ".join(map(_bytes, plain)))
+    of_page = _words(_TAG.sub(b" ", b" ".join(map(_bytes, page))))
+    is_stub = len(said & of_page) < len(of_page) * SAID
+    kept = page if page and is_stub else plain or texts
+    return [leaf for leaf in leaves if leaf not in texts or leaf in kept]
+
+
+def _words(text: bytes) -> set[bytes]:
+    return set(_WORD.findall(text.lower()))
 
 
 def _is_text(leaf: Any) -> bool:
@@ -75,10 +91,19 @@ def _is_ornament(leaf: Any) -> bool:
 
 
 def _attachment(leaf: Any, number: int) -> Member:
-    path = (leaf.get_filename() or "").strip()
+    path = _file_name(leaf).strip()
     if leaf.get_content_type() == "message/rfc822":
         return Member("attachment", path or f"{number}.eml", 0, lambda: bytes(_forwarded(leaf)))
     return Member("attachment", path or str(number), 0, partial(_bytes, leaf))
+
+
+def _file_name(leaf: Any) -> str:
+    raw = next((value for key, value in leaf.raw_items() if key.lower() == "content-disposition"), "")
+    if not _SURROGATE.search(raw):
+        return _decoded(leaf.get_filename() or "")
+    header = EmailMessage()
+    header["Content-Disposition"] = " ".join(_decoded(raw).split())
+    return header.get_filename() or ""
 
 
 def _forwarded(leaf: Any) -> EmailMessage:
@@ -101,7 +126,21 @@ def _text(leaf: Any, limits: Limits) -> str:
 
 def _header(message: Any, name: str) -> str:
     """As people read it; a damaged one is no reason to lose the mail."""
+    raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
+    if _SURROGATE.search(raw):
+        return " ".join(_decoded(raw).split())[:MOST_HEADER]
     try:
         return " ".join(str(message[name] or "").split())[:MOST_HEADER]
     except (ValueError, LookupError, TypeError, AttributeError, IndexError):
         return ""
+
+
+def _decoded(text: str) -> str:
+    """A header, or a name in it, that is encoded where it must not be, or not encoded where it must."""
+    if _SURROGATE.search(text):
+        data = text.encode("ascii", "surrogateescape")
+        text = data.decode(text_encodings.found(data), "replace")
+    try:
+        return str(make_header(decode_header(text))) if "=?" in text else text
+    except (ValueError, LookupError, HeaderParseError):
+        return text

@@ -27,6 +27,8 @@ TIFF = "image/tiff"
 WEBP = "image/webp"
 GIF = "image/gif"
 BMP = "image/bmp"
+MBOX = "application/mbox"
+ICS = "text/calendar"
 HTML = "text/html"
 CSV = "text/csv"
 TSV = "text/tab-separated-values"
@@ -51,6 +53,8 @@ BY_EXTENSION = {
     ".ppt": PPT,
     ".msg": MSG,
     ".eml": EML,
+    ".mbox": MBOX,
+    ".ics": ICS,
     ".rtf": RTF,
     ".xml": XML,
     ".png": PNG,
@@ -95,6 +99,10 @@ _HTML_START = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
 _XML_START = re.compile(rb"\s*<\?xml\b|\s*<!DOCTYPE\s+\w|\s*<[A-Za-z_][\w.:-]*[\s>/]")
+_CALENDAR_START = re.compile(rb"\s*BEGIN:VCALENDAR\s", re.IGNORECASE)
+_ENVELOPE = re.compile(rb"From [^\r\n]*\r?\n(?=[A-Za-z][A-Za-z0-9-]*:)")
+"""What stands above a mail where several are kept in one file, or where a program has handed it on."""
+_NEXT_MAIL = re.compile(rb"\n\r?\n" + _ENVELOPE.pattern)
 _MAIL_HEADER = re.compile(rb"[A-Za-z][A-Za-z0-9-]*:[ \t]*[^\r\n]*(?:\r?\n[ \t]+[^\r\n]*)*\r?\n")
 _MAIL_HEADERS = {b"from", b"to", b"subject", b"date", b"message-id", b"mime-version", b"received", b"return-path"}
 _MACHINE_HEADERS = {b"message-id", b"mime-version", b"received", b"return-path"}  # that no person writes above a text
@@ -116,7 +124,15 @@ def sniff(data: bytes, name: str) -> str:
     signed = next((mime for signature, mime in _SIGNATURES.items() if signature.match(head)), None)
     if signed is not None:
         return signed
-    return _text_kind(head.removeprefix(b"\xef\xbb\xbf"), name) if _is_text(data) else UNKNOWN
+    if not _is_text(data):
+        return UNKNOWN
+    kind = _text_kind(without_envelope(head.removeprefix(b"\xef\xbb\xbf")), name)
+    return MBOX if kind == EML and _ENVELOPE.match(head) and _NEXT_MAIL.search(data) else kind
+
+
+def without_envelope(mail: bytes) -> bytes:
+    """The mail without the line above it that is none of its headers."""
+    return _ENVELOPE.sub(b"", mail, count=1) if _ENVELOPE.match(mail) else mail
 
 
 def named_kind(name: str) -> str | None:
@@ -173,6 +189,8 @@ def _text_kind(head: bytes, name: str) -> str:
     named = named_kind(name)
     if named in {HTML, CSV, TSV, JSON, MARKDOWN}:
         return named
+    if _CALENDAR_START.match(head):
+        return ICS
     if _is_mail(head, named):
         return EML
     if _XML_START.match(head) and (named == XML or head.lstrip().startswith(b"<?xml")):

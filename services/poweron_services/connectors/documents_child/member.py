@@ -7,14 +7,16 @@ from pathlib import PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    kind: str  # "attachment" or "file"
+    kind: str  # "attachment", "file" or "mail"
     path: str
     size: int  # bytes, at most
     load: Callable[[], bytes]
+    extension: str = ""
+    """Of a member that has a number in place of a name."""
 
     @property
     def name(self) -> str:
-        return PurePosixPath(self.path).name or self.path
+        return (PurePosixPath(self.path).name or self.path) + self.extension
 
     @property
     def place(self) -> str:

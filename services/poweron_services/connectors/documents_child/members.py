@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from poweron_services.connectors.documents_child import (
+    calendar_text,
     csv_text,
     headings,
     json_text,
     mail,
+    mailbox,
     media_types,
     open_document,
     outlook,
@@ -44,10 +46,28 @@ from poweron_services.connectors.documents_child.readers import (
 )
 
 LOADED = (
-    *(csv_text, headings, json_text, open_document, pdf, picture, plain_text, rich_text, slides, webpage, word),
+    *(
+        calendar_text,
+        csv_text,
+        headings,
+        json_text,
+        open_document,
+        pdf,
+        picture,
+        plain_text,
+        rich_text,
+        slides,
+        webpage,
+        word,
+    ),
     *(workbook, xml_text),
 )  # before this process can load nothing any more
-OPENERS = {media_types.ZIP: zip_files.opened, media_types.EML: mail.opened, media_types.MSG: outlook.opened}
+OPENERS = {
+    media_types.ZIP: zip_files.opened,
+    media_types.EML: mail.opened,
+    media_types.MSG: outlook.opened,
+    media_types.MBOX: mailbox.opened,
+}
 
 DEEPEST = 4  # levels of mails and archives within one another
 WORK_SHARE = 0.7  # of the processor's time: later than this nothing new is begun

@@ -82,6 +82,8 @@ READERS = {
     media_types.ZIP: "members",
     media_types.EML: "members",
     media_types.MSG: "members",
+    media_types.MBOX: "members",
+    media_types.ICS: "calendar_text",
     media_types.RTF: "rich_text",
     media_types.XML: "xml_text",
     **dict.fromkeys(media_types.PICTURES, "picture"),
@@ -104,6 +106,8 @@ WORDS_FOR = {
     media_types.ZIP: "a ZIP archive",
     media_types.EML: "a mail",
     media_types.MSG: "an Outlook message",
+    media_types.MBOX: "a mailbox",
+    media_types.ICS: "a calendar",
     media_types.RTF: "a text in RTF",
     media_types.XML: "XML data",
     **dict.fromkeys(media_types.PICTURES, "a picture"),
@@ -114,7 +118,7 @@ WORDS_FOR = {
     media_types.TEXT: "plain text",
     media_types.MARKDOWN: "markdown text",
 }
-CONTAINERS = {media_types.ZIP, media_types.EML, media_types.MSG}
+CONTAINERS = {media_types.ZIP, media_types.EML, media_types.MSG, media_types.MBOX}
 TEXTS = {
     media_types.HTML,
     media_types.CSV,
@@ -123,11 +127,12 @@ TEXTS = {
     media_types.TEXT,
     media_types.MARKDOWN,
     media_types.XML,
+    media_types.ICS,
 }
 OF_ANY_ENCODING = {*CONTAINERS, media_types.RTF}
 """They name their encodings, or those of what they hold, only within."""
 READABLE = (
-    "PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, HTML, XML, CSV, JSON, TXT, MD, EML, MSG, ZIP of these, "
+    "PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, RTF, HTML, XML, CSV, JSON, TXT, MD, EML, MSG, MBOX, ICS, ZIP of these, "
     "and pictures where text recognition is set up"
 )
 OLD_OFFICE = {

@@ -1,0 +1,207 @@
+"""ICS: the events and tasks of a calendar, such as an invitation: what, when, where, how often, with whom.
+
+The form is that of RFC 5545. No zone is looked up: a time is told as it is written there, with the name of its zone.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from poweron_services.connectors.documents_child.document import Section
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.plain_text import decoded
+from poweron_services.connectors.documents_child.readers import Fact, Part
+
+KINDS: Final = {"VEVENT": "event", "VTODO": "task", "VJOURNAL": "entry"}
+MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November"),
+    "December",
+)
+DAYS: Final = {
+    "MO": "Monday",
+    "TU": "Tuesday",
+    "WE": "Wednesday",
+    "TH": "Thursday",
+    "FR": "Friday",
+    "SA": "Saturday",
+    "SU": "Sunday",
+}
+PERIODS: Final = {"DAILY": "day", "WEEKLY": "week", "MONTHLY": "month", "YEARLY": "year"}
+ORDINALS: Final = {"1": "first ", "2": "second ", "3": "third ", "4": "fourth ", "5": "fifth ", "-1": "last "}
+
+_FOLD: Final = re.compile(r"\r?\n[ \t]")
+_LINE: Final = re.compile(
+    r'(?P<name>[A-Za-z0-9-]+)(?P<parameters>(?:;[A-Za-z0-9-]+=(?:"[^"]*"|[^";:]*))*):(?P<value>.*)'
+)
+_PARAMETER: Final = re.compile(r';([A-Za-z0-9-]+)=(?:"([^"]*)"|([^";:]*))')
+_ESCAPED: Final = re.compile(r"\\([\\;,nN])")
+_TIME: Final = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
+_DURATION: Final = re.compile(r"\+?P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:\d+S)?)?")
+_ORDINAL_DAY: Final = re.compile(r"(-?\d+)?([A-Z]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A line of a component: its value as it is written, and its parameters by their names in capitals."""
+
+    value: str
+    parameters: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        """The value as a text in one line."""
+        plain = _ESCAPED.sub(lambda found: ", " if found[1] in "nN" else found[1], self.value)
+        return " ".join(plain.split())
+
+
+@dataclass(slots=True)
+class Component:
+    kind: str
+    properties: dict[str, list[Property]] = field(default_factory=dict)
+
+    def first(self, name: str) -> Property | None:
+        return next(iter(self.properties.get(name, ())), None)
+
+    def text(self, name: str) -> str:
+        found = self.first(name)
+        return found.text if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A day, or a time in a zone, which may have no name."""
+
+    day: dt.date
+    time: dt.time | None = None
+    zone: str = ""
+
+    def __str__(self) -> str:
+        day = f"{self.day.day} {MONTHS[self.day.month - 1]} {self.day.year}"
+        return f"{day} {self.time:%H:%M}" if self.time else day
+
+
+def read(data: bytes, limits: Limits) -> Iterator[Part]:
+    text, notes = decoded(data, limits)
+    found = list(_components(_FOLD.sub("", text).splitlines()))
+    method = next((one.text("METHOD") for one in found if one.kind == "VCALENDAR"), "")
+    events = [one for one in found if one.kind in KINDS]
+    yield Fact("entries", str(len(events)))
+    for number, event in enumerate(events, start=1):
+        yield Section(f"{KINDS[event.kind]} {number}", "\n".join(_told(event, method)))
+    yield from notes
+
+
+def _components(lines: Iterable[str]) -> Iterator[Component]:
+    """Each once it ends; what stands in one within another, such as an alarm, belongs to the inner one."""
+    inside: list[Component] = []
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            continue
+        name, value = found["name"].upper(), found["value"]
+        if name == "BEGIN":
+            inside.append(Component(value.strip().upper()))
+        elif name == "END":
+            if inside:
+                yield inside.pop()
+        elif inside:
+            parameters = {one[1].upper(): one[2] or one[3] or "" for one in _PARAMETER.finditer(found["parameters"])}
+            inside[-1].properties.setdefault(name, []).append(Property(value, parameters))
+
+
+def _told(event: Component, method: str) -> Iterator[str]:
+    is_cancelled = "CANCEL" in method.upper() or event.text("STATUS").upper() == "CANCELLED"
+    yield f"### {event.text('SUMMARY') or KINDS[event.kind].capitalize()}{' (cancelled)' if is_cancelled else ''}"
+    told = {
+        "When": _when(event),
+        "Due": _moment_text(event.first("DUE")),
+        "Where": event.text("LOCATION"),
+        "Repeats": _repeats(event),
+        "Except on": ", ".join(str(moment) for one in event.properties.get("EXDATE", ()) for moment in _moments(one)),
+        "Organizer": _person(event.first("ORGANIZER")),
+        "Invited": "; ".join(map(_person, event.properties.get("ATTENDEE", ()))),
+        "Link": event.text("URL"),
+        "Description": event.text("DESCRIPTION"),
+    }
+    yield from (f"- {name}: {text}" for name, text in told.items() if text)
+
+
+def _when(event: Component) -> str:
+    start = _moment(event.first("DTSTART"))
+    if start is None:
+        return ""
+    end = _moment(event.first("DTEND")) or _after(start, event.text("DURATION"))
+    if start.time is None:
+        last = end.day - dt.timedelta(days=1) if end and end.time is None else start.day  # the end is no part of it
+        return f"{start} to {Moment(last)}, all day" if last > start.day else f"{start}, all day"
+    zone = f" {start.zone}" if start.zone else ""
+    if end is None or end.time is None or end == start:
+        return f"{start}{zone}"
+    if end.zone != start.zone and end.zone:
+        return f"{start}{zone} to {end} {end.zone}"
+    return f"{start} to {f'{end.time:%H:%M}' if end.day == start.day else end}{zone}"
+
+
+def _moment_text(given: Property | None) -> str:
+    moment = _moment(given)
+    return f"{moment} {moment.zone}".strip() if moment else ""
+
+
+def _moment(given: Property | None) -> Moment | None:
+    return next(_moments(given), None) if given else None
+
+
+def _moments(given: Property) -> Iterator[Moment]:
+    for found in _TIME.finditer(given.value):
+        year, month, day, hour, minute, utc = found.groups()
+        try:
+            time = dt.time(int(hour), int(minute)) if hour else None
+            yield Moment(
+                dt.date(int(year), int(month), int(day)), time, "UTC" if utc else given.parameters.get("TZID", "")
+            )
+        except ValueError:
+            continue
+
+
+def _after(start: Moment, duration: str) -> Moment | None:
+    found = _DURATION.fullmatch(duration)
+    if found is None:
+        return None
+    weeks, days, hours, minutes = (int(number or 0) for number in found.groups())
+    length = dt.timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes)
+    end = dt.datetime.combine(start.day, start.time or dt.time()) + length
+    return Moment(end.date(), end.time() if start.time else None, start.zone)
+
+
+def _repeats(event: Component) -> str:
+    """The rule in words: every week on Thursday, until a day or so many times."""
+    given = event.first("RRULE")
+    rule = dict(part.split("=", 1) for part in given.value.upper().split(";") if "=" in part) if given else {}
+    period = PERIODS.get(rule.get("FREQ", ""))
+    if period is None or given is None:
+        return given.value if given else ""
+    days = [_ORDINAL_DAY.fullmatch(day) for day in rule.get("BYDAY", "").split(",")]
+    named = [f"{ORDINALS.get(day[1] or '', '')}{DAYS[day[2]]}" for day in days if day and day[2] in DAYS]
+    every = rule.get("INTERVAL", "1")
+    text = f"every {period}" if every == "1" else f"every {every} {period}s"
+    if named and text == "every week":
+        text = f"every {' and '.join(named)}"
+    elif named:
+        text += f" on {'the ' if any(day and day[1] for day in days) else ''}{' and '.join(named)}"
+    if rule.get("BYMONTHDAY"):
+        text += f" on day {rule['BYMONTHDAY']}"
+    if rule.get("BYMONTH", "").isdecimal() and 1 <= int(rule["BYMONTH"]) <= len(MONTHS):
+        text += f" in {MONTHS[int(rule['BYMONTH']) - 1]}"
+    until = next(_moments(Property(rule.get("UNTIL", ""), {})), None)
+    ends = f", until {Moment(until.day)}" if until else f", {rule['COUNT']} times" if "COUNT" in rule else ""
+    return text + ends
+
+
+def _person(given: Property | None) -> str:
+    if given is None:
+        return ""
+    address = re.sub("^mailto:", "", given.text, flags=re.IGNORECASE)
+    name = given.parameters.get("CN", "")
+    return f"{name} <{address}>" if name and name != address else address

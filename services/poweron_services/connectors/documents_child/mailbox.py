@@ -1,0 +1,24 @@
+"""MBOX: many mails in one file, each below a line that begins with "From ", oldest first as a rule."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from poweron_services.connectors.documents_child.limits import Limits
+from poweron_services.connectors.documents_child.member import Member
+from poweron_services.connectors.documents_child.readers import Fact, Part
+
+_BETWEEN = re.compile(rb"(?:\A|\n\r?\n)From [^\r\n]*\r?\n(?=[A-Za-z][A-Za-z0-9-]*:)")
+_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)  # a line of a mail that would have begun another one
+
+
+def opened(data: bytes, _: Limits) -> Iterator[Part | Member]:
+    starts = list(_BETWEEN.finditer(data))
+    yield Fact("mails", str(len(starts)))
+    ends = [start.start() for start in starts[1:]] + [len(data)]
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True), start=1):
+        yield Member("mail", str(number), end - start.end(), partial(_mail, data, start.end(), end), ".eml")
+
+
+def _mail(data: bytes, start: int, end: int) -> bytes:
+    return _QUOTED.sub(rb"\1", data[start:end])

@@ -146,6 +146,42 @@ async def test_pages_that_redirect_to_one_another_have_an_end(site: Site, conten
     assert sorted(site.asked) == ["/back", "/robots.txt", "/there"]
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<meta http-equiv="refresh" content="0; url=/a">',
+        "<html><head><title>Moved</title><META HTTP-EQUIV=refresh CONTENT='3;URL=\"/a\"'></head><body>Click <a href=/a>here</a></body>",
+        '<script>track()</script><meta content="0;/a" http-equiv="Refresh">',
+    ],
+)
+async def test_a_page_that_only_sends_to_another_of_its_host_is_that_one(
+    site: Site, content: ContentStore, page: str
+) -> None:
+    url, old = site.page("/a", "<p>The new bridge is open.</p>"), site.page("/old", page)
+    async with site.pages(content) as pages:
+        found = await pages.fetch(FIRST, old)
+    assert (found.requested, found.url, found.body) == (old, url, b"<p>The new bridge is open.</p>")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<meta http-equiv="refresh" content="0; url=https://elsewhere.example/">',
+        '<meta http-equiv="refresh" content="0; url=/old">',
+        '<meta http-equiv="refresh" content="300; url=/a">',
+        '<meta http-equiv="refresh" content="5">',
+        f'<meta http-equiv="refresh" content="5; url=/a"><p>{"The bridge is open. " * 20}</p>',
+        '<meta name="description" content="0; url=/a">',
+    ],
+)
+async def test_a_page_that_says_something_or_leads_elsewhere_is_itself(
+    site: Site, content: ContentStore, page: str
+) -> None:
+    site.page("/a")
+    async with site.pages(content) as pages:
+        assert (await pages.fetch(FIRST, site.page("/old", page))).body == page.encode()
+
+
 async def test_another_step_is_given_what_is_fresh_and_asks_again_after_an_hour_whether_it_has_changed(
     site: Site, content: ContentStore
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -242,6 +243,35 @@ async def test_a_page_that_only_links_to_others_gives_its_links(read_page: ReadF
 
     assert page.text == ""
     assert [link.text for link in page.links] == ["Home", "Tickets"]
+
+
+BANNER = (
+    "<div class='cc-window'><p>We and our 132 partners use cookies to store information on a device, to measure, and to "
+    "choose what is shown to whom, as long as nobody objects to it.</p><button>Accept all</button><button>Reject</button></div>"
+)
+
+
+@pytest.mark.parametrize("depth", ["basic", "advanced"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"<nav><a href=/a>Home</a></nav><aside><h1>The bridge</h1><p>{STORY * 8}</p></aside>",
+        f"<main><p>Local news.</p></main><aside><p>{STORY * 8}</p></aside>",
+        f"{BANNER}<div><h1>The bridge</h1><p>{STORY}</p></div>",
+        f"{BANNER}<div><h1>The bridge</h1><p>{STORY * 8}</p></div>",
+        f"<h1>The bridge</h1><details><summary>When?</summary><p>{STORY}</p></details>",
+        f"<article><p>{STORY * 8}</p><div hidden=until-found><p>The toll is 7 francs.</p></div></article>",
+        f"<h1>The bridge</h1><div hidden='until-found'><p>{STORY}</p></div><div hidden>Never seen.</div>",
+    ],
+)
+async def test_the_text_is_found_wherever_a_page_puts_it(read_page: ReadForTest, body: str, depth: Any) -> None:
+    page = await read_page(f"<html><head><title>Page</title></head><body>{body}</body></html>", depth=depth)
+
+    assert STORY.strip() in page.text
+    assert ("The toll is 7 francs." in page.text) == ("toll" in body)
+    assert "partners" not in page.text
+    assert "Never seen" not in page.text
+    assert page.obstacle is None
 
 
 # -- what stands before the text --------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from poweron_services.connectors.web.web_client import WebResponse
 URL = "http://a.example/"
 SMALL = {"max_bytes": 100_000, "timeout": 20}
 SPARSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n"
+GREETING = b"Good morning"
 TYPED = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\n\r\n"
 
 
@@ -142,7 +143,7 @@ async def test_a_bomb_is_dropped_before_it_fills_the_memory(coding: str, media_t
 @pytest.mark.parametrize(
     ("body", "coding"),
     [
-        (gzip.compress(gzip.compress(b"Good morning")), "gzip, gzip"),
+        (b"Good morning", "gzip, gzip, gzip, gzip"),
         (b"Good morning", "br"),
         (b"Good morning", "gzip"),
         (b"Good morning", "deflate"),
@@ -150,10 +151,28 @@ async def test_a_bomb_is_dropped_before_it_fills_the_memory(coding: str, media_t
         (zlib.compress(b"Good morning" * 1_000)[:-1], "deflate"),
         (gzip.compress(b"Good morning")[:-8] + b"checksum", "gzip"),
     ],
-    ids=["twice", "unknown", "no gzip", "no zlib", "half a gzip", "half a zlib", "a wrong checksum"],
+    ids=["four times", "unknown", "no gzip", "no zlib", "half a gzip", "half a zlib", "a wrong checksum"],
 )
-async def test_what_cannot_be_unpacked_or_is_packed_twice_is_damaged(body: bytes, coding: str) -> None:
+async def test_what_cannot_be_unpacked_is_damaged(body: bytes, coding: str) -> None:
     assert await refused(packed(body, coding)) == "page_unavailable"
+
+
+@pytest.mark.parametrize(
+    ("body", "coding"),
+    [
+        (GREETING, "none"),
+        (GREETING, "UTF-8"),
+        (gzip.compress(gzip.compress(GREETING)), "gzip, gzip"),
+        (gzip.compress(zlib.compress(GREETING)), "deflate, identity, gzip"),
+    ],
+)
+async def test_what_servers_say_of_a_packing_is_undone_in_its_order(body: bytes, coding: str) -> None:
+    assert (await fetched(packed(body, coding))).body == GREETING
+
+
+async def test_a_bomb_within_another_is_not_unpacked() -> None:
+    bomb = gzip.compress(gzip.compress(bytes(80_000_000)))
+    assert await refused(packed(bomb, "gzip, gzip", "image/png"), max_bytes=90_000_000) == "page_too_large"
 
 
 async def test_a_file_that_is_packed_itself_stays_packed() -> None:

@@ -22,11 +22,21 @@ MENU_ENTRIES = 4
 NESTED_TOO_DEEPLY = "The page is nested too deeply; what lies deeper than 256 levels could not be read."
 BREAK = "\v"  # stands for <br> until the white space was tidied
 
+BUTTONS = ".//button | .//input[@type='submit' or @type='button'] | .//a[@role='button']"
+AGREE = re.compile(
+    r"\b(?:accept|agree|consent|reject|allow|zustimm\w*|akzeptier\w*|ablehnen|accepter|accepte|refuser|aceptar|rechazar"
+    r"|accetta\w*|rifiuta\w*)\b",
+    re.IGNORECASE,
+)
+COOKIES = re.compile(r"\bcookies?\b", re.IGNORECASE)
+_WHOLE = {"html", "body", "main", "article"}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _NOISE = {
     *("script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "audio", "video"),
     *("nav", "button", "select", "input", "textarea", "dialog", "menu", "head", "map", "link", "meta"),
 }
+_SHOWN = {None, "until-found"}
+"""Values of `hidden` with which a text can be found on the page; without one it is shown at once."""
 _NOISY_ROLES = {"navigation", "banner", "contentinfo", "search", "menu", "menubar", "dialog", "alertdialog"}
 _NOISY_NAME = re.compile(
     r"(?:^|[-_\s])(?:nav|navbar|navigation|navbox|menu|breadcrumbs?|cookie\w*|mw-editsection|mw-jump-link|catlinks|"
@@ -42,6 +52,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     text, notes = _text(data, limits)
     parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     root = lxml.html.document_fromstring(text.encode(), parser=parser)
+    drop_consent(root)
     yield from sections(_titled(root, main_blocks(root)))
     yield from notes
     if is_too_deep(parser):
@@ -56,6 +67,21 @@ def is_too_deep(parser: Any) -> bool:
 def main_blocks(root: Any) -> list[Block]:
     """The headings, paragraphs, lists and tables of what a parsed page is about."""
     return list(_blocks(_main(root)))
+
+
+def drop_consent(root: Any) -> None:
+    """Take out what asks for consent to cookies: the smallest part with the question and the button."""
+    for button in root.xpath(BUTTONS):
+        asking = next((part for part in button.iterancestors() if COOKIES.search(part.text_content())), None)
+        if asking is None or asking.tag in _WHOLE or asking.getparent() is None or asking.find(".//h1") is not None:
+            continue
+        if AGREE.search(label(button)):
+            asking.drop_tree()
+
+
+def label(button: Any) -> str:
+    """What stands on it."""
+    return f"{button.text_content()} {button.get('value', '')} {button.get('aria-label', '')}"
 
 
 def _text(data: bytes, limits: Limits) -> tuple[str, list[Note]]:
@@ -197,11 +223,11 @@ def _is_inline(element: Any) -> bool:
 
 
 def _is_noise(element: Any) -> bool:
-    if not isinstance(element.tag, str) or element.tag in _NOISE or element.get("hidden") is not None:
+    if not isinstance(element.tag, str) or element.tag in _NOISE or element.get("hidden") not in _SHOWN:
         return True
     if element.get("role") in _NOISY_ROLES or element.get("aria-hidden") == "true" or "display:none" in _style(element):
         return True
-    return element.tag not in {"html", "body", "main", "article"} and any(
+    return element.tag not in _WHOLE and any(
         _NOISY_NAME.search(element.get(name, "").lower()) for name in ("class", "id")
     )
 

@@ -12,7 +12,7 @@ import lxml.etree  # type: ignore[import-untyped] # it has no stubs
 import trafilatura
 
 from poweron_services.connectors.documents_child.outline import Block
-from poweron_services.connectors.documents_child.webpage import main_blocks
+from poweron_services.connectors.documents_child.webpage import drop_consent, main_blocks
 from poweron_services.connectors.pages_child.page_answers import Question, TextFormat
 
 FEW = 500  # characters of a page of a few lines
@@ -34,6 +34,8 @@ def main_text(root: Any, question: Question) -> str:
         return _written(main_blocks(_without_frame(root)), question.text_format)
     page = copy(root)
     lxml.etree.strip_tags(page, *EMPHASIS)
+    drop_consent(page)
+    _open(page)
     _mark_main_part(page)
     text = _text_by_trafilatura(page, question)
     if question.depth == "basic" and len(text) >= NOT_SURELY_MORE:
@@ -64,6 +66,16 @@ def _text_by_trafilatura(page: Any, question: Question) -> str:
         return ""
     text = _ENDS.sub("", found.text or "")
     return _ESCAPED.sub(r"\1", text) if question.text_format == "markdown" else text
+
+
+def _open(page: Any) -> None:
+    """Make parts of what a page is about that are none by their names: most of its text, or what opens when found."""
+    asides = list(page.iter("aside"))
+    if sum(len(aside.text_content()) for aside in asides) * 2 > len(page.text_content()):
+        for aside in asides:
+            aside.tag = "article"
+    for part in page.xpath(".//*[@hidden='until-found']"):
+        del part.attrib["hidden"]
 
 
 def _mark_main_part(page: Any) -> None:

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from poweron_services.connectors.documents_child.webpage import AGREE, BUTTONS, COOKIES, label
 from poweron_services.connectors.pages_child.page_answers import Obstacle
 
 LITTLE = 600  # characters: a page that says more says something
@@ -15,13 +16,6 @@ _SCRIPT_WANTED = re.compile(
     r"|checking your browser|verify(?:ing)? (?:that )?you are (?:a )?human",
     re.IGNORECASE,
 )
-_CONSENT = re.compile(
-    r"\b(?:accept|agree|consent|reject|allow|zustimm\w*|akzeptier\w*|ablehnen|accepter|accepte|refuser|aceptar|rechazar"
-    r"|accetta\w*|rifiuta\w*)\b",
-    re.IGNORECASE,
-)
-_COOKIES = re.compile(r"\bcookies?\b", re.IGNORECASE)
-_BUTTONS = ".//button | .//input[@type='submit' or @type='button'] | .//a[@role='button']"
 _PROGRAMS = ".//script[not(@type) or contains(@type, 'javascript') or @type='module']"
 _EMPTY = "./body/*[contains(name(), '-') or self::div[@id] or self::main[@id]][not(*)][not(normalize-space())]"
 _UNSEEN = "self::script or self::style or self::noscript or self::template or self::head"
@@ -34,7 +28,7 @@ def obstacle_of(root: Any, text: str) -> Obstacle | None:
     seen = " ".join(" ".join(root.xpath(f".//text()[not(ancestor::*[{_UNSEEN}])]")).split())
     if root.xpath(".//input[@type='password']"):
         return "login"
-    if _COOKIES.search(text or seen) and any(map(_CONSENT.search, map(_label, root.xpath(_BUTTONS)))):
+    if COOKIES.search(text or seen) and any(map(AGREE.search, map(label, root.xpath(BUTTONS)))):
         return "consent"
     return "javascript" if _needs_script(root, seen) else None
 
@@ -45,7 +39,3 @@ def _needs_script(root: Any, seen: str) -> bool:
     without = " ".join(part.text_content() for part in root.iter("noscript"))
     is_empty = len(seen) < NEXT_TO_NOTHING or (len(seen) < VERY_LITTLE and bool(root.xpath(_EMPTY)))
     return is_empty or bool(_SCRIPT_WANTED.search(f"{without} {seen}"))
-
-
-def _label(button: Any) -> str:
-    return f"{button.text_content()} {button.get('value', '')} {button.get('aria-label', '')}"

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -86,13 +86,6 @@ class _Unpacking(Protocol):
         """What is in a chunk, which holds something."""
 
 
-class _AsSent:
-    complete = True
-
-    def pieces(self, chunk: bytes) -> Iterator[bytes]:
-        yield chunk
-
-
 class _Deflated:
     """Unpacks what was deflated, with the head of zlib or, as some servers do, without one."""
 
@@ -137,17 +130,39 @@ class _Gzipped:
             chunk = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
 
 
+class _Layers:
+    """Unpacks what was packed more than once, or not at all."""
+
+    def __init__(self, layers: Sequence[_Unpacking]) -> None:
+        self._layers = layers
+
+    @property
+    def complete(self) -> bool:
+        return all(layer.complete for layer in self._layers)
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        yield from self._unpacked(chunk, self._layers)
+
+    def _unpacked(self, chunk: bytes, layers: Sequence[_Unpacking]) -> Iterator[bytes]:
+        if not layers:
+            yield chunk
+            return
+        for piece in filter(None, layers[0].pieces(chunk)):
+            yield from self._unpacked(piece, layers[1:])
+
+
+CODINGS: Final[Mapping[str, Callable[[], _Unpacking]]] = {"gzip": _Gzipped, "x-gzip": _Gzipped, "deflate": _Deflated}
+NO_CODING: Final = frozenset({"", "identity", "none", "binary", "8bit", "utf-8"})
+MOST_CODINGS: Final = 3
+
+
 def _unpacking(said: str, host: str) -> _Unpacking:
-    codings = [coding for part in said.split(",") if (coding := part.strip().lower()) not in ("", "identity")]
-    match codings:
-        case []:
-            return _AsSent()
-        case ["gzip" | "x-gzip"]:
-            return _Gzipped()
-        case ["deflate"]:
-            return _Deflated()
-        case _:
-            raise broken_off(host, "the body is packed as nobody asked for, or more than once")
+    """By the codings in the order in which they were put on; what is none of them, some servers say all the same."""
+    codings = [coding for part in said.split(",") if (coding := part.strip().lower()) not in NO_CODING]
+    if len(codings) > MOST_CODINGS or not set(codings) <= CODINGS.keys():
+        raise broken_off(host, "the body is packed as nobody asked for")
+    layers = [CODINGS[coding]() for coding in reversed(codings)]
+    return layers[0] if len(layers) == 1 else _Layers(layers)
 
 
 def _unpacked(unpacking: _Unpacking, chunk: bytes, host: str) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.web.fetched_page import FetchedPage
 from poweron_services.connectors.web.host_turns import LONGEST_WAIT, HostTurns
 from poweron_services.connectors.web.kept_answers import Answer, KeptAnswers, Reader
+from poweron_services.connectors.web.page_refresh import refreshed
 from poweron_services.connectors.web.robots import MAX_BYTES, PLACE, RobotRules, check_rules, rules_of
 from poweron_services.connectors.web.web_address import WebAddress
 from poweron_services.connectors.web.web_client import MAX_REDIRECTS, WebClient, WebResponse, endless, redirected
@@ -97,6 +98,8 @@ class KeptPages:
         if (following := redirected(response)) is not None:
             return {"redirect": following.url}
         _check_status(response)
+        if (following := refreshed(response)) is not None:
+            return {"redirect": following.url}
         return await self._kept(reader, response)
 
     async def _response(

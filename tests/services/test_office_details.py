@@ -12,6 +12,7 @@ from docx.opc.part import Part
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 from lxml import etree
+from papers import ONE_PIXEL
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
@@ -296,3 +297,18 @@ async def test_a_slide_has_its_charts_titles_equations_and_comments() -> None:
         "The rate is r=3%",
         "- Comment by Ada: Check this.",
     ]
+
+
+async def test_what_is_not_read_is_told_by_kind_and_place() -> None:
+    text, show = docx.Document(), pptx.Presentation()
+    text.add_paragraph("Intro")
+    text.add_heading("Plan of the hall", 1)
+    text.add_paragraph("See below.")
+    text.add_picture(io.BytesIO(ONE_PIXEL))
+    for _ in range(2):
+        slide = show.slides.add_slide(show.slide_layouts[6])
+        slide.shapes.add_textbox(*AT).text_frame.text = "Text"
+        slide.shapes.add_picture(io.BytesIO(ONE_PIXEL), *AT)
+
+    assert (await read(text)).notes == ("Not read: pictures (section Plan of the hall).",)
+    assert (await read(show, "a.pptx")).notes == ("Not read: pictures (slide 1, slide 2).",)

@@ -163,3 +163,20 @@ async def test_a_program_that_calculates_nothing_stores_no_values() -> None:
             "| Rent | 120 |\n| Power | 230 |\n| Total | =SUM(B1:B2) |\n| Twice | 240 |"
         )
         assert document.notes[0].startswith("Sheet 'Sums' holds a formula without a value")
+
+
+async def test_charts_on_a_sheet_are_told_as_not_read() -> None:
+    packed = io.BytesIO()
+    with xlsxwriter.Workbook(packed) as book:
+        sheet = book.add_worksheet("Sums")
+        sheet.write_column("A1", [1, 2])
+        chart = book.add_chart({"type": "column"})
+        chart.add_series({"values": "=Sums!$A$1:$A$2"})
+        sheet.insert_chart("C1", chart)
+        alone = book.add_chartsheet("Alone")
+        again = book.add_chart({"type": "column"})
+        again.add_series({"values": "=Sums!$A$1:$A$2"})
+        alone.set_chart(again)
+
+    document = await extract(packed.getvalue(), "sums.xlsx")
+    assert document.notes == ("Not read: charts (sheet Alone, sheet Sums).",)

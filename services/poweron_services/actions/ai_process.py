@@ -6,7 +6,7 @@ from poweron_events.catalog import CATALOG, ActionSpec, AiProcessParameters
 from poweron_events.execution import ActionResult
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, none_read
 from poweron_services.actions.cited_sources import cited_answer
-from poweron_services.actions.document_answer import answer_from
+from poweron_services.actions.document_answer import answer_from, with_sentence
 from poweron_services.actions.output_formats import as_document
 from poweron_services.actions.process_prompts import DocumentTask, request_beside
 from poweron_services.actions.texts import read_texts
@@ -43,7 +43,8 @@ class AiProcess:
         )
         texts = [replace(text, name=text.name.removesuffix(".md")) for text in found.listed(order.language)]
         answered = await answer_from(order, task, texts, self.window)
-        answer = cited_answer(answered.text, found.sources, answered.output_format, order.language)
+        text = with_sentence(answered.text, found.shortcomings, answered.output_format)
+        answer = cited_answer(text, found.sources, answered.output_format, order.language)
         return Done(
             ActionResult(success=True, documents=(as_document(answer.text, answered.output_format, order.language),)),
             (*answered.notes, *found.notes, *answer.notes),

@@ -131,7 +131,7 @@ def _told(task: DocumentTask, answer: DocumentAnswer, not_joined: str = "") -> D
     )
     notes = (told[0], f"{told[1]} {not_joined}" if not_joined else "", *answer.notes)
     sentence = " ".join(filter(None, below))
-    text = with_sentence(answer.text, sentence, answer.output_format) if sentence else answer.text
+    text = with_sentence(answer.text, sentence, answer.output_format)
     return replace(answer, text=text, notes=tuple(filter(None, notes)))
 
 
@@ -190,7 +190,9 @@ def _share(one: DocumentCoverage, language: str) -> str:
 
 
 def with_sentence(text: str, sentence: str, output_format: OutputFormat) -> str:
-    """The text with a sentence below it, where it is one for people."""
+    """The text with a sentence below it, where it is one for people and there is one to say."""
+    if not sentence:
+        return text
     match output_format:
         case "markdown":
             return f"{text.rstrip()}\n\n> {sentence}\n"

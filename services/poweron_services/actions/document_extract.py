@@ -6,7 +6,7 @@ from poweron_events.catalog import CATALOG, ActionSpec, DocumentExtractParameter
 from poweron_events.execution import ActionResult, DocumentCoverage
 from poweron_services.actions.action import Done, Order, Origin, ReadDocument, document, none_read
 from poweron_services.actions.cited_sources import MARKDOWN, cited_answer
-from poweron_services.actions.document_answer import answer_from
+from poweron_services.actions.document_answer import answer_from, with_sentence
 from poweron_services.actions.process_prompts import DocumentTask, request_beside
 from poweron_services.actions.texts import read_texts
 
@@ -36,7 +36,8 @@ class DocumentExtract:
             task = DocumentTask(parameters.ai_prompt, order.language, request_beside(parameters.ai_prompt, order))
             answered = await answer_from(order, task, texts, self.window)
             notes, coverage = [*answered.notes, *notes], answered.coverage
-            answer = cited_answer(answered.text, found.sources, "markdown", order.language)
+            text = with_sentence(answered.text, found.shortcomings, "markdown")
+            answer = cited_answer(text, found.sources, "markdown", order.language)
             documents.append(document("extract.md", answer.text, MARKDOWN))
             origins.append(Origin(sources=answer.sources, by_model=True))
             notes += answer.notes

@@ -14,6 +14,7 @@ from poweron_services.actions.side_by_side import side_by_side
 from poweron_services.connectors.document_reader import ExtractedDocument, UnreadableDocument, partly_read
 from poweron_services.decider.citations import renumbered
 from poweron_services.decider.source_list import with_list
+from poweron_services.decider.unread_documents import PARTLY
 from poweron_services.models.prompts import SourceText
 
 HELD: Final = 200_000_000  # bytes of text that one step holds in memory
@@ -31,6 +32,12 @@ class Reading:
     notes: Sequence[str]
     sources: Sequence[CitedSource] = ()
     """The pages that are among the texts or cited in them, by their numbers; none where there are no pages."""
+
+    @property
+    def shortcomings(self) -> str:
+        """What was not read of documents that were, as sentences; empty where that is nothing."""
+        partly = [document.reason for document in self.unread if document.code == PARTLY]
+        return " ".join([*self.notes, *partly])
 
     def listed(self, language: str | None) -> list[SourceText]:
         """The texts, below each that cites pages the list of these."""
@@ -129,7 +136,7 @@ class _Texts:
         text = SourceText(given.reference, given.name, self._shown(document.markdown()))
         if document.truncated:
             return _Read(text, _of(given, partly_read(given.name, document.notes)))
-        return _Read(text, notes=document.notes)
+        return _Read(text, notes=tuple(f"{given.name!r}: {note}" for note in document.notes))
 
     def _shown(self, markdown: str) -> str:
         return markdown if self.with_metadata else _METADATA.sub("", markdown)

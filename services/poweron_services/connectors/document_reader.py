@@ -108,6 +108,7 @@ async def extract(
     document = await asyncio.to_thread(reading.document)
     if document is None:
         raise UnreadableDocument(name, *reading.why_unread())
+    document = document.with_omissions_told()
     if document.pictures:
         document = await _with_pictures_told(document, data, recognition)
         if not document.sections:

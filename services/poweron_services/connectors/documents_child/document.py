@@ -5,9 +5,10 @@ that begin with `# ` or `## ` carry a backslash there. Metadata and notes stand 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+MOST_PLACES = 10  # of one kind, that a note names
 NOTES, METADATA = "notes", "metadata"  # the headings of what is told last; a locator is never one of these words alone
 
 _HEADING_LIKE = re.compile(r"^(\\*#{1,2}(?: |$))", re.MULTILINE)
@@ -50,6 +51,16 @@ class ExtractedDocument:
     """What the document tells about itself, a name and a value each: its title, author, dates, how many pages."""
     pictures: tuple[str, ...] = ()
     """The locators of its parts that are only a picture, as of a scanned page; "" where the document is a picture."""
+    omitted: tuple[tuple[str, str], ...] = ()
+    """Kinds of things that it holds and that are not read, each with the locator of a part that holds some."""
+
+    def with_omissions_told(self) -> "ExtractedDocument":
+        """With a note of what was not read, by kind and place."""
+        kinds: dict[str, list[str]] = {}
+        for kind, place in self.omitted:
+            kinds.setdefault(kind, []).append(place)
+        told = "; ".join(f"{kind}{_places(places)}" for kind, places in kinds.items())
+        return replace(self, omitted=(), notes=(*self.notes, f"Not read: {told}.")) if told else self
 
     def markdown(self) -> str:
         mark = " truncated" if self.truncated else ""
@@ -63,3 +74,9 @@ class ExtractedDocument:
         if self.notes:
             parts += [f"## {NOTES}", "\n".join(f"- {note}" for note in self.notes)]
         return "\n\n".join(parts) + "\n"
+
+
+def _places(places: list[str]) -> str:
+    named = [place for place in places if place]
+    more = [f"and {len(named) - MOST_PLACES} more"] if len(named) > MOST_PLACES else []
+    return f" ({', '.join([*named[:MOST_PLACES], *more])})" if named else ""

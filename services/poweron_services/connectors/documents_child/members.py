@@ -37,6 +37,7 @@ from poweron_services.connectors.documents_child.readers import (
     WORDS_FOR,
     Fact,
     Note,
+    Omitted,
     PageCount,
     PageRead,
     Part,
@@ -156,6 +157,8 @@ def _placed(part: Part, place: str) -> Part:
             return Note(f"In {place}: {part.sentence}", part.truncated)
         case Fact():
             return Fact(f"{place}, {part.name}", part.value)
+        case Omitted():
+            return Omitted(part.kind, _within(place, part.place))
         case Picture():
             where = _at(_within(place, part.locator))
             return Note(

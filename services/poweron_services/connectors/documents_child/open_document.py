@@ -15,7 +15,7 @@ from poweron_services.connectors.documents_child.merged_cells import Cell, sprea
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
 from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Fact, Link, Part
+from poweron_services.connectors.documents_child.readers import Fact, Link, Omitted, Part
 
 _SPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
 _DUBLIN = "{http://purl.org/dc/elements/1.1/}"
@@ -31,6 +31,7 @@ _TABLE, _ROW, _CELL, _PAGE = _q("table:table"), _q("table:table-row"), _q("table
 _NOTE, _COMMENT, _CHANGES = _q("text:note"), _q("office:annotation"), _q("text:tracked-changes")
 _NOTES, _FRAME = _q("presentation:notes"), _q("drawing:frame")
 _ASIDE = {_NOTE, _COMMENT, _CHANGES, _NOTES}
+_UNREAD = {_q("drawing:image"): "pictures", _q("drawing:object"): "charts, formulas and embedded files"}
 _LINK = "{http://www.w3.org/1999/xlink}href"
 
 
@@ -51,6 +52,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     yield from _margins(styles)
     yield from _asides(root)
     yield from (Link(link.get(_LINK, "")) for link in root.iter(_q("text:a")))
+    yield from (Omitted(kind) for tag, kind in _UNREAD.items() if next(root.iter(tag), None) is not None)
 
 
 def _slides(pages: list[Any], root: Any) -> Iterator[Part]:

@@ -21,10 +21,11 @@ from poweron_services.connectors.documents_child.page_rules import Edge, drawn
 from poweron_services.connectors.documents_child.page_words import MOST_LETTERS, words
 from poweron_services.connectors.documents_child.pdf_facts import pdf_facts
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Note, PageCount, PageRead, Part, Picture
+from poweron_services.connectors.documents_child.readers import Link, Note, Omitted, PageCount, PageRead, Part, Picture
 
 MOSTLY = 0.5  # of a page that a picture covers; with no more text than one line, it is a picture
 FEW_WORDS = 15
+SHOWN = 0.02  # of a page that its pictures cover; less is a logo
 CELL_WORDS = 60  # a framed box with more words is layout, not a cell
 FEWEST_RULES = 4  # of a table
 PAGES_SHARE = 0.3  # of the wall clock: so long one process reads pages; the next page may then take what is left
@@ -78,7 +79,8 @@ def _page(document: Any, number: int, known: set[str]) -> Iterator[Part]:
     text = "\n\n".join(filter(None, texts))
     known.update(words_of(text))
     text = mended(text, known)
-    is_picture = found.pictured > MOSTLY * math.prod(page.get_size())
+    paper = math.prod(page.get_size())
+    is_picture = found.pictured > MOSTLY * paper
     page.close()
     if not are_all:
         yield Note(f"Of page {number} only the first {MOST_LETTERS:,} characters were read.", truncated=True)
@@ -86,6 +88,8 @@ def _page(document: Any, number: int, known: set[str]) -> Iterator[Part]:
         yield Section(f"page {number}", text)
     if found.images and (not text or (is_picture and "\n" not in text and len(text.split()) <= FEW_WORDS)):
         yield Picture(f"page {number}")
+    elif found.pictured > SHOWN * paper and not (is_picture and len(text.split()) > FEW_WORDS):
+        yield Omitted("pictures", f"page {number}")
 
 
 def _filled_in(document: Any, page: Any, number: int) -> Any:

@@ -51,6 +51,16 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Omitted:
+    """What the document holds besides, and no reader reads."""
+
+    kind: str
+    """In the plural, such as "pictures"."""
+    place: str = ""
+    """A locator; "" where the document has no parts."""
+
+
+@dataclass(frozen=True, slots=True)
 class PageCount:
     """How many pages the document has."""
 
@@ -65,7 +75,7 @@ class PageRead:
 
 
 Told = Section | Note | PageCount | PageRead
-Part = Told | Link | Fact | Picture
+Part = Told | Link | Fact | Picture | Omitted
 Tell = Callable[[Told], None]
 """Who hears at once what was read."""
 Reader = Callable[[bytes, Limits], Iterator[Part]]
@@ -211,7 +221,7 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell |
     notes: list[Note] = []
     found = 0
     links: dict[str, None] = {}
-    about: list[Fact | Picture] = []
+    about: list[Fact | Picture | Omitted] = []
     left = limits.characters
     for part in parts:
         if isinstance(part, PageCount | PageRead):
@@ -221,7 +231,7 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell |
             notes.append(replace(part, sentence=" ".join(clean(part.sentence).split())))
             tell(notes[-1])
             continue
-        if isinstance(part, Fact | Picture):
+        if isinstance(part, Fact | Picture | Omitted):
             about.append(part)
             continue
         if isinstance(part, Link):
@@ -250,10 +260,11 @@ def collect(parts: Iterable[Part], limits: Limits, deadline: float, tell: Tell |
         links=tuple(links),
         metadata=tuple(_told(about)),
         pictures=tuple(dict.fromkeys(part.locator for part in about if isinstance(part, Picture))),
+        omitted=tuple(dict.fromkeys((part.kind, part.place) for part in about if isinstance(part, Omitted))),
     )
 
 
-def _told(about: Iterable[Fact | Picture]) -> list[tuple[str, str]]:
+def _told(about: Iterable[Fact | Picture | Omitted]) -> list[tuple[str, str]]:
     """The facts that say something, each once."""
     facts = ((_one_line(fact.name), _one_line(fact.value)) for fact in about if isinstance(fact, Fact))
     return list(dict.fromkeys(fact for fact in facts if all(fact)))[:MOST_FACTS]

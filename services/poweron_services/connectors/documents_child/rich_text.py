@@ -9,12 +9,13 @@ from striprtf import striprtf
 from poweron_services.connectors.documents_child.document import Section
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Fact, Note, Part
+from poweron_services.connectors.documents_child.readers import Fact, Note, Omitted, Part
 
 WHOLE_TEXTS = 4  # how much longer RTF may be than another text that is held as a whole: most of it is no text
 HEAD = 20_000  # characters in which it tells about itself
 FACTS = ("title", "author", "subject", "keywords")
 CELL_END = "|"
+UNREAD = {"\\pict": "pictures", "\\objdata": "embedded files"}
 
 _DATE = re.compile(r"\\creatim\\yr(\d{4})\\mo(\d{1,2})\\dy(\d{1,2})")
 
@@ -26,6 +27,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
         yield Note(f"Only the first {most:,} of {len(data):,} bytes were read.", truncated=True)
     yield from _facts(written[:HEAD])
     yield Section("", "\n\n".join(_blocks(_text(written).splitlines())))
+    yield from (Omitted(kind) for mark, kind in UNREAD.items() if mark in written)
 
 
 def _text(written: str) -> str:

@@ -51,6 +51,8 @@ class SheetDetails:
     uncalculated: int = 0
     """Formulas for which no value is stored."""
     comments: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """Kinds of what is drawn on the sheet."""
 
 
 class Workbook:
@@ -74,7 +76,9 @@ class Workbook:
         with self._archive.open(path) as part, suppress(etree.XMLSyntaxError):
             told = self._details(part)
         with suppress(etree.XMLSyntaxError, KeyError):
-            told.comments = self._comments(path)
+            beside = self._beside(path)
+            told.comments = self._comments(beside)
+            told.unread = self._drawn(beside)
         return told
 
     def _sheet_paths(self) -> dict[str, str]:
@@ -120,20 +124,32 @@ class Workbook:
         if style.is_bold:
             told.bold.add(place)
 
-    def _comments(self, path: str) -> list[str]:
-        """Who said what of which cell; answers stand below what they answer to."""
+    def _beside(self, path: str) -> dict[str, str]:
+        """The parts that belong to the sheet, by their kinds."""
         folder, _, name = path.rpartition("/")
         relations = parsed(self._archive.read(f"{folder}/_rels/{name}.rels"))
-        targets = {
-            one.get("Type", "").rpartition("/")[2]: posixpath.normpath(posixpath.join(folder, one.get("Target", "")))
+        return {
+            one.get("Type", "").rpartition("/")[2]: posixpath.normpath(
+                posixpath.join(folder, one.get("Target", ""))
+            ).removeprefix("/")
             for one in relations
         }
-        if "threadedComment" in targets:
-            return self._threads(targets["threadedComment"])
-        return self._notes(targets["comments"]) if "comments" in targets else []
+
+    def _comments(self, beside: dict[str, str]) -> list[str]:
+        """Who said what of which cell; answers stand below what they answer to."""
+        if "threadedComment" in beside:
+            return self._threads(beside["threadedComment"])
+        return self._notes(beside["comments"]) if "comments" in beside else []
+
+    def _drawn(self, beside: dict[str, str]) -> list[str]:
+        if "drawing" not in beside:
+            return []
+        drawing = parsed(self._archive.read(beside["drawing"]))
+        kinds = {"pictures": "{*}pic", "charts": "{http://schemas.openxmlformats.org/drawingml/2006/chart}chart"}
+        return [kind for kind, tag in kinds.items() if next(drawing.iter(tag), None) is not None]
 
     def _notes(self, path: str) -> list[str]:
-        part = parsed(self._archive.read(path.removeprefix("/")))
+        part = parsed(self._archive.read(path))
         authors = [author.text or "" for author in part.iter(f"{MAIN}author")]
         return [
             _comment(one.get("ref", ""), _nth(authors, one.get("authorId", ""), ""), "".join(one.itertext(f"{MAIN}t")))
@@ -147,7 +163,7 @@ class Workbook:
                 people |= {one.get("id", ""): one.get("displayName", "") for one in parsed(self._archive.read(name))}
         return [
             _comment(one.get("ref", ""), people.get(one.get("personId", ""), ""), one.findtext("{*}text") or "")
-            for one in parsed(self._archive.read(path.removeprefix("/")))
+            for one in parsed(self._archive.read(path))
         ]
 
 

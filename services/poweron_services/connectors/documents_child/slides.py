@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pptx
+from pptx.enum.shapes import MSO_SHAPE_TYPE
 from pptx.oxml.ns import qn
 
 from poweron_services.connectors.documents_child.archive import check
@@ -20,7 +21,7 @@ from poweron_services.connectors.documents_child.office_facts import (
     parsed,
 )
 from poweron_services.connectors.documents_child.pipe_tables import pipe_table
-from poweron_services.connectors.documents_child.readers import Fact, Part
+from poweron_services.connectors.documents_child.readers import Fact, Omitted, Part
 from poweron_services.connectors.documents_child.symbol_fonts import symbol
 
 
@@ -35,7 +36,9 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     for number, slide in enumerate(show.slides, start=1):
         _unfold(slide._element)  # noqa: SLF001 - no public way to it
         texts = [*_texts(slide), *_comments(slide.part, authors)]
-        yield Section(f"slide {number}{' (hidden)' if number in hidden else ''}", "\n\n".join(texts))
+        locator = f"slide {number}{' (hidden)' if number in hidden else ''}"
+        yield Section(locator, "\n\n".join(texts))
+        yield from (Omitted(kind, locator) for shape in _flat(slide.shapes) if (kind := _unread_kind(shape)))
 
 
 def _is_hidden(slide: Any) -> bool:
@@ -101,6 +104,19 @@ def _shape(shape: Any) -> Iterator[str]:
         yield "\n".join(f"- {text}" for text in diagram_texts(diagram))
     elif shape.has_text_frame:
         yield "\n".join(_lines(shape.text_frame))
+
+
+def _unread_kind(shape: Any) -> str:
+    """What the shape is, if nothing of it is read."""
+    match shape.shape_type:
+        case MSO_SHAPE_TYPE.PICTURE | MSO_SHAPE_TYPE.LINKED_PICTURE:
+            return "pictures"
+        case MSO_SHAPE_TYPE.EMBEDDED_OLE_OBJECT | MSO_SHAPE_TYPE.LINKED_OLE_OBJECT:
+            return "embedded files"
+        case MSO_SHAPE_TYPE.MEDIA:
+            return "films and sounds"
+        case _:
+            return ""
 
 
 def _diagram(shape: Any) -> Any:

@@ -21,7 +21,7 @@ from poweron_services.connectors.documents_child.merged_cells import Cell, sprea
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
 from poweron_services.connectors.documents_child.outline import Block, sections
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, pipe_table
-from poweron_services.connectors.documents_child.readers import Link, Part
+from poweron_services.connectors.documents_child.readers import Link, Omitted, Part
 from poweron_services.connectors.documents_child.word_asides import changes, comments, notes
 from poweron_services.connectors.documents_child.word_numbers import BULLET, Numbers
 from poweron_services.connectors.documents_child.word_text import REMOVED, has_shown_breaks, page_breaks, runs_text
@@ -31,6 +31,11 @@ TITLE, HEADING = 1, 2  # levels: a title stands above "heading 1"
 
 WITHOUT_STYLES = {"Title": TITLE} | {f"Heading{level}": HEADING + level - 1 for level in range(1, 10)}
 
+UNREAD = {
+    "{http://schemas.openxmlformats.org/drawingml/2006/picture}pic": "pictures",
+    "{urn:schemas-microsoft-com:vml}imagedata": "pictures",
+    "{urn:schemas-microsoft-com:office:office}OLEObject": "embedded files",
+}
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _PARAGRAPH, _TABLE, _ROW, _CELL = qn("w:p"), qn("w:tbl"), qn("w:tr"), qn("w:tc")
 
@@ -39,7 +44,9 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     check(data, limits)
     document = docx.Document(io.BytesIO(data))
     yield from office_facts(data)
-    yield from sections(list(_body_blocks(document)))
+    body = _body(document)
+    yield from sections(list(body.of(document.element.body)))
+    yield from body.omitted
     yield from _margins(document)
     yield from _asides(document)
     yield from (
@@ -47,10 +54,9 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     )
 
 
-def _body_blocks(document: Any) -> Iterator[Block]:
-    body = document.element.body
-    blocks = _Blocks(document.part, _levels(document), Numbers(document), shown_breaks=has_shown_breaks(body))
-    return blocks.of(body)
+def _body(document: Any) -> "_Blocks":
+    shown_breaks = has_shown_breaks(document.element.body)
+    return _Blocks(document.part, _levels(document), Numbers(document), shown_breaks=shown_breaks)
 
 
 def _levels(document: Any) -> dict[str, int]:
@@ -81,6 +87,8 @@ class _Blocks:
         self._numbers = numbers
         self._shown_breaks = shown_breaks
         self._page = 1
+        self._section = ""
+        self.omitted: dict[Omitted, None] = {}
 
     def of(self, parent: Any) -> Iterator[Block]:
         for element in parent:
@@ -98,7 +106,9 @@ class _Blocks:
         style = element.find(f"{qn('w:pPr')}/{qn('w:pStyle')}")
         level = self._levels.get(style.get(qn("w:val")), 0) if style is not None and text else 0
         if level:
-            yield Block(text.removeprefix(f"{BULLET} "), level)
+            heading = text.removeprefix(f"{BULLET} ")
+            self._section = f"section {heading}"
+            yield Block(heading, level)
         yield from self._breaks(element)
         if text and not level:
             yield Block(text)
@@ -121,7 +131,9 @@ class _Blocks:
             yield Block(f"[page {self._page}]")
 
     def _drawings(self, element: Any) -> Iterator[Block]:
-        """Its charts and diagrams."""
+        """Its charts and diagrams; what else is drawn there is not read."""
+        kinds = {kind for tag, kind in UNREAD.items() for found in element.iter(tag) if not _is_removed(found)}
+        self.omitted |= dict.fromkeys(Omitted(kind, self._section) for kind in sorted(kinds))
         for found in element.iter(f"{CHART}chart", f"{DIAGRAM}relIds"):
             name = found.get(qn("r:id" if found.tag.startswith(CHART) else "r:dm"))
             if name not in self._part.rels or _is_removed(found):

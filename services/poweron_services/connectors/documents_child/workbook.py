@@ -11,7 +11,7 @@ from poweron_services.connectors.documents_child.cell_values import cell_text
 from poweron_services.connectors.documents_child.document import Section, Unreadable
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.office_facts import office_facts
-from poweron_services.connectors.documents_child.readers import Fact, Note, Part
+from poweron_services.connectors.documents_child.readers import Fact, Note, Omitted, Part
 from poweron_services.connectors.documents_child.sheet_tables import SheetRow, sheet_blocks
 from poweron_services.connectors.documents_child.sheet_xml import SheetDetails, Workbook
 
@@ -29,11 +29,17 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
     sheets = [sheet for sheet in workbook.sheets_metadata if sheet.typ == SheetTypeEnum.WorkSheet]
     yield Fact("sheets", str(len(sheets)))
     yield Fact("hidden sheets", ", ".join(sheet.name for sheet in sheets if _hidden(sheet)))
+    yield from (
+        Omitted("charts", f"sheet {sheet.name}")
+        for sheet in workbook.sheets_metadata
+        if sheet.typ == SheetTypeEnum.ChartSheet
+    )
     for sheet in sheets:
         told = details.sheet(sheet.name) if details else SheetDetails()
         locator = f"sheet {sheet.name}{_hidden(sheet)}"
         rows = _Capped(_rows(workbook.get_sheet_by_name(sheet.name), told), limits.whole_text)
         yield Section(locator, "\n\n".join([*sheet_blocks(rows), *told.comments]))
+        yield from (Omitted(kind, locator) for kind in told.unread)
         if rows.cut:
             yield Note(f"Of {locator} only the first {rows.read:,} rows were read.", truncated=True)
         if told.uncalculated:

@@ -3,6 +3,7 @@
 import pytest
 
 from builders import At, Told, planned, requested, step
+from poweron_services.decider.format_wishes import is_one_question
 from poweron_services.decider.requested_formats import missing_formats
 
 
@@ -118,3 +119,22 @@ def test_what_a_task_expects_counts_too_and_what_there_is_is_named() -> None:
     assert missing("Bericht, bitte", "report.md", expected=("pdf",), user_language="de") == (
         "Gewünscht war PDF, was nicht erstellt wurde; stattdessen liegt vor: report.md."
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "is_one"),
+    [
+        ("What is the total?", True),
+        (" Which company repairs the roof, and for how much? ", True),
+        ("Was kostet die Miete bei 2.5 Zimmern ab 14:00?", True),
+        ("合計はいくらですか\uff1f", True),
+        ("Compare the offers.", False),
+        ("What is the total? And who signed?", False),
+        ("Read all of it. What is the total?", False),
+        ("Can you send me the prices as an Excel file?", False),
+        ("Answer this:\nWhat is the total?", False),
+        ("?", False),
+    ],
+)
+def test_a_request_is_one_question_or_more(prompt: str, is_one: bool) -> None:
+    assert is_one_question(prompt) == is_one

@@ -17,6 +17,7 @@ from poweron_events.refinement import Classification
 from poweron_events.request import TaskType
 from poweron_events.selection import SchemaField
 from poweron_services.decider.coercion import entry_choices
+from poweron_services.decider.format_wishes import is_one_question
 from poweron_services.decider.references import documents_at_hand, earlier_rounds
 from poweron_services.decider.validation import (
     CONNECTION,
@@ -47,7 +48,10 @@ _ANYTHING: Final = (
 
 
 def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema:
-    """The answer of the planner: 1 to 10 tasks."""
+    """The answer of the planner: 1 to 10 tasks, and one where the request is one question.
+
+    A plan with more is taken all the same: whoever writes it is held to no schema, and may know why.
+    """
     formats = _written_formats(plannable_actions(workflow, catalog).values())
     task = _object(
         {
@@ -59,7 +63,8 @@ def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Sc
         },
         optional=("expectedFormats", "maxSteps"),
     )
-    return _object({"tasks": _list(task, least=1, most=MAX_TASKS)})
+    most = 1 if is_one_question(workflow.current.opening.prompt) else MAX_TASKS
+    return _object({"tasks": _list(task, least=1, most=most)})
 
 
 def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:

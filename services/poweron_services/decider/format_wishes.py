@@ -1,4 +1,4 @@
-"""Which formats a round is to bring: what its tasks expect, and what its request wishes for beyond doubt.
+"""What a request asks for: one answer or more, in which formats, by its words and by what its tasks expect.
 
 Nothing is taken for a wish where it may be the format of a document that is there already.
 """
@@ -20,6 +20,7 @@ _KINDS: Final[dict[str, Kind]] = {
 MOST_READ = 5_000  # characters of a request
 _QUOTED: Final = re.compile(r":(?=\s)|[\"“”„«»`]")  # from here on the words may be another's
 _SENTENCE_ENDS: Final = re.compile(r"[.?!;](?=\s)|\n")
+_QUESTION: Final = re.compile(r"(?:[^.!?;:\n\u3002\uff01\uff1f\u061f]|[.:](?!\s))+[?\uff1f\u061f]")
 _FORMAT: Final = r"(?:pdf|docx|xlsx|pptx|word|excel|powerpoint)"
 _KIND_OF: Final = (
     r"(?:(?:-|\s+)(?:files?|documents?|docs?|formats?|reports?|versions?|tables?|sheets?|workbooks?|spreadsheets?|slides"
@@ -74,6 +75,12 @@ def asked_formats(workflow: Workflow) -> list[Kind]:
 def wished_formats(prompt: str) -> list[Kind]:
     """Those that a request wishes for."""
     return _kinds([*_wishes(prompt)])
+
+
+def is_one_question(prompt: str) -> bool:
+    """Whether the request is a single sentence that asks something, and wishes for no format."""
+    said = prompt.strip()
+    return len(said) <= MOST_READ and bool(_QUESTION.fullmatch(said)) and not wished_formats(said)
 
 
 def _kinds(named: Sequence[str]) -> list[Kind]:

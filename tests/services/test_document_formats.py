@@ -291,48 +291,6 @@ async def test_what_is_within_an_archive_within_a_mail_is_named_by_all_of_them()
     ]
 
 
-async def test_a_forwarded_mail_is_an_attachment_of_its_own() -> None:
-    mail = mail_of("What do you think?")
-    mail.add_attachment(mail_of("The rent is 1,150 euros.", plan__txt=b"Ground floor"))
-
-    document = await extract(bytes(mail), "forward.eml")
-
-    (forwarded,) = [section for section in document.sections if "1,150" in section.text]
-    assert forwarded.locator.startswith("attachment ")
-    assert forwarded.text.endswith("Subject: Plans\n\nThe rent is 1,150 euros.")
-    assert text_at(document, f"{forwarded.locator}, attachment plan.txt") == "Ground floor"
-
-
-async def test_a_mail_of_html_alone_is_read_without_the_logo_of_its_sender() -> None:
-    mail = mail_of("")
-    mail.set_content("<h1>Invoice</h1><p>98 euros until Friday.</p><img src='cid:logo'>", subtype="html")
-    mail.add_related(ONE_PIXEL, "image", "gif", cid="<logo>")
-
-    document = await extract(bytes(mail), "invoice.eml")
-
-    assert "98 euros until Friday." in document.markdown()
-    assert document.notes == ()
-
-
-@pytest.mark.parametrize(("kind", "plain"), [("mixed", "You get this as a member."), ("alternative", " ")])
-async def test_a_text_in_html_is_read_also_beside_a_plain_one_that_is_another(kind: str, plain: str) -> None:
-    parts = [("html", "<p>The rent is 1,150 euros.</p>"), ("plain", plain)]
-    mail = "From: a@b.example\nMessage-ID: <1>\nMIME-Version: 1.0\n" + f"Content-Type: multipart/{kind}; boundary=b\n\n"
-    mail += "".join(f"--b\nContent-Type: text/{one}\n\n{text}\n" for one, text in parts) + "--b--\n"
-
-    document = await extract(mail.encode(), "a.eml")
-
-    assert "The rent is 1,150 euros." in document.markdown()
-    assert plain.strip() in document.markdown()
-
-
-async def test_of_a_text_that_comes_as_html_too_the_plain_one_is_read() -> None:
-    mail = mail_of("The rent is 1,150 euros.")
-    mail.add_alternative("<p>The rent is 1,150 euros.</p>", subtype="html")
-
-    assert (await extract(bytes(mail), "a.eml")).markdown().count("1,150") == 1
-
-
 async def test_archives_deeper_than_any_person_packs_them_are_told_and_not_opened() -> None:
     packed = zip_of(deep__txt=b"the bottom")
     for _ in range(5):

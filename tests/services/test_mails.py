@@ -1,7 +1,8 @@
 """Mails, mailboxes and invitations as programs write them, and as they come through relays."""
 
 import pytest
-from test_document_formats import text_at
+from papers import ONE_PIXEL
+from test_document_formats import mail_of, text_at
 
 from poweron_services.connectors.document_reader import extract
 from poweron_services.connectors.documents_child.media_types import sniff
@@ -162,3 +163,45 @@ async def test_a_rule_is_told_in_words(rule: str, told: str) -> None:
 
 async def test_an_invitation_that_was_taken_back_is_told_as_cancelled() -> None:
     assert await invitation("SUMMARY:Day", method="CANCEL") == "### Day (cancelled)"
+
+
+async def test_a_forwarded_mail_is_an_attachment_of_its_own() -> None:
+    mail = mail_of("What do you think?")
+    mail.add_attachment(mail_of("The rent is 1,150 euros.", plan__txt=b"Ground floor"))
+
+    document = await extract(bytes(mail), "forward.eml")
+
+    (forwarded,) = [section for section in document.sections if "1,150" in section.text]
+    assert forwarded.locator.startswith("attachment ")
+    assert forwarded.text.endswith("Subject: Plans\n\nThe rent is 1,150 euros.")
+    assert text_at(document, f"{forwarded.locator}, attachment plan.txt") == "Ground floor"
+
+
+async def test_a_mail_of_html_alone_is_read_without_the_logo_of_its_sender() -> None:
+    mail = mail_of("")
+    mail.set_content("<h1>Invoice</h1><p>98 euros until Friday.</p><img src='cid:logo'>", subtype="html")
+    mail.add_related(ONE_PIXEL, "image", "gif", cid="<logo>")
+
+    document = await extract(bytes(mail), "invoice.eml")
+
+    assert "98 euros until Friday." in document.markdown()
+    assert document.notes == ()
+
+
+@pytest.mark.parametrize(("kind", "plain"), [("mixed", "You get this as a member."), ("alternative", " ")])
+async def test_a_text_in_html_is_read_also_beside_a_plain_one_that_is_another(kind: str, plain: str) -> None:
+    parts = [("html", "<p>The rent is 1,150 euros.</p>"), ("plain", plain)]
+    mail = "From: a@b.example\nMessage-ID: <1>\nMIME-Version: 1.0\n" + f"Content-Type: multipart/{kind}; boundary=b\n\n"
+    mail += "".join(f"--b\nContent-Type: text/{one}\n\n{text}\n" for one, text in parts) + "--b--\n"
+
+    document = await extract(mail.encode(), "a.eml")
+
+    assert "The rent is 1,150 euros." in document.markdown()
+    assert plain.strip() in document.markdown()
+
+
+async def test_of_a_text_that_comes_as_html_too_the_plain_one_is_read() -> None:
+    mail = mail_of("The rent is 1,150 euros.")
+    mail.add_alternative("<p>The rent is 1,150 euros.</p>", subtype="html")
+
+    assert (await extract(bytes(mail), "a.eml")).markdown().count("1,150") == 1

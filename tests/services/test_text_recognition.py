@@ -61,7 +61,7 @@ async def test_pages_of_a_pdf_that_are_only_pictures_stand_where_they_were() -> 
         ("page 3", "Third"),
         ("page 4", "PNG"),
     ]
-    assert document.notes == ("The text of pages 2, 4 was recognised in a picture; it may hold mistakes.",)
+    assert document.notes == ("The text of pages 2 and 4 was recognised in a picture; it may hold mistakes.",)
     assert not document.truncated
 
 
@@ -159,7 +159,7 @@ def test_a_command_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> Non
 
 def test_pages_are_named_as_people_name_them() -> None:
     assert shown_places(["page 3"]) == "page 3"
-    assert shown_places([f"page {number}" for number in (1, 2, 3, 7, 9, 10)]) == "pages 1 to 3, 7, 9 to 10"
+    assert shown_places([f"page {number}" for number in (1, 2, 3, 7, 9, 10)]) == "pages 1 to 3, 7, 9 and 10"
     assert shown_places([""]) == "the document"
 
 

@@ -31,6 +31,7 @@ SECONDS_IN_ALL = 150.0  # for all pages of a document; later than this nothing n
 PAGES_AT_ONCE = 8  # that are drawn, and in memory
 MOST_DRAWN = 20 * MEGABYTE  # bytes of the picture of one page
 MOST_TEXT = 1 * MEGABYTE  # bytes of the text of one picture
+A_FEW = 2  # pages in a row that are named one by one
 MOST_RUNS = 20  # of pages, that are named one by one
 
 
@@ -167,18 +168,17 @@ def shown_places(places: Sequence[str]) -> str:
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
-            runs[-1][1:] = [number]
+            runs[-1].append(number)
         else:
             runs.append([number])
-    shown = [" to ".join(map(str, run)) for run in runs]
-    return f"page {shown[0]}" if len(numbers) == 1 else f"pages {', '.join(shown[:MOST_RUNS])}{_more(shown)}"
+    shown = [name for run in runs for name in ([f"{run[0]} to {run[-1]}"] if len(run) > A_FEW else map(str, run))]
+    if len(shown) == 1:
+        return f"page{'s' if len(numbers) > 1 else ''} {shown[0]}"
+    named, last = (shown[:MOST_RUNS], "more") if len(shown) > MOST_RUNS else (shown[:-1], shown[-1])
+    return f"pages {', '.join(named)} and {last}"
 
 
 def _page_of(place: str) -> int:
     """0 for what is no page; the process that said so may have been taken over."""
     number = place.removeprefix(PAGE)
     return int(number) if place != number and number.isdecimal() and len(number) <= LONGEST_NUMBER else 0
-
-
-def _more(shown: Sequence[str]) -> str:
-    return " and more" if len(shown) > MOST_RUNS else ""

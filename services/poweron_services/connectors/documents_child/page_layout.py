@@ -10,12 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 from poweron_services.connectors.documents_child.line_ends import with_break
 from poweron_services.connectors.documents_child.pipe_tables import looks_like_header, pipe_table
+from poweron_services.connectors.documents_child.reading_order import in_reading_order
 
 CELL_GAP = 0.75  # of the height of the text: wider than a space, even in justified text
 ROW_GAP = 2.2  # heights: rows of one table stand closer
@@ -29,8 +30,6 @@ INDENT = 2.5  # heights: lines that begin further apart are centred, not broken
 PROSE_WORDS = 4  # in the middle line of a column of prose
 COLUMN_WORDS = 3  # likewise, where its lines go on with the sentence above them
 
-_FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe]")  # letters of scripts that are written so
-_AT_THE_LEFT = re.compile(r"^([.,:;!?]+)((?:[^\W_]|[+%-]).*)")  # where a sentence from the right ends with a number
 _ITEM = re.compile(r"(?:[-*•▪◦\u2013]|\(?\d{1,3}[.)]|\(?[a-z][.)])\s")
 
 
@@ -120,44 +119,6 @@ class _Grid:
             place = next(index for index, column in enumerate(columns) if column.overlap(cell) > 0)
             cells[place] = f"{cells[place]} {cell.text}".strip()
         return cells
-
-
-def in_reading_order(texts: Sequence[str]) -> list[str]:
-    """Words or cells of one line, which come from left to right, as they are read.
-
-    Those of a script that is written from the right are turned round, and what stands among them from the left,
-    such as a name in Latin letters, is not.
-    """
-    shown = " ".join(texts)
-    if shown.isascii() or not _FROM_RIGHT.search(shown):
-        return list(texts)
-    sides = _sides(texts)
-    ends = [side for side in sides if side is not None]
-    whole = ends.count(True) > ends.count(False) or (ends[0] and ends[-1])
-    line = list(zip(texts, sides, strict=True))
-    runs = groupby(line[::-1] if whole else line, key=lambda one: one[1] is not None and one[1] != whole)
-    found = [text for turned, run in runs for text, _ in (list(run)[::-1] if turned else run)]
-    return [_AT_THE_LEFT.sub(r"\2\1", text) for text in found] if whole else found
-
-
-def _sides(texts: Sequence[str]) -> list[bool | None]:
-    """Whether each is written from the right; None for numbers and signs, which stand in either.
-
-    A number at the right of a word from the left belongs to it ("iPhone 15"), as one between two from the right does.
-    """
-    sides = [_is_from_right(text) for text in texts]
-    for place, text in enumerate(texts):
-        if sides[place] is None and any(map(str.isdigit, text)) and place > 0:
-            after = sides[place + 1] if place + 1 < len(sides) else None
-            if sides[place - 1] is False or (sides[place - 1] and after):
-                sides[place] = sides[place - 1]
-    return sides
-
-
-def _is_from_right(text: str) -> bool | None:
-    if _FROM_RIGHT.search(text):
-        return True
-    return False if any(map(str.isalpha, text)) else None
 
 
 def blocks(words: Sequence[Piece]) -> Iterator[str]:
@@ -278,9 +239,9 @@ def _columns_or_table(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _goes_on(column: Sequence[Piece]) -> bool:
-    following = [cell.text[:1].islower() for cell in column[1:]]
-    words = [len(cell.text.split()) for cell in column]
-    return len(column) > 1 and sum(following) * 2 >= len(following) and median(words) >= COLUMN_WORDS
+    following = sum(cell.text[:1].islower() for cell in column[1:])
+    words = median(len(cell.text.split()) for cell in column)
+    return 1 < len(column) <= 1 + following * 2 and words >= COLUMN_WORDS
 
 
 def _grid(lines: Sequence[Line]) -> _Grid:

@@ -58,7 +58,11 @@ _SCRIPTS: Final = {
     "ko": re.compile(r"[\uac00-\ud7af]"),
     "el": re.compile(r"[\u0370-\u03ff]"),
     "he": re.compile(r"[\u0590-\u05ff]"),
+    "zh": re.compile(r"[\u4e00-\u9fff]"),  # without kana
+    "ar": re.compile(r"[\u0621-\u064a]"),
 }
+_OTHERS: Final = {"ar": re.compile(r"[\u067e\u0686\u0698\u06af\u0679\u0688\u06d2]")}
+"""Letters that only other languages write with the script, such as Persian."""
 _APART = re.compile(
     r"\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d|\u201e[^\u201c-\u201e]*[\u201c\u201d]|«[^«»]*»|`[^`]*`"
     r"|(?<!\w)'[^']*'(?!\w)|(?<!\S)\S*[\d@/\\_]\S*"
@@ -75,7 +79,8 @@ def detect(text: str) -> str | None:
     plain = _APART.sub(" ", text[:MOST_READ])
     for language, letters in _SCRIPTS.items():
         if len(letters.findall(plain)) >= _MANY:
-            return language
+            others = _OTHERS.get(language)
+            return None if others and others.search(plain) else language
     words = {word.casefold() for word in _WORD.findall(_without_particles(plain))}
     (second, _), (most, best) = sorted((len(words & small), language) for language, small in _SMALL.items())[-2:]
     return best if most >= ENOUGH and most > second else None

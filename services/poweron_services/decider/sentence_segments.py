@@ -9,6 +9,8 @@ from typing import Final
 
 WINDOW: Final = 2_000  # characters that are looked at together; a longer sentence is cut between words
 _BLANK: Final = re.compile(r"\s")
+_AT_FULL_STOPS: Final = re.compile(r"(?<=[\u3002\uff01\uff1f])(?![\u3002\uff01\uff1f\u300d\u300f\u201d])")
+"""Behind those of Chinese and Japanese, which need no blank."""
 _BETWEEN_WORDS: Final = re.compile(r"(?<![\[,;\u2013-])\s(?![\],;\u2013-])")  # none of those within `[1, 3]`
 
 
@@ -24,7 +26,7 @@ def segments(text: str, language: str) -> list[str]:
             cut = _ended(cut)
         found += cut
         begin += sum(map(len, cut))
-    return found
+    return [one for sentence in found for one in _AT_FULL_STOPS.split(sentence) if one]
 
 
 def _ended(cut: list[str]) -> list[str]:

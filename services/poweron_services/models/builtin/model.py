@@ -7,11 +7,13 @@ text for the stages of the loop, plain text where a person reads it.
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from poweron_events.errors import Refused
 from poweron_services.models.builtin import action_choice, message, process, task_judgement, task_plan
 from poweron_services.models.chat_model import Completion, free
+from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,
@@ -36,10 +38,17 @@ class BuiltinModel:
     Tokens are an estimate: the characters of the prompt, and of the answer, divided by four.
     """
 
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        """Without an embedder, questions are answered by their words alone."""
+        self._embedder = embedder
+        self._name = f"{MODEL}+{embedder.name}" if embedder else MODEL
+
     async def complete(self, prompt: Prompt) -> Completion:
         shown = str(prompt.render())
-        text = await asyncio.to_thread(answer, prompt) if len(shown) > BIG else answer(prompt)
-        whole = Completion(text, PROVIDER, MODEL, _tokens(len(shown)), _tokens(len(text)), sent=shown.encode())
+        takes_long = len(shown) > BIG or (self._embedder is not None and isinstance(prompt, ProcessPrompt))
+        ask = partial(answer, prompt, self._embedder)
+        text = await asyncio.to_thread(ask) if takes_long else ask()
+        whole = Completion(text, PROVIDER, self._name, _tokens(len(shown)), _tokens(len(text)), sent=shown.encode())
         return _within_allowance(prompt, whole)
 
 
@@ -56,8 +65,10 @@ def _within_allowance(prompt: Prompt, whole: Completion) -> Completion:
     return replace(whole, text=text, output_tokens=longest, refusal=cut_off, finish_reason="length")
 
 
-def answer(prompt: Prompt) -> str:
+def answer(prompt: Prompt, embedder: Embedder | None = None) -> str:
     """The answer to a prompt of any stage."""
+    if isinstance(prompt, ProcessPrompt):
+        return process.process(prompt, embedder)
     stage = _STAGES.get(type(prompt))
     if stage is None:
         raise Refused(f"The built-in model does not know the prompt {type(prompt).__name__!r}.")
@@ -71,7 +82,6 @@ _STAGES: Final[dict[type[Prompt], Callable[[Any], str]]] = {
     ParametersPrompt: action_choice.fill,
     RefinementPrompt: task_judgement.refine,
     ReviewPrompt: task_judgement.review,
-    ProcessPrompt: process.process,
     MessagePrompt: message.message,
 }
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Final
 
-from poweron_services.models.builtin import values
+from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, Place
 from poweron_services.models.builtin.table_cells import extremes
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
+from poweron_services.models.embedding.embedder import Embedder
 
 ENOUGH = 0.7  # of the question's weight must be covered
 EVERY_WORD = 0.99  # coverage of what says every word of the question itself
@@ -103,8 +104,8 @@ class PassageSearch:
     closest_of_each = CLOSEST
     """How many passages of one document are quoted where nothing answers."""
 
-    def __init__(self, library: Library, language: str) -> None:
-        self.library, self.language = library, language
+    def __init__(self, library: Library, language: str, embedder: Embedder | None = None) -> None:
+        self.library, self.language, self._embedder = library, language, embedder
         self._frequency = Counter(term for passage in library.passages for term in passage.own)
 
     def findings(self, request: str) -> list[Finding]:
@@ -115,7 +116,26 @@ class PassageSearch:
             question = self._understood(clause)
             found.append(self._finding(question, subject))
             subject = question if question.names_subject else subject
-        return [one if one.statements else replace(one, closest=self._closest(one.question)) for one in found]
+        if self._embedder is None:
+            return [one if one.statements else replace(one, closest=self._closest(one.question)) for one in found]
+        return [self._by_meaning(one, self._embedder) for one in found]
+
+    def _by_meaning(self, found: Finding, embedder: Embedder) -> Finding:
+        """What was found by its words, where it is what is meant; else what is, or comes closest to it."""
+        question = self._understood(found.question)
+        if COMPARED.search(found.question) or _ALL.search(found.question) or extremes(self.library.tables, question):
+            return found if found.statements else replace(found, closest=self._closest(found.question))
+        near = meaning.ranked(embedder, found.question, list(self._covered(question)), self.library.passages)
+        if not near:
+            return found
+        said = [statement.text for statement in found.statements]
+        if meaning.surety(near) >= 0:
+            first = near[0].passage
+            if meaning.same(first.value, said):
+                return found
+            return replace(found, statements=(_stated(first),), left_out=0)
+        closest = [one for one in near[:CLOSEST] if one.nearness >= meaning.NEAR]
+        return replace(found, statements=(), left_out=0, closest=tuple(_stated(one.passage) for one in closest))
 
     def _finding(self, question: Question, subject: Question | None) -> Finding:
         """What the documents say to one question; one without a subject is about that of the question before it."""
@@ -323,7 +343,7 @@ def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:
     """Statements without repetition: the same words at two places are one statement with two places."""
     found: dict[str, Statement] = {}
     for candidate in chosen:
-        label, value = _shown(candidate.passage)
+        label, value = meaning.label_of(candidate.passage), candidate.passage.value
         key = " ".join(terms(f"{label} {value}", language)) or value
         known = found[key].places if key in found else ()
         places = tuple(dict.fromkeys([*known, candidate.passage.place]))
@@ -331,9 +351,5 @@ def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:
     return tuple(found.values())
 
 
-def _shown(passage: Passage) -> tuple[str, str]:
-    """The label and value to show; a cell is named by its row and its column."""
-    if passage.record is None or passage.kind == "row":
-        return passage.label, passage.value
-    others = [cell for cell in passage.record.cells if cell and cell != passage.value]
-    return ", ".join(part for part in (*others[:1], passage.label) if part), passage.value
+def _stated(passage: Passage) -> Statement:
+    return Statement(meaning.label_of(passage), passage.value, (passage.place,), passage.words)

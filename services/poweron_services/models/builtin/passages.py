@@ -12,6 +12,7 @@ from itertools import groupby, islice, takewhile
 from textwrap import shorten
 from typing import Final, Literal
 
+from poweron_services.decider.language_detection import detect
 from poweron_services.decider.sentence_segments import segments
 from poweron_services.models.builtin import sources, values
 from poweron_services.models.builtin.sources import Block, Place, Reading, Section
@@ -19,6 +20,7 @@ from poweron_services.models.builtin.table_cells import Record, Table, headers_o
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.prompts import SourceText
 
+MOST_DETECTED = 20_000  # characters that tell the language of a document
 MAX_CHARACTERS = 1_000_000  # of all documents together
 MAX_PASSAGES = 30_000
 WINDOW = 4  # lines that are read together
@@ -149,8 +151,9 @@ def _add(found: Library, document: SourceText, language: str) -> None:
     first = len(found.passages)
     said: dict[Place, frozenset[str]] = {}
     noted = _noted(document.text)
+    written = detect(document.text[:MOST_DETECTED]) or language
     for section in sections:
-        reader = _Reader(section.place, language, titles, noted, order=len(found.passages) - first)
+        reader = _Reader(section.place, language, titles, noted, order=len(found.passages) - first, written=written)
         passages = [*islice(reader.read(section), MAX_PASSAGES - len(found.passages))]
         found.passages += passages
         found.tables += reader.found
@@ -192,6 +195,7 @@ class _Reader:
     titles: frozenset[str]
     noted: Mapping[str, str]  # what the footnotes of the document are about, by their marks
     order: int  # of the passage read last in its document
+    written: str = "en"  # the language of the document
     heading: str = ""
     heading_terms: frozenset[str] = frozenset()
     title: str = ""
@@ -245,7 +249,7 @@ class _Reader:
             return
         if fact := self._labelled(block.text):
             yield fact
-        sentences = [one.strip() for one in segments(block.text, self.language) if one.strip()]
+        sentences = [one.strip() for one in segments(block.text, self.written) if one.strip()]
         if sentences and sentences[-1].endswith(":") and following and following[0].kind == "lines":
             sentences[-1] += f" {_body(following[:1])}"
         for before, one in zip(["", *sentences], sentences, strict=False):

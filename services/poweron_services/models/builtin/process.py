@@ -21,6 +21,7 @@ from poweron_services.models.builtin.task_plan import wants_comparison, wants_co
 from poweron_services.models.builtin.tool_choice import only_names_places
 from poweron_services.models.builtin.vocabulary import known_language, language_of
 from poweron_services.models.builtin.web_choice import asks_for_all
+from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
 from poweron_services.models.prompts import ProcessPrompt
 
@@ -31,22 +32,22 @@ _ABOUT_IT = re.compile(r"\b(?:it|its|they|them|their|es|sie|er|ihn|ihm|ihr)\b", 
 NOTHING: Final = Statement("", "", ())
 
 
-def process(prompt: ProcessPrompt) -> str:
+def process(prompt: ProcessPrompt, embedder: Embedder | None = None) -> str:
     """The answer to the prompt in the format that it asks for.
 
     Words are compared in the language of the request; the model's own sentences are in the user's.
     """
     match prompt.output_format:
         case "text" | "html" if prompt.extent == "part":  # what was found in all parts is written in the format
-            return _written(replace(prompt, output_format="markdown"))
+            return _written(replace(prompt, output_format="markdown"), embedder)
         case "text":
-            return plain_text(_written(replace(prompt, output_format="markdown")))
+            return plain_text(_written(replace(prompt, output_format="markdown"), embedder))
         case "html":
-            return html(_written(replace(prompt, output_format="markdown")))
-    return _written(prompt)
+            return html(_written(replace(prompt, output_format="markdown"), embedder))
+    return _written(prompt, embedder)
 
 
-def _written(prompt: ProcessPrompt) -> str:
+def _written(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
     """The answer as markdown, JSON or CSV."""
     language = known_language(prompt.language, prompt.ai_prompt)
     if prompt.extent == "answers" and prompt.documents:
@@ -58,7 +59,7 @@ def _written(prompt: ProcessPrompt) -> str:
         return _formatted(prompt, asked, say("no_documents", language), [])
     held = library(one_by_one(prompt.documents), language_of(prompt.ai_prompt))
     if held.passages:
-        return _put_together(prompt, held, language) or _found(prompt, held, language)
+        return _put_together(prompt, held, language) or _found(prompt, held, language, embedder)
     if prompt.extent == "part":
         return NOTHING_SAID
     names = ", ".join(document.name for document in prompt.documents)
@@ -80,10 +81,10 @@ def _put_together(prompt: ProcessPrompt, held: Library, language: str) -> str | 
     return None
 
 
-def _found(prompt: ProcessPrompt, held: Library, language: str) -> str:
+def _found(prompt: ProcessPrompt, held: Library, language: str, embedder: Embedder | None) -> str:
     """What the documents say to the questions of the prompt."""
     spoken = language_of(prompt.ai_prompt)
-    search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken)
+    search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken, embedder)
     findings = search.findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
     if prompt.extent == "part" and not any(finding.statements for finding in findings):
         return NOTHING_SAID
@@ -155,11 +156,10 @@ def _refusing(prompt: ProcessPrompt, held: Library) -> str:
 
 def _refusal(finding: Finding, language: str, phrase: str) -> str:
     """That the documents do not say it, and below what comes closest, told apart from an answer."""
-    refused = say(phrase, language, question=" ".join(finding.question.split())[:MAX_QUESTION])
     if not finding.closest:
-        return refused
+        return say(phrase, language, question=" ".join(finding.question.split())[:MAX_QUESTION])
     quotes = "\n".join(f"- {_line(close)}" for close in finding.closest)
-    return f"{refused}\n\n{say('closest', language)}\n\n{quotes}"
+    return f"{say('closest', language)}\n\n{quotes}"
 
 
 def _remarks(held: Library, language: str) -> list[str]:

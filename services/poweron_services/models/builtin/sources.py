@@ -38,7 +38,7 @@ _MARKUP = re.compile(
 )
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)\s]{0,2000}\)")
 _ENDS_SENTENCE = re.compile(r"[.!?…。:;,]['\"”\u2019)]*$")
-_SENTENCE = re.compile(r".*[a-zäöüß][.!?]['\"”\u2019)]*")
+_SENTENCE = re.compile(r".*(?:[^\W\d_A-Z][.!?\u061f]['\"”\u2019)]*|[\u3002\uff01\uff1f][\u300d\u300f\u201d\uff09]*)")
 
 Row = tuple[str, ...]
 

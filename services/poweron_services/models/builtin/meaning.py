@@ -1,0 +1,110 @@
+"""Which passages mean what is asked: by the nearness of vectors, whatever the words and the languages are.
+
+How sure an answer is, was fitted by logistic regression to the questions of `tests/answers`; docs/answers.md shows the
+curve. Nothing else here was set by hand.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from poweron_services.models.builtin.passages import Passage
+from poweron_services.models.embedding.embedder import Embedder, nearness
+
+MOST_COMPARED: Final = 150  # passages: of more, those that share the most words or pieces of words with the question
+SHARE: Final = 0.02  # of nearness that it is worth to say all words of the question
+NEARNESS: Final = 30.8
+"""What it counts for an answer how much nearer it is than the passages around it; likewise"""
+LEAD: Final = 64.5
+"""how far ahead of the next one it is,"""
+WORDS: Final = 0.66
+"""and how many of the question's words it says;"""
+SURE: Final = 1.98
+"""what all of that has to come to."""
+NEAR: Final = 0.012  # above the mean of all passages: what is less near has nothing to do with the question
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A passage, how much nearer to the question it is than most, and how much of its words it says, from 0 to 1."""
+
+    passage: Passage
+    nearness: float
+    words: float
+
+    @property
+    def score(self) -> float:
+        return self.nearness + SHARE * self.words
+
+
+def ranked(
+    embedder: Embedder, question: str, words: Sequence[tuple[Passage, float]], passages: Sequence[Passage]
+) -> list[Ranked]:
+    """The passages that may be quoted, the nearest first.
+
+    Args:
+        embedder: whose vectors they are compared by.
+        question: what is asked.
+        words: how much of the question's weight passages cover by their words; the others cover none.
+        passages: of the documents.
+    """
+    covered = {id(passage): share for passage, share in words}
+    proposed = _proposed(question, covered, [one for one in passages if may_answer(one)])
+    if not proposed:
+        return []
+    asked = embedder.question(question)
+    near = [nearness(asked, vector) for vector in embedder.passages([_in_context(one) for one in proposed])]
+    mean = sum(near) / len(near)
+    found = [Ranked(one, value - mean, covered.get(id(one), 0.0)) for one, value in zip(proposed, near, strict=True)]
+    return sorted(found, key=lambda one: -one.score)
+
+
+def surety(found: Sequence[Ranked]) -> float:
+    """The logarithm of the odds that the first one is an answer; below 0 it may be none."""
+    first, second = found[0], found[1] if len(found) > 1 else None
+    lead = first.score - second.score if second else first.score
+    return NEARNESS * first.nearness + LEAD * lead + WORDS * first.words - SURE
+
+
+def may_answer(passage: Passage) -> bool:
+    return passage.kind == "cell" or (passage.is_whole and passage.kind != "row")
+
+
+def _proposed(question: str, covered: Mapping[int, float], passages: Sequence[Passage]) -> Sequence[Passage]:
+    if len(passages) <= MOST_COMPARED:
+        return passages
+    asked = _pieces(question)
+
+    def shared(passage: Passage) -> float:
+        return covered.get(id(passage), 0.0) + len(asked & _pieces(passage.statement)) / (len(asked) or 1)
+
+    return sorted(passages, key=shared, reverse=True)[:MOST_COMPARED]
+
+
+def _pieces(text: str) -> frozenset[str]:
+    """Three letters each, so that words in any form and scripts without blanks have some in common."""
+    plain = " ".join(text.casefold().split())
+    return frozenset(plain[at : at + 3] for at in range(len(plain) - 2))
+
+
+def _in_context(passage: Passage) -> str:
+    return f"{passage.heading}: {shown(passage)}" if passage.heading else shown(passage)
+
+
+def shown(passage: Passage) -> str:
+    """What it says in one line; a cell is named by its row and its column."""
+    label = label_of(passage)
+    return f"{label}: {passage.value}" if label else passage.value
+
+
+def label_of(passage: Passage) -> str:
+    """The label to show; that of a cell is its row and its column."""
+    if passage.record is None or passage.kind == "row":
+        return passage.label
+    others = [cell for cell in passage.record.cells if cell and cell != passage.value]
+    return ", ".join(part for part in (*others[:1], passage.label) if part)
+
+
+def same(one: str, statements: Iterable[str]) -> bool:
+    """Whether one of the statements says it, in as many words or more, or fewer."""
+    return any(one in statement or statement in one for statement in statements)

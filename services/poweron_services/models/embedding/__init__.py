@@ -1,0 +1,1 @@
+"""Texts as vectors that are near one another where they mean the same."""

@@ -1,0 +1,58 @@
+"""What turns texts into vectors, whoever does it, and how near two of them are."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from operator import mul
+from threading import Lock
+from typing import Final, Protocol
+
+Vector = Sequence[float]
+"""Of length 1, so that the product of two is the cosine of the angle between them."""
+
+MOST_REMEMBERED: Final = 5_000  # vectors of passages, which a follow-up question needs again
+
+
+class Embedder(Protocol):
+    """Turns questions and passages into vectors, in the thread of whoever asks: it may take a second.
+
+    Raises `Unavailable` where it cannot be reached now.
+    """
+
+    @property
+    def name(self) -> str:
+        """Whose vectors these are, such as `multilingual-e5-small`."""
+
+    def question(self, text: str) -> Vector: ...
+
+    def passages(self, texts: Sequence[str]) -> list[Vector]: ...
+
+
+def nearness(one: Vector, other: Vector) -> float:
+    """The cosine of the angle between them: 1 where they mean the same."""
+    return sum(map(mul, one, other))
+
+
+class Remembering:
+    """An embedder that is asked for each passage once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: OrderedDict[str, Vector] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    def question(self, text: str) -> Vector:
+        return self._embedder.question(text)
+
+    def passages(self, texts: Sequence[str]) -> list[Vector]:
+        with self._lock:
+            unknown = [text for text in dict.fromkeys(texts) if text not in self._known]
+            found = dict(zip(unknown, self._embedder.passages(unknown), strict=True)) if unknown else {}
+            found |= {text: self._known[text] for text in texts if text not in found}
+            self._known |= found
+            while len(self._known) > MOST_REMEMBERED:
+                self._known.popitem(last=False)
+            return [found[text] for text in texts]

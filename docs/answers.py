@@ -8,21 +8,24 @@ answer are answered all the same.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from poweron_services.models.builtin import meaning
 from poweron_services.models.builtin.passage_search import PassageSearch
 from poweron_services.models.builtin.passages import library
 from poweron_services.models.builtin.vocabulary import language_of
+from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.embedding.packaged import packaged_embedder
 from poweron_services.models.prompts import SourceText
 
 HOUSE = Path(__file__).resolve().parent.parent
 FOLDER = HOUSE / "tests" / "answers"
 PAGE = HOUSE / "docs" / "answers.md"
-STEPS = [step / 4 for step in range(-8, 9)]
+KINDS = ("right", "closest", "wrong", "not found", "refused", "invented")
+THRESHOLDS = [number / 4 for number in range(4, 17)]
 
 
 @dataclass(frozen=True)
@@ -45,23 +48,85 @@ class Answered:
         return "closest" if any(self.contains in one for one in self.closest) else "not found"
 
 
-def answered(sure: float = meaning.SURE) -> list[Answered]:
+def answered(embedder: Embedder | None, sure: float = meaning.SURE) -> list[Answered]:
     """The answers of the table, where an answer has to be that sure."""
-    found, meaning.SURE = [], sure  # type: ignore[misc] # the only place that tries others
-    for line in (FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines():
-        asked = json.loads(line)
-        language = language_of(asked["prompt"])
-        text = (FOLDER / asked["document"]).read_text(encoding="utf-8")
-        held = library((SourceText(asked["document"], asked["document"], text),), language)
-        findings = PassageSearch(held, language, packaged_embedder()).findings(asked["prompt"])
-        found.append(
-            Answered(
-                asked["document"],
-                asked["prompt"],
-                asked.get("contains"),
-                asked["paraphrased"],
-                "; ".join(statement.text for one in findings for statement in one.statements),
-                tuple(statement.text for one in findings for statement in one.closest),
-            )
-        )
-    return found
+    meaning.SURE = sure  # type: ignore[misc] # the only place that tries others
+    return [*map(partial(_answered, embedder), (FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines())]
+
+
+def _answered(embedder: Embedder | None, line: str) -> Answered:
+    asked = json.loads(line)
+    language = language_of(asked["prompt"])
+    text = (FOLDER / asked["document"]).read_text(encoding="utf-8")
+    held = library((SourceText(asked["document"], asked["document"], text),), language)
+    findings = PassageSearch(held, language, embedder).findings(asked["prompt"])
+    return Answered(
+        asked["document"],
+        asked["prompt"],
+        asked.get("contains"),
+        asked["paraphrased"],
+        "; ".join(statement.text for one in findings for statement in one.statements),
+        tuple(statement.text for one in findings for statement in one.closest),
+    )
+
+
+def page() -> str:
+    embedder = packaged_embedder()
+    if embedder is None:
+        raise SystemExit("The packaged embedder is not there; this page is about it.")
+    measured = {sure: answered(embedder, sure) for sure in THRESHOLDS}
+    chosen = answered(embedder, SURE)
+    rows = [_row(f"{sure:.2f}", found) for sure, found in measured.items()]
+    languages = [
+        _row(f"`{document}`", [one for one in chosen if one.document == document])
+        for document in dict.fromkeys(one.document for one in chosen)
+    ]
+    head = f"| {{}} | {' | '.join(KINDS)} |\n|---|{'---|' * len(KINDS)}"
+    return "\n".join(
+        [
+            HEAD,
+            head.format("by"),
+            _row("words alone", answered(None)),
+            _row(f"meaning, too (a surety of {SURE})", chosen),
+            _row("… of these, paraphrased", [one for one in chosen if one.paraphrased]),
+            "",
+            "How sure an answer has to be:",
+            "",
+            head.format("surety"),
+            *rows,
+            "",
+            "By document:",
+            "",
+            head.format("document"),
+            *languages,
+            "",
+            TAIL,
+        ]
+    )
+
+
+def _row(name: str, found: Sequence[Answered]) -> str:
+    counts = Counter(one.kind for one in found)
+    return f"| {name} | {' | '.join(str(counts[kind]) for kind in KINDS)} |"
+
+
+SURE = meaning.SURE
+HEAD = """# How the built-in model answers
+
+`uv run docs/answers.py` wrote this page: 150 questions of [tests/answers](../tests/answers/questions.jsonl) to ten
+documents in German, French, Spanish, Italian, Chinese, Japanese and Arabic, 56 of them in other words than the
+document's, and 30 that the documents do not answer. *right* holds what the table names, as the answer; *closest* shows
+it among the passages that come closest, and claims nothing; *not found* lacks it; *refused* and *invented* are of the
+30.
+"""
+TAIL = """A passage is an answer by its nearness to the question above the mean of all passages, by its lead over the
+next one and by the words that it shares with the question. The weights are those of a logistic regression over this
+table, checked by leaving out one document after the other.
+
+For English, nothing is answered by meaning alone: of 125 questions for which its rules of words find nothing, the
+documents answered only 20, and nearness could not tell these apart (1 right, 11 of 105 invented, at this threshold).
+What comes closest is shown instead.
+"""
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

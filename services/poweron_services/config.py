@@ -38,6 +38,8 @@ def default_home() -> Path:
 
 
 Provider = Literal["openai", "openai-responses", "anthropic", "mistral", "azure", "ollama"]
+EMBEDDING_PROVIDERS: tuple[Provider, ...] = ("openai", "mistral", "ollama")
+"""Those whose models can tell how near texts are in meaning, by the interface of OpenAI."""
 MODEL_KINDS: Final = frozenset({*get_args(Provider), "scripted"})
 MODEL_STAGES: Final = ("plan", "plan_actions", "select", "parameterize", "refine", "review", "process", "message")
 OCR_EXAMPLE: Final = "tesseract - - -l eng"
@@ -130,6 +132,9 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
     model_message: str | None = None
     model_parameters: str | None = None
     """The old name of `model_parameterize`, for this release only."""
+    embeddings: str = "packaged"
+    """By whose vectors the built-in model compares what texts mean: `packaged`, `none`, or `PROVIDER:MODEL` of one with
+    the interface of OpenAI."""
     model_output: Literal["native", "tool", "prompted"] | None = None
     """How a model is told the form of its answer; unset: as is known to work best for it."""
     model_timeout: float = Field(default=120, gt=0, le=3_600)
@@ -277,6 +282,15 @@ class Settings(SecretSettings, ActionVariables, SearchVariables, WebVariables):
             if not (model.isprintable() and len(name) <= MAX_MODEL_NAME):
                 raise ValueError(f"the name of a model must be printable and at most {MAX_MODEL_NAME} characters long")
         return models
+
+    @field_validator("embeddings")
+    @classmethod
+    def _is_an_embedder(cls, embeddings: str) -> str:
+        kind, _, name = embeddings.partition(":")
+        if embeddings not in ("packaged", "none") and (kind not in EMBEDDING_PROVIDERS or not name):
+            kinds = ", ".join(f"`{provider}:MODEL`" for provider in EMBEDDING_PROVIDERS)
+            raise ValueError(f"{embeddings!r} is no embedder: it must be `packaged`, `none`, {kinds}")
+        return embeddings
 
     @property
     def deprecated(self) -> str | None:

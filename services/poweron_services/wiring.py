@@ -28,6 +28,8 @@ from poweron_services.fork.forks import Forks
 from poweron_services.intake.request_intake import Intake
 from poweron_services.models.call import Caller
 from poweron_services.models.chat_model import ChatModel
+from poweron_services.models.embedding.embedder import Embedder, Remembering
+from poweron_services.models.embedding.packaged import packaged_embedder
 from poweron_services.models.model_choice import FallbackModel, StagedModel
 from poweron_services.models.prompts import PromptStage
 from poweron_services.opened_actions import OpenedActions, opened_actions
@@ -95,7 +97,7 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
     if kind == "builtin":
         from poweron_services.models.builtin import BuiltinModel  # noqa: PLC0415 - its ranking takes time to import
 
-        return BuiltinModel()
+        return BuiltinModel(_embedder(settings))
     if kind == "scripted":
         from poweron_services.models.scripted import ScriptedModel  # noqa: PLC0415 - only where it is asked for
 
@@ -105,6 +107,18 @@ def _built(name: str, settings: Settings, opened: AsyncExitStack) -> ChatModel:
     model = ProviderModel(cast("Provider", kind), rest, settings, ProviderSettings())
     opened.push_async_callback(model.aclose)
     return model
+
+
+def _embedder(settings: Settings) -> Embedder | None:
+    """What the built-in model compares texts by; None where only words are to be compared, or can be."""
+    kind, _, rest = settings.embeddings.partition(":")
+    if kind == "none":
+        return None
+    if kind == "packaged":
+        return packaged_embedder()
+    from poweron_services.models.providers.embedding_endpoint import EmbeddingEndpoint  # noqa: PLC0415 - as above
+
+    return Remembering(EmbeddingEndpoint(cast("Provider", kind), rest))
 
 
 def unpriced_models(settings: Settings) -> tuple[str, ...]:

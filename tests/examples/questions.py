@@ -29,7 +29,10 @@ class Ask:
         )
 
 
-NOT_SAID = ("The documents do not say", "Die Dokumente sagen dazu nichts", "Les documents ne le disent pas")
+NOT_SAID = (
+    *("The documents do not say", "Die Dokumente sagen dazu nichts", "Les documents ne le disent pas"),
+    *("These passages come closest to", "Diese Stellen kommen der Frage", "Ces passages sont les plus proches"),
+)
 
 
 @dataclass(frozen=True)

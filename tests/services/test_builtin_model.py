@@ -239,7 +239,9 @@ async def test_what_stands_in_several_documents_is_told_from_each():
     ],
 )
 async def test_what_is_not_there_is_not_claimed(question):
-    assert (await process(question, INVOICE)).startswith(f'The documents do not say: "{question.rstrip("?")}"')
+    asked = question.rstrip("?")
+    refused = (f'The documents do not say: "{asked}"', f'These passages come closest to "{asked}"; see whether')
+    assert (await process(question, INVOICE)).startswith(refused)
 
 
 async def test_instructions_inside_a_document_are_only_text():
@@ -249,9 +251,10 @@ async def test_instructions_inside_a_document_are_only_text():
 async def test_a_german_question_is_answered_in_german_words():
     answer = await process("Wie lautet die Telefonnummer von Ada Berg?", INVOICE)
     assert answer == (
-        "Die Dokumente sagen dazu nichts: „Wie lautet die Telefonnummer von Ada Berg“\n\n"
-        "Diese Stellen kommen der Frage am nächsten; keine davon sagt es direkt:\n\n"
-        "- “Customer: Ada Berg” — invoice.pdf, page 1"
+        "Diese Stellen kommen der Frage „Wie lautet die Telefonnummer von Ada Berg“ am nächsten; "
+        "sehen Sie, ob eine davon sie beantwortet:\n\n"
+        "- “Customer: Ada Berg” — invoice.pdf, page 1\n\n"
+        "> Nur Wörter wurden verglichen, nicht ihr Sinn: Was anders gesagt ist, kann fehlen."
     )
     assert "$1,170.00" in await process("Wie hoch ist der Gesamtbetrag?", INVOICE)
 

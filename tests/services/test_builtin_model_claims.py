@@ -16,6 +16,9 @@ STOCK = """# stock.csv
 MEMBER = "# r.txt\n\n<!-- text/plain -->\n\nSarah Mitchell\nID: TM-44\nTotal Points: 3,247\nNext Reward: $50 card\n"
 
 
+REFUSED = ("The documents do not say", "These passages come closest")
+
+
 @pytest.mark.parametrize(
     "question",
     [
@@ -26,7 +29,7 @@ MEMBER = "# r.txt\n\n<!-- text/plain -->\n\nSarah Mitchell\nID: TM-44\nTotal Poi
     ],
 )
 async def test_a_comparison_that_no_sentence_makes_is_refused(question):
-    assert (await process(question, STOCK)).startswith("The documents do not say")
+    assert (await process(question, STOCK)).startswith(REFUSED)
 
 
 async def test_a_comparison_that_a_sentence_makes_is_quoted():
@@ -40,7 +43,7 @@ async def test_a_superlative_names_the_row_and_leaves_out_the_others():
 
 async def test_points_are_no_money_that_was_paid():
     answer = await process("How much did Sarah Mitchell pay in total?", MEMBER)
-    assert answer.startswith("The documents do not say")
+    assert answer.startswith("These passages come closest")
 
 
 @pytest.mark.parametrize(

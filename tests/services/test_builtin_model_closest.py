@@ -30,11 +30,11 @@ async def closest(question: str) -> list[str]:
     return [close["quote"] for close in entry["closest"]]
 
 
-async def test_below_a_refusal_stand_the_closest_passages_and_that_they_are_no_answer():
+async def test_what_comes_closest_is_shown_and_not_denied():
     assert await process("Who painted the photographs?", HANDBOOK) == (
-        'The documents do not say: "Who painted the photographs"\n\n'
-        "These passages are closest to it; none of them says it directly:\n\n"
-        "- “The library lent the photographs to the museum in Basel.” — handbook.md, section Offer"
+        'These passages come closest to "Who painted the photographs"; see whether one of them answers it:\n\n'
+        "- “The library lent the photographs to the museum in Basel.” — handbook.md, section Offer\n\n"
+        "> Only words were compared, not what they mean: what is said in other words may be missed."
     )
 
 

@@ -256,6 +256,6 @@ def test_a_format_is_wished_for_in_other_languages_too() -> None:
     assert wished_formats("Combien coûte le toit dans le devis en PDF ?") == []
 
 
-async def test_what_french_documents_do_not_say_is_told_in_french() -> None:
+async def test_what_comes_closest_in_french_documents_is_told_in_french() -> None:
     said = await compared(DEVIS.format(n=1, a="1", b="2"), request="Qui est le directeur du toit ?", language=None)
-    assert said.startswith("Les documents ne le disent pas : « Qui est le directeur du toit »\n\nCes passages")
+    assert said.startswith("Ces passages sont les plus proches de « Qui est le directeur du toit » ;")

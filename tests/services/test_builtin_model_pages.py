@@ -113,10 +113,10 @@ async def test_the_same_words_on_two_pages_are_given_once_with_both_numbers():
     assert await answer("When does the fair begin?", *twice) == "Fair: “The fair begins on May 3, 2027.” [1] [2]"
 
 
-async def test_what_no_page_says_is_refused_and_what_comes_closest_is_quoted():
+async def test_of_what_no_page_says_that_is_quoted_which_comes_closest():
     said = await answer("What is the wireless password of the Ship Museum?")
-    refused, _, closest = said.split("\n\n")
-    assert refused == 'The pages that were read do not say: "What is the wireless password of the Ship Museum"'
+    told, closest = said.split("\n\n")
+    assert told.startswith('These passages come closest to "What is the wireless password of the Ship Museum"; see')
     assert "- Ship Museum: hours and tickets: “The Ship Museum is open every day from 10 a.m. to 5 p.m.” [2]" in closest
 
 
@@ -128,7 +128,7 @@ async def test_a_question_that_goes_on_from_what_was_not_found_is_refused_too():
 
 async def test_where_a_page_is_from_is_not_what_it_says():
     assert "2026-11-23" not in await answer("When was the page fetched?")
-    assert "do not say" in await answer("What is the URL of the Ship Museum?")
+    assert "http" not in await answer("What is the URL of the Ship Museum?")
 
 
 async def test_what_was_noted_about_the_reading_of_a_page_stands_below_the_answer():

@@ -78,13 +78,14 @@ async def test_what_an_answer_shows_already_is_not_denied_below_it():
     answer = await process("What is the highest temperature and when was it measured?", READINGS)
     assert answer == (
         "**2025-05-04T15:00:00Z, temperature_c: 31.6** — sensor.json\n\n"
-        'For "when was it measured" nothing was found but what stands above.'
+        'For "when was it measured" nothing was found but what stands above.\n\n'
+        "> Only words were compared, not what they mean: what is said in other words may be missed."
     )
 
 
 async def test_what_is_not_about_the_answer_above_is_denied():
     answer = await process("What is the highest temperature and who pays the rent?", READINGS)
-    assert answer.endswith('The documents do not say: "who pays the rent"')
+    assert 'The documents do not say: "who pays the rent"' in answer
 
 
 async def test_no_half_of_a_question_is_left_without_an_answer():

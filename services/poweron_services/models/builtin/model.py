@@ -39,7 +39,7 @@ class BuiltinModel:
     """
 
     def __init__(self, embedder: Embedder | None = None) -> None:
-        """Without an embedder, questions are answered by their words alone."""
+        """Without an embedder, questions are answered by their words alone, which answers say."""
         self._embedder = embedder
         self._name = f"{MODEL}+{embedder.name}" if embedder else MODEL
 

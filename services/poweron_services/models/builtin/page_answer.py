@@ -89,12 +89,12 @@ def _of_page(place: Place, said: list[str]) -> str:
 
 
 def _refusal(finding: Finding, language: str, phrase: str) -> str:
-    """That the pages do not say it, and below what comes closest, told apart from an answer."""
-    refused = say(phrase, language, question=_shortened(finding.question))
+    """What comes closest, told apart from an answer; where nothing is near, that the pages do not say it."""
+    question = _shortened(finding.question)
     if not finding.closest:
-        return refused
+        return say(phrase, language, question=question)
     close = "\n".join(f"- {_of_page(one.places[0], [quoted(one)])}" for one in finding.closest)
-    return f"{refused}\n\n{say('closest', language)}\n\n{close}"
+    return f"{say('closest', language, question=question)}\n\n{close}"
 
 
 def quoted(statement: Statement) -> str:

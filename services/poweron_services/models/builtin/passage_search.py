@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Final
 
+from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
@@ -121,21 +122,16 @@ class PassageSearch:
         return [self._by_meaning(one, self._embedder) for one in found]
 
     def _by_meaning(self, found: Finding, embedder: Embedder) -> Finding:
-        """What was found by its words, where it is what is meant; else what is, or comes closest to it."""
-        question = self._understood(found.question)
-        if COMPARED.search(found.question) or _ALL.search(found.question) or extremes(self.library.tables, question):
-            return found if found.statements else replace(found, closest=self._closest(found.question))
-        near = meaning.ranked(embedder, found.question, list(self._covered(question)), self.library.passages)
-        if not near:
+        """What is meant by the question, where nothing was found by its words; else what comes closest to it."""
+        if found.statements:
             return found
-        said = [statement.text for statement in found.statements]
-        if meaning.surety(near) >= 0:
-            first = near[0].passage
-            if meaning.same(first.value, said):
-                return found
-            return replace(found, statements=(_stated(first),), left_out=0)
+        words = list(self._covered(self._understood(found.question)))
+        near = meaning.ranked(embedder, found.question, words, self.library.passages)
+        spoken = detect(found.question) or self.language
+        if near and meaning.is_answer(near, spoken):
+            return replace(found, statements=(_stated(near[0].passage),))
         closest = [one for one in near[:CLOSEST] if one.nearness >= meaning.NEAR]
-        return replace(found, statements=(), left_out=0, closest=tuple(_stated(one.passage) for one in closest))
+        return replace(found, closest=tuple(_stated(one.passage) for one in closest))
 
     def _finding(self, question: Question, subject: Question | None) -> Finding:
         """What the documents say to one question; one without a subject is about that of the question before it."""

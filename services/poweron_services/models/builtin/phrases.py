@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from poweron_services.models.builtin.more_phrases import MORE
 from poweron_services.models.builtin.romance_phrases import ROMANCE
 
 _PHRASES: Final[dict[str, dict[str, str]]] = {
@@ -40,8 +41,12 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "de": "Zu „{question}“ wurde nichts gefunden außer dem, was oben steht.",
     },
     "closest": {
-        "en": "These passages are closest to it; none of them says it directly:",
-        "de": "Diese Stellen kommen der Frage am nächsten; keine davon sagt es direkt:",
+        "en": 'These passages come closest to "{question}"; see whether one of them answers it:',
+        "de": "Diese Stellen kommen der Frage „{question}“ am nächsten; sehen Sie, ob eine davon sie beantwortet:",
+    },
+    "words_alone": {
+        "en": "Only words were compared, not what they mean: what is said in other words may be missed.",
+        "de": "Nur Wörter wurden verglichen, nicht ihr Sinn: Was anders gesagt ist, kann fehlen.",
     },
     "no_documents": {
         "en": "There are no documents to answer from. Please hand over the documents that hold the answer.",
@@ -111,5 +116,5 @@ def listed(names: Sequence[str], language: str) -> str:
 def say(phrase: str, language: str, **values: object) -> str:
     """A sentence in the language, in English where it is not known."""
     texts = _PHRASES[phrase]
-    own = ROMANCE.get(language[:2], {}).get(phrase)
+    own = {**ROMANCE, **MORE}.get(language[:2], {}).get(phrase)
     return (own or texts.get(language[:2], texts["en"])).format(**values)

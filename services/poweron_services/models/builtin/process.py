@@ -6,6 +6,7 @@ from typing import Final
 
 import orjson
 
+from poweron_events.errors import Unavailable
 from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
 from poweron_services.models.builtin.comparison import comparison
@@ -85,13 +86,20 @@ def _found(prompt: ProcessPrompt, held: Library, language: str, embedder: Embedd
     """What the documents say to the questions of the prompt."""
     spoken = language_of(prompt.ai_prompt)
     search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken, embedder)
-    findings = search.findings(prompt.ai_prompt) or [Finding(prompt.ai_prompt)]
+    by_words = embedder is None
+    try:
+        findings = search.findings(prompt.ai_prompt)
+    except Unavailable:
+        by_words, findings = True, PassageSearch(held, spoken).findings(prompt.ai_prompt)
+    findings = findings or [Finding(prompt.ai_prompt)]
     if prompt.extent == "part" and not any(finding.statements for finding in findings):
         return NOTHING_SAID
     answer = page_answer.answer if held.has_pages else _answer
     said = answer(findings, language, _refusing(prompt, held))
     more = [say("more_say_it", language, count=one.left_out) for one in findings if one.left_out]
-    return _formatted(prompt, findings, said, [*more, *_remarks(held, language)])
+    missed = by_words and not held.has_pages and not all(one.statements for one in findings)
+    alone = [say("words_alone", language)] if missed else []
+    return _formatted(prompt, findings, said, [*more, *alone, *_remarks(held, language)])
 
 
 def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
@@ -155,11 +163,12 @@ def _refusing(prompt: ProcessPrompt, held: Library) -> str:
 
 
 def _refusal(finding: Finding, language: str, phrase: str) -> str:
-    """That the documents do not say it, and below what comes closest, told apart from an answer."""
+    """What comes closest, told apart from an answer; where nothing is near, that the documents do not say it."""
+    question = " ".join(finding.question.split())[:MAX_QUESTION]
     if not finding.closest:
-        return say(phrase, language, question=" ".join(finding.question.split())[:MAX_QUESTION])
+        return say(phrase, language, question=question)
     quotes = "\n".join(f"- {_line(close)}" for close in finding.closest)
-    return f"{say('closest', language)}\n\n{quotes}"
+    return f"{say('closest', language, question=question)}\n\n{quotes}"
 
 
 def _remarks(held: Library, language: str) -> list[str]:

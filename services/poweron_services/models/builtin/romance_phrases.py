@@ -14,7 +14,7 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
         "page_not_said": "La page ne le dit pas : « {question} »",
         "pages_on": "Ce que disent des pages du web : {about}",
         "stands_above": "Pour « {question} », rien n'a été trouvé d'autre que ce qui figure ci-dessus.",
-        "closest": "Ces passages s'en approchent le plus ; aucun ne le dit directement :",
+        "closest": "Ces passages sont les plus proches de « {question} » ; voyez si l'un d'eux y répond :",
         "no_documents": "Il n'y a pas de documents pour répondre. Veuillez remettre ceux qui contiennent la réponse.",
         "empty_documents": "Aucun texte n'a pu être lu dans {names} ; rien ne peut donc en être dit.",
         "read_in_part": "{name} n'a pas été lu en entier : {notes}",
@@ -53,7 +53,7 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
     "es": {
         "not_said": "Los documentos no lo dicen: «{question}»",
         "not_said_in_part": "Lo que se leyó de los documentos no lo dice: «{question}»",
-        "closest": "Estos pasajes son los más cercanos; ninguno lo dice directamente:",
+        "closest": "Estos pasajes son los más cercanos a «{question}»; vea si alguno responde:",
         "summary_of": "Resumen de {names}",
         "report_on": "Informe sobre {names}",
         "comparison_of": "Comparación de {names}",
@@ -79,7 +79,7 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
     "it": {
         "not_said": "I documenti non lo dicono: «{question}»",
         "not_said_in_part": "Ciò che è stato letto dei documenti non lo dice: «{question}»",
-        "closest": "Questi passaggi sono i più vicini; nessuno lo dice direttamente:",
+        "closest": "Questi passaggi sono i più vicini a «{question}»; verifichi se uno risponde:",
         "summary_of": "Riassunto di {names}",
         "report_on": "Relazione su {names}",
         "comparison_of": "Confronto di {names}",

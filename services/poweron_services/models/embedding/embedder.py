@@ -29,7 +29,7 @@ class Embedder(Protocol):
 
 def nearness(one: Vector, other: Vector) -> float:
     """The cosine of the angle between them: 1 where they mean the same."""
-    return sum(map(mul, one, other))
+    return float(sum(map(mul, one, other)))
 
 
 class Remembering:

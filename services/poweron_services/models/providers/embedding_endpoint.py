@@ -1,0 +1,74 @@
+"""An embedder behind the interface of OpenAI: of a provider, or a server of one's own."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import httpx2
+import orjson
+
+from poweron_events.errors import Unavailable
+from poweron_services.config import Provider, ProviderSettings
+from poweron_services.models.embedding.embedder import Vector
+from poweron_services.models.providers.clients import access
+from poweron_services.models.providers.http_client import http_client
+
+AT_ONCE: Final = 64  # texts of one request
+TIMEOUT: Final = 30.0  # seconds of a request
+
+
+class EmbeddingEndpoint:
+    """Asks for vectors, from a thread without an event loop. What is asked counts towards no budget."""
+
+    def __init__(self, provider: Provider, model: str) -> None:
+        """Ask the provider for the vectors of its model.
+
+        Raises:
+            Refused: a variable of the provider must be set first.
+        """
+        self._way = access(provider, ProviderSettings())
+        self._model = model
+        self.name = f"{provider}:{model}"
+
+    def question(self, text: str) -> Vector:
+        return self.passages([text])[0]
+
+    def passages(self, texts: Sequence[str]) -> list[Vector]:
+        """Their vectors, in their order.
+
+        Raises:
+            Unavailable: the server cannot be reached, or answers with something else.
+        """
+        return asyncio.run(self._asked(texts))
+
+    async def _asked(self, texts: Sequence[str]) -> list[Vector]:
+        found: list[Vector] = []
+        async with http_client(TIMEOUT, self._way) as client:
+            for start in range(0, len(texts), AT_ONCE):
+                found += await self._vectors(client, list(texts[start : start + AT_ONCE]))
+        return found
+
+    async def _vectors(self, client: httpx2.AsyncClient, texts: list[str]) -> list[Vector]:
+        try:
+            answer = await client.post(
+                f"{self._way.place.rstrip('/')}/embeddings",
+                content=orjson.dumps({"model": self._model, "input": texts}),
+                headers={"Authorization": f"Bearer {self._way.key}", "Content-Type": "application/json"},
+            )
+            said: Any = orjson.loads(answer.raise_for_status().content)
+            entries = sorted(said["data"], key=lambda entry: entry["index"])
+            vectors = [_of_length_one(entry["embedding"]) for entry in entries]
+        except (httpx2.HTTPError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise self._unavailable(type(error).__name__) from error
+        if len(vectors) != len(texts) or len({len(vector) for vector in vectors}) != 1:
+            raise self._unavailable("it gave another number of vectors")
+        return vectors
+
+    def _unavailable(self, why: str) -> Unavailable:
+        return Unavailable(f"{self.name} gave no embeddings: {why}.", code="model_unavailable")
+
+
+def _of_length_one(numbers: Sequence[float]) -> Vector:
+    length = math.hypot(*numbers)
+    return [number / length for number in numbers]

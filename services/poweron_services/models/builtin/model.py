@@ -41,14 +41,14 @@ class BuiltinModel:
     def __init__(self, embedder: Embedder | None = None) -> None:
         """Without an embedder, questions are answered by their words alone, which answers say."""
         self._embedder = embedder
-        self._name = f"{MODEL}+{embedder.name}" if embedder else MODEL
 
     async def complete(self, prompt: Prompt) -> Completion:
         shown = str(prompt.render())
-        takes_long = len(shown) > BIG or (self._embedder is not None and isinstance(prompt, ProcessPrompt))
+        embeds = self._embedder is not None and isinstance(prompt, ProcessPrompt)
         ask = partial(answer, prompt, self._embedder)
-        text = await asyncio.to_thread(ask) if takes_long else ask()
-        whole = Completion(text, PROVIDER, self._name, _tokens(len(shown)), _tokens(len(text)), sent=shown.encode())
+        text = await asyncio.to_thread(ask) if embeds or len(shown) > BIG else ask()
+        name = f"{MODEL}+{self._embedder.name}" if self._embedder is not None and embeds else MODEL
+        whole = Completion(text, PROVIDER, name, _tokens(len(shown)), _tokens(len(text)), sent=shown.encode())
         return _within_allowance(prompt, whole)
 
 

@@ -3,10 +3,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pytest_httpserver import HTTPServer
+from test_call import process
 from werkzeug import Response
 
 from poweron_events.errors import Unavailable
@@ -18,7 +20,7 @@ from poweron_services.models.builtin.vocabulary import language_of
 from poweron_services.models.embedding import packaged
 from poweron_services.models.embedding.embedder import Embedder, Remembering, Vector, nearness
 from poweron_services.models.embedding.packaged import packaged_embedder
-from poweron_services.models.prompts import ProcessPrompt, SourceText, Template
+from poweron_services.models.prompts import SourceText
 from poweron_services.models.providers.embedding_endpoint import EmbeddingEndpoint
 
 ANSWERS = Path(__file__).parents[1] / "answers"
@@ -56,15 +58,7 @@ def found(question: str, document: str, embedder: Embedder | None) -> Finding:
 
 
 async def answer(question: str, text: str, embedder: Embedder | None) -> str:
-    prompt = ProcessPrompt(
-        template=Template("process.v1", ""),
-        ai_prompt=question,
-        custom_instructions="",
-        language=None,
-        output_format="markdown",
-        documents=(SourceText("docItem:1:a.txt", "a.txt", text),),
-    )
-    return (await BuiltinModel(embedder).complete(prompt)).text
+    return (await BuiltinModel(embedder).complete(replace(process(text), ai_prompt=question))).text
 
 
 @needs_package
@@ -116,6 +110,14 @@ async def test_an_embedder_that_is_away_is_done_without_which_the_answer_says() 
     said = await answer("Who is the caretaker?", text, Away())
     assert said.endswith("> Only words were compared, not what they mean: what is said in other words may be missed.")
     assert "1,450" in await answer("How much is the rent?", text, Away())
+
+
+async def test_a_call_tells_whether_vectors_were_compared() -> None:
+    prompt = process("Rent: 1,450 francs")
+    model = BuiltinModel(Counting())
+    known = await model.complete(replace(prompt, ai_prompt="How much is the rent?"))
+    unknown = await model.complete(replace(prompt, ai_prompt="Who is the caretaker?"))
+    assert (known.model, unknown.model) == ("extractive-1", "extractive-1+letters")
 
 
 def test_of_many_passages_those_are_compared_that_share_words_or_pieces_of_them() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from poweron_events.errors import Refused
 from poweron_services.models.builtin import action_choice, message, process, task_judgement, task_plan
 from poweron_services.models.chat_model import Completion, free
-from poweron_services.models.embedding.embedder import Embedder
+from poweron_services.models.embedding.embedder import Embedder, Watched
 from poweron_services.models.prompts import (
     ActionsPrompt,
     MessagePrompt,
@@ -44,10 +44,10 @@ class BuiltinModel:
 
     async def complete(self, prompt: Prompt) -> Completion:
         shown = str(prompt.render())
-        embeds = self._embedder is not None and isinstance(prompt, ProcessPrompt)
-        ask = partial(answer, prompt, self._embedder)
-        text = await asyncio.to_thread(ask) if embeds or len(shown) > BIG else ask()
-        name = f"{MODEL}+{self._embedder.name}" if self._embedder is not None and embeds else MODEL
+        embedder = Watched(self._embedder) if self._embedder and isinstance(prompt, ProcessPrompt) else None
+        ask = partial(answer, prompt, embedder)
+        text = await asyncio.to_thread(ask) if embedder or len(shown) > BIG else ask()
+        name = f"{MODEL}+{embedder.name}" if embedder and embedder.was_asked else MODEL
         whole = Completion(text, PROVIDER, name, _tokens(len(shown)), _tokens(len(text)), sent=shown.encode())
         return _within_allowance(prompt, whole)
 

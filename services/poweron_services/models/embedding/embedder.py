@@ -56,3 +56,22 @@ class Remembering:
             while len(self._known) > MOST_REMEMBERED:
                 self._known.popitem(last=False)
             return [found[text] for text in texts]
+
+
+class Watched:
+    """An embedder of which is known whether it was asked."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.was_asked = False
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    def question(self, text: str) -> Vector:
+        self.was_asked = True
+        return self._embedder.question(text)
+
+    def passages(self, texts: Sequence[str]) -> list[Vector]:
+        return self._embedder.passages(texts)

@@ -137,6 +137,16 @@ def test_a_row_whose_other_cells_are_empty_names_no_others() -> None:
     assert "section" not in next(sheet_blocks(rows))
 
 
+async def test_a_row_that_one_cell_fills_names_those_below_it() -> None:
+    def fill(sheet: Any, book: Any) -> None:
+        sheet.write_row("A1", ["Position", "Price"])
+        sheet.write_row("A2", ["Door", 90])
+        sheet.merge_range("A3:B3", "Kitchen", None)
+        sheet.write_row("A4", ["Sink", 300])
+
+    assert (await sheet_of(fill)).endswith("| Door | 90 |  |\n| Sink | 300 | Kitchen |")
+
+
 async def test_comments_on_cells_are_told_with_their_places() -> None:
     def fill(sheet: Any, book: Any) -> None:
         sheet.write_row("A1", ["Item", "Count"])

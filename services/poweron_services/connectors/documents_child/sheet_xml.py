@@ -15,6 +15,8 @@ from poweron_services.connectors.documents_child.office_facts import parsed
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+NOT_CALCULATED = " (not calculated)"
+"""In place of a formula that only refers to the one of another cell."""
 LARGEST = 60_000_000  # bytes of a sheet: of a larger one the values alone are read, as they are stored
 BUILT_IN = {
     "1": "0",
@@ -117,7 +119,7 @@ class Workbook:
             told.texts[place] = value or ""
         elif formula is not None and (not value or (self._is_to_calculate and value == "0")):
             told.uncalculated += 1
-            told.texts[place] = f"={formula.text}" if formula.text else ""
+            told.texts[place] = f"={formula.text or NOT_CALCULATED}"
         style = _nth(self._styles, cell.get("s", "0"), Style())
         if style.code and value is not None:
             told.formats[place] = style.code

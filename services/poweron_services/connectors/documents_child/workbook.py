@@ -90,7 +90,8 @@ class _Merged:
         self._open: list[tuple[int, int, int, str]] = []
         for (top, first), (bottom, last) in ranges:
             if bottom - top < MOST_MERGED and last - first < MOST_MERGED:
-                end = first if (first, last) == (left, right) and left < right else last
+                is_block = bottom > top and (first, last) == (left, right)  # its text stands once in each row
+                end = first if is_block else last
                 self._beginning.setdefault(top, []).append((first - left, end - left, bottom))
 
     def is_alone(self, line: int, cells: list[str]) -> bool:

@@ -89,7 +89,7 @@ async def test_the_last_task_of_a_report_writes_it_from_what_was_found():
     )
     assert selection.action == "document.generateReport"
     assert selection.required_input_documents == ("docList:round1_task1_action2_process",)
-    assert await parameters_of(selection) == {"title": "Report on letter.pdf"}
+    assert await parameters_of(selection) == {"title": "What is the total"}
 
 
 async def test_when_extraction_failed_the_documents_themselves_are_handed_on():

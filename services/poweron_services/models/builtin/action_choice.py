@@ -15,15 +15,13 @@ from poweron_events.fold.state import action_label
 from poweron_events.selection import ParametersSchema, SchemaField
 from poweron_services.decider.rules import WRITING
 from poweron_services.models.answers import ActionAnswer, ActionsAnswer, SelectionAnswer
-from poweron_services.models.builtin.phrases import listed, say
-from poweron_services.models.builtin.task_plan import wants_comparison
+from poweron_services.models.builtin.report_title import report_title
 from poweron_services.models.builtin.tool_choice import lists, next_tool, result_labels, wanted_tools
 from poweron_services.models.builtin.vocabulary import known_language
 from poweron_services.models.builtin.web_choice import CRAWL, PAGES, has_documents, next_lookup, query
 from poweron_services.models.prompts import ActionsPrompt, ParametersPrompt, SelectionPrompt
 
 EXTRACT, PROCESS, REPORT = "document.extract", "ai.process", "document.generateReport"
-MAX_TITLE = 100  # characters
 MAX_LEARNINGS = 5
 MAX_CONTEXT = 8_000  # characters of a parameters context
 
@@ -124,12 +122,7 @@ def _process(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionA
 
 
 def _report(prompt: SelectionPrompt, references: tuple[str, ...]) -> SelectionAnswer:
-    names = [line.name for line in prompt.documents if _is_of(line.label, None)]
-    language = known_language(prompt.language, prompt.user_prompt)
-    about = ", ".join(names[:3]) or (query(prompt.user_prompt) if _lists(prompt, *PAGES) else "")
-    phrase = "comparison_of" if len(names) > 1 and wants_comparison(prompt.user_prompt) else "report_on"
-    about = listed(names[:3], language) if phrase == "comparison_of" else about
-    title = say(phrase, language, names=about)[:MAX_TITLE] if about else "Report"
+    title = report_title(prompt.user_prompt, known_language(prompt.language, prompt.user_prompt))
     return _step(prompt, REPORT, "Write the report from what was found.", references, title=title)
 
 

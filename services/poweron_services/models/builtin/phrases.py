@@ -63,7 +63,6 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     "cut_off": {"en": "its text was cut off.", "de": "Der Text wurde abgeschnitten."},
     "read_with_notes": {"en": "About the reading of {name}: {notes}", "de": "Zum Lesen von {name}: {notes}"},
     "summary_of": {"en": "Summary of {names}", "de": "Zusammenfassung von {names}"},
-    "report_on": {"en": "Report on {names}", "de": "Bericht über {names}"},
     "comparison_of": {"en": "Comparison of {names}", "de": "Vergleich von {names}"},
     "and": {"en": " and ", "de": " und "},
     "side_by_side": {

@@ -21,7 +21,6 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
         "cut_off": "Le texte a été coupé.",
         "read_with_notes": "À propos de la lecture de {name} : {notes}",
         "summary_of": "Résumé de {names}",
-        "report_on": "Rapport sur {names}",
         "comparison_of": "Comparaison de {names}",
         "and": " et ",
         "side_by_side": "Les montants que nomment les documents, côte à côte ; "
@@ -55,7 +54,6 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
         "not_said_in_part": "Lo que se leyó de los documentos no lo dice: «{question}»",
         "closest": "Estos pasajes son los más cercanos a «{question}»; vea si alguno responde:",
         "summary_of": "Resumen de {names}",
-        "report_on": "Informe sobre {names}",
         "comparison_of": "Comparación de {names}",
         "and": " y ",
         "side_by_side": "Los importes que nombran los documentos, uno junto a otro; una raya donde no hay ninguno.",
@@ -81,7 +79,6 @@ ROMANCE: Final[dict[str, dict[str, str]]] = {
         "not_said_in_part": "Ciò che è stato letto dei documenti non lo dice: «{question}»",
         "closest": "Questi passaggi sono i più vicini a «{question}»; verifichi se uno risponde:",
         "summary_of": "Riassunto di {names}",
-        "report_on": "Relazione su {names}",
         "comparison_of": "Confronto di {names}",
         "and": " e ",
         "side_by_side": "Gli importi indicati dai documenti, uno accanto all'altro; un trattino dove non ce n'è.",

@@ -272,7 +272,8 @@ async def test_without_documents_it_says_that_it_cannot_answer():
 async def test_a_summary_gives_facts_sentences_and_tables_under_their_source():
     summary = await process("Summarise the invoice", INVOICE)
     assert summary.splitlines()[0] == "# Summary of invoice.pdf"
-    first, second = summary.split("## page 2")
+    first, second = summary.split("*Source: invoice.pdf, page 2*")
+    assert "## page" not in summary
     assert "*Source: invoice.pdf, page 1*" in first
     assert "- **Customer:** Ada Berg\n- **Due date:** July 3, 2025\n" in first
     assert "| Item | Hours | Cost |\n| --- | --- | --- |\n| Design | 12 | $960.00 |" in first

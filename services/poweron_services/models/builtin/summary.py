@@ -46,13 +46,22 @@ def summary(held: Library, language: str) -> str:
 
 
 def _section(section: Section, level: str, language: str, *, is_long: bool) -> Iterator[str]:
-    title = section.place.locator.removeprefix("section ") or (section.place.document if level == "##" else "")
+    title = _title(section) or (section.place.document if level == "##" and not section.place.locator else "")
     if title:
         yield f"{level} {_escaped(title)}"
     yield f"*{say('source', language, place=_escaped(_told(section.place, language)))}*"
     for block in section.blocks[: PIECES if is_long else None]:
         if block.text != title:
             yield _written(block, level, language, is_long=is_long)
+
+
+def _title(section: Section) -> str:
+    """What the document calls the section; a page or a slide has no other name than its first heading."""
+    kind, _, name = section.place.locator.partition(" ")
+    if kind in ("section", "sheet"):
+        return name
+    first = next(iter(section.blocks), None)
+    return first.text if first is not None and first.kind == "heading" else ""
 
 
 def _told(place: Place, language: str) -> str:

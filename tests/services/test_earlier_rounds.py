@@ -271,6 +271,7 @@ class Watched(BuiltinModel):
     """The built-in model, which keeps what it was asked."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[Prompt] = []
 
     async def complete(self, prompt: Prompt) -> Completion:

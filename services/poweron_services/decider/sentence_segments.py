@@ -26,7 +26,7 @@ def segments(text: str, language: str) -> list[str]:
             cut = _ended(cut)
         found += cut
         begin += sum(map(len, cut))
-    return [one for sentence in found for one in _AT_FULL_STOPS.split(sentence) if one]
+    return [part for one in found for part in _AT_FULL_STOPS.split(one) if part]
 
 
 def _ended(cut: list[str]) -> list[str]:

@@ -123,6 +123,9 @@ TAIL = """A passage is an answer by its nearness to the question above the mean 
 next one and by the words that it shares with the question. The weights are those of a logistic regression over this
 table, checked by leaving out one document after the other.
 
+A passage whose nearness (the cosine of the two vectors) is below 0.81 is not shown: 3 of the 120 right ones are less
+near, and so is the nearest passage of another document for 79 of 100 questions.
+
 For English, nothing is answered by meaning alone: of 125 questions for which its rules of words find nothing, the
 documents answered only 20, and nearness could not tell these apart (1 right, 11 of 105 invented, at this threshold).
 What comes closest is shown instead.

@@ -32,6 +32,7 @@ class Counting:
     """A text is near another as far as they have letters in common."""
 
     name = "letters"
+    near = None
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -95,6 +96,16 @@ def test_the_table_of_answers_is_answered_as_its_page_says() -> None:
     assert sum(wanted is not None and wanted in text for wanted, text in said) >= 80
     assert sum(bool(text) for wanted, text in said if wanted is None) <= 1
     assert sum(any(wanted in one.text for one in (*each.statements, *each.closest)) for wanted, each in shown) >= 112
+
+
+@needs_package
+async def test_what_has_nothing_to_do_with_the_question_is_not_shown() -> None:
+    said = await answer(
+        "Who was the first person on the moon?",
+        "The rent is 1,450 francs.\n\nThe cellar is dry.\n",
+        packaged_embedder(),
+    )
+    assert said == 'The documents do not say: "Who was the first person on the moon"'
 
 
 @needs_package

@@ -21,16 +21,18 @@ WORDS: Final = 0.66
 """and how many of the question's words it says;"""
 SURE: Final = 2.0
 """what all of that has to come to."""
-NEAR: Final = 0.012  # above the mean of all passages: what is less near has nothing to do with the question
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A passage, how much nearer to the question it is than most, and how much of its words it says, from 0 to 1."""
+    """A passage, and how near it is to the question."""
 
     passage: Passage
+    cosine: float
     nearness: float
+    """How much nearer it is than the mean of all passages."""
     words: float
+    """How much of the question's words it says, from 0 to 1."""
 
     @property
     def score(self) -> float:
@@ -55,7 +57,9 @@ def ranked(
     asked = embedder.question(question)
     near = [nearness(asked, vector) for vector in embedder.passages([_in_context(one) for one in proposed])]
     mean = sum(near) / len(near)
-    found = [Ranked(one, value - mean, covered.get(id(one), 0.0)) for one, value in zip(proposed, near, strict=True)]
+    found = [
+        Ranked(one, value, value - mean, covered.get(id(one), 0.0)) for one, value in zip(proposed, near, strict=True)
+    ]
     return sorted(found, key=lambda one: -one.score)
 
 

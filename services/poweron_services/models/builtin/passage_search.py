@@ -128,9 +128,9 @@ class PassageSearch:
         words = list(self._covered(self._understood(found.question)))
         near = meaning.ranked(embedder, found.question, words, self.library.passages)
         spoken = detect(found.question) or self.language
-        if near and meaning.is_answer(near, spoken):
+        closest = [one for one in near[:CLOSEST] if one.cosine >= (embedder.near or 0)]
+        if closest and embedder.near is not None and meaning.is_answer(near, spoken):
             return replace(found, statements=(_stated(near[0].passage),))
-        closest = [one for one in near[:CLOSEST] if one.nearness >= meaning.NEAR]
         return replace(found, closest=tuple(_stated(one.passage) for one in closest))
 
     def _finding(self, question: Question, subject: Question | None) -> Finding:

@@ -22,6 +22,10 @@ class Embedder(Protocol):
     def name(self) -> str:
         """Whose vectors these are, such as `multilingual-e5-small`."""
 
+    @property
+    def near(self) -> float | None:
+        """The nearness below which a passage has nothing to do with a question; None where nobody has measured it."""
+
     def question(self, text: str) -> Vector: ...
 
     def passages(self, texts: Sequence[str]) -> list[Vector]: ...
@@ -43,6 +47,10 @@ class Remembering:
     @property
     def name(self) -> str:
         return self._embedder.name
+
+    @property
+    def near(self) -> float | None:
+        return self._embedder.near
 
     def question(self, text: str) -> Vector:
         return self._embedder.question(text)
@@ -68,6 +76,10 @@ class Watched:
     @property
     def name(self) -> str:
         return self._embedder.name
+
+    @property
+    def near(self) -> float | None:
+        return self._embedder.near
 
     def question(self, text: str) -> Vector:
         self.was_asked = True

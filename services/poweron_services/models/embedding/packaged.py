@@ -48,6 +48,8 @@ class _Packaged:
     """Loads engine and weights when they are first needed, and embeds by one processor."""
 
     name = NAME
+    near = 0.81
+    """docs/answers.md: 3 of 120 right passages are less near, and so are 79 of 100 that are the nearest elsewhere."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -21,6 +21,8 @@ TIMEOUT: Final = 30.0  # seconds of a request
 class EmbeddingEndpoint:
     """Asks for vectors, from a thread without an event loop. What is asked counts towards no budget."""
 
+    near = None
+
     def __init__(self, provider: Provider, model: str) -> None:
         """Ask the provider for the vectors of its model.
 

@@ -199,6 +199,8 @@ HEAD = """# Real models
 
 `uv run docs/real_models.py` wrote this page: each model was asked the requests of [requests.jsonl](requests.jsonl) one
 after the other, on two cores. An answer is right where it holds what the table names; by rule, no model judges.
+A model that was asked fewer than 40 was stopped before its end, for the sake of time: the first ones of each kind came
+first. Small models run beside other work here, so seconds are an upper bound.
 
 | release | model | requests | completed | right | answers | rejected | retries | tokens | seconds, median |
 |---|---|---|---|---|---|---|---|---|---|"""

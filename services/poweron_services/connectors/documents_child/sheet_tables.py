@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from poweron_services.connectors.documents_child.pipe_tables import first_row_is_header, is_number, pipe_table
 
 FEWEST: Final = 2  # columns of a table, rows with a header
+MOST_GAPS: Final = 20  # empty columns of a block; with more of them it is a form
 SECTION: Final = "section"
 """The name of the column that rows get from the row above them."""
 
@@ -70,11 +71,11 @@ def _blocks(rows: Iterable[SheetRow]) -> Iterator[Rows]:
 def _side_by_side(block: Rows) -> list[Rows]:
     """The tables of a block: between them is an empty column, and each has names of its own, of columns and rows."""
     used = sorted({column for row in block for column in row.filled})
-    for left, right in pairwise(used):
-        if right - left > 1:
-            first, second = (_within(block, range(left + 1)), _within(block, range(right, used[-1] + 1)))
-            if _is_table(first) and _is_table(second):
-                return [first, *_side_by_side(second)]
+    gaps = [(left, right) for left, right in pairwise(used) if right - left > 1]
+    for left, right in gaps[:MOST_GAPS]:
+        first, second = (_within(block, range(left + 1)), _within(block, range(right, used[-1] + 1)))
+        if _is_table(first) and _is_table(second):
+            return [first, *_side_by_side(second)]
     return [block]
 
 

@@ -33,7 +33,7 @@ READABLE = {".md", ".txt", ".csv", ".html", ".json"}
 NOT_SAID = (
     "do not say", "does not say", "don't say", "not mention", "not state", "not specif", "not provide", "not contain",
     "not include", "not found", "no information", "not available", "not given", "cannot be", "could not", "unable",
-    "not possible", "no answer", "nicht", "keine",
+    "not possible", "no answer", "nicht", "keine", "come closest", "am nächsten",
 )  # fmt: skip
 
 

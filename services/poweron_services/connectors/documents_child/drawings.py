@@ -28,10 +28,10 @@ def chart_texts(chart: Any) -> Iterator[str]:
         yield pipe_table([["", *(name for name, _ in told)], *rows])
 
 
-def diagram_texts(model: Any) -> list[str]:
-    """The texts of a diagram (SmartArt), from its data."""
+def diagram_list(model: Any) -> str:
+    """The texts of a diagram (SmartArt) as a list, from its data."""
     texts = (_text(point.find(f"{DIAGRAM}t")) for point in model.iter(f"{DIAGRAM}pt"))
-    return [text for text in texts if text]
+    return "\n".join(f"- {text}" for text in texts if text)
 
 
 def _title(parent: Any) -> str:

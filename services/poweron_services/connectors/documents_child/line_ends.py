@@ -36,15 +36,16 @@ _BROKEN: Final = re.compile(rf"(?P<before>\S*)[-\u00ad\u2010]{BREAK}(?P<after>\S
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
-def _open(language: str) -> BinaryIO:
-    """The list of words of a package, which need not be imported for it."""
+def _opened() -> dict[str, BinaryIO]:
+    """Open the lists of words of a package, which need not be imported for it."""
     package = find_spec("spellchecker")
     assert package is not None and package.origin is not None  # noqa: PT018 - one condition
-    return (Path(package.origin).parent / "resources" / f"{language}.json.gz").open("rb")
+    folder = Path(package.origin).parent / "resources"
+    return {language: (folder / f"{language}.json.gz").open("rb") for language in LANGUAGES}
 
 
-_LISTS: Final = {language: _open(language) for language in LANGUAGES}
-"""Opened now: once a document is read, nothing can be opened any more."""
+_LISTS: Final = _opened()
+"""Once a document is read, this process can open nothing any more."""
 
 
 def ends_broken(line: str) -> bool:

@@ -47,21 +47,8 @@ from poweron_services.connectors.documents_child.readers import (
 )
 
 LOADED = (
-    *(
-        calendar_text,
-        csv_text,
-        headings,
-        json_text,
-        open_document,
-        pdf,
-        picture,
-        plain_text,
-        rich_text,
-        slides,
-        webpage,
-        word,
-    ),
-    *(workbook, xml_text),
+    *(calendar_text, csv_text, headings, json_text, open_document, pdf, picture, plain_text, rich_text, slides),
+    *(webpage, word, workbook, xml_text),
 )  # before this process can load nothing any more
 OPENERS = {
     media_types.ZIP: zip_files.opened,

@@ -61,6 +61,10 @@ class Section:
     def has(self, kind: Kind) -> bool:
         return any(token.kind == kind for token in self.tokens)
 
+    @property
+    def is_for_texts(self) -> bool:
+        return [token.text for token in self.tokens if token.kind == "other"] == ["@"]
+
     def takes(self, value: float) -> bool:
         return self.condition is None or _COMPARED[self.condition[0]](value, self.condition[1])
 
@@ -81,9 +85,7 @@ def formatted(value: float, code: str) -> str:
 def formatted_text(value: str, code: str) -> str:
     """The text under the format of that code: its last section may have something for texts."""
     section = _sections(code)[-1]
-    return (
-        _replaced(section, "other", value) if [t.text for t in section.tokens if t.kind == "other"] == ["@"] else value
-    )
+    return _replaced(section, "other", value) if section.is_for_texts else value
 
 
 def _replaced(section: Section, kind: Kind, by: str) -> str:

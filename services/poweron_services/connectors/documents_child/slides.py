@@ -10,7 +10,7 @@ from pptx.oxml.ns import qn
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.drawings import DIAGRAM, chart_texts, diagram_texts
+from poweron_services.connectors.documents_child.drawings import DIAGRAM, chart_texts, diagram_list
 from poweron_services.connectors.documents_child.equations import EQUATION, linear
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.merged_cells import Cell, spread
@@ -101,7 +101,7 @@ def _shape(shape: Any) -> Iterator[str]:
     elif getattr(shape, "has_chart", False):
         yield from chart_texts(shape.chart._chartSpace)  # noqa: SLF001 - no public way to it
     elif (diagram := _diagram(shape)) is not None:
-        yield "\n".join(f"- {text}" for text in diagram_texts(diagram))
+        yield diagram_list(diagram)
     elif shape.has_text_frame:
         yield "\n".join(_lines(shape.text_frame))
 

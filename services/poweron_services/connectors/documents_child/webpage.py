@@ -71,12 +71,11 @@ def main_blocks(root: Any) -> list[Block]:
 
 def drop_consent(root: Any) -> None:
     """Take out what asks for consent to cookies: the smallest part with the question and the button."""
-    for button in root.xpath(BUTTONS):
+    for button in (each for each in root.xpath(BUTTONS) if AGREE.search(label(each))):
         asking = next((part for part in button.iterancestors() if COOKIES.search(part.text_content())), None)
         if asking is None or asking.tag in _WHOLE or asking.getparent() is None or asking.find(".//h1") is not None:
             continue
-        if AGREE.search(label(button)):
-            asking.drop_tree()
+        asking.drop_tree()
 
 
 def label(button: Any) -> str:

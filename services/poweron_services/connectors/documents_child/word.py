@@ -15,7 +15,7 @@ from docx.oxml.ns import qn
 
 from poweron_services.connectors.documents_child.archive import check
 from poweron_services.connectors.documents_child.document import Section
-from poweron_services.connectors.documents_child.drawings import CHART, DIAGRAM, chart_texts, diagram_texts
+from poweron_services.connectors.documents_child.drawings import CHART, DIAGRAM, chart_texts, diagram_list
 from poweron_services.connectors.documents_child.limits import Limits
 from poweron_services.connectors.documents_child.merged_cells import Cell, spread
 from poweron_services.connectors.documents_child.office_facts import office_facts, parsed
@@ -141,8 +141,8 @@ class _Blocks:
             part = parsed(self._part.related_parts[name].blob)
             if found.tag.startswith(CHART):
                 yield from map(Block, chart_texts(part))
-            elif texts := diagram_texts(part):
-                yield Block("\n".join(f"- {text}" for text in texts))
+            elif text := diagram_list(part):
+                yield Block(text)
 
     def _table(self, table: Any) -> str:
         rows = self._rows(table)

@@ -36,13 +36,11 @@ def nearness(one: Vector, other: Vector) -> float:
     return float(sum(map(mul, one, other)))
 
 
-class Remembering:
-    """An embedder that is asked for each passage once."""
+class _Around:
+    """An embedder around another one, under its name."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._known: OrderedDict[str, Vector] = OrderedDict()
-        self._lock = Lock()
 
     @property
     def name(self) -> str:
@@ -54,6 +52,18 @@ class Remembering:
 
     def question(self, text: str) -> Vector:
         return self._embedder.question(text)
+
+    def passages(self, texts: Sequence[str]) -> list[Vector]:
+        return self._embedder.passages(texts)
+
+
+class Remembering(_Around):
+    """An embedder that is asked for each passage once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        super().__init__(embedder)
+        self._known: OrderedDict[str, Vector] = OrderedDict()
+        self._lock = Lock()
 
     def passages(self, texts: Sequence[str]) -> list[Vector]:
         with self._lock:
@@ -66,24 +76,11 @@ class Remembering:
             return [found[text] for text in texts]
 
 
-class Watched:
+class Watched(_Around):
     """An embedder of which is known whether it was asked."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self.was_asked = False
-
-    @property
-    def name(self) -> str:
-        return self._embedder.name
-
-    @property
-    def near(self) -> float | None:
-        return self._embedder.near
+    was_asked = False
 
     def question(self, text: str) -> Vector:
         self.was_asked = True
-        return self._embedder.question(text)
-
-    def passages(self, texts: Sequence[str]) -> list[Vector]:
-        return self._embedder.passages(texts)
+        return super().question(text)

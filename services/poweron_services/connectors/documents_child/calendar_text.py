@@ -1,6 +1,6 @@
 """ICS: the events and tasks of a calendar, such as an invitation: what, when, where, how often, with whom.
 
-The form is that of RFC 5545. No zone is looked up: a time is told as it is written there, with the name of its zone.
+The form is that of RFC 5545. It looks up no zone: it repeats a time as the file has it, with the name of its zone.
 """
 
 import datetime as dt
@@ -94,7 +94,7 @@ def read(data: bytes, limits: Limits) -> Iterator[Part]:
 
 
 def _components(lines: Iterable[str]) -> Iterator[Component]:
-    """Each once it ends; what stands in one within another, such as an alarm, belongs to the inner one."""
+    """Yield each component at its end. The lines of a nested one, such as an alarm, belong to that alone."""
     inside: list[Component] = []
     for line in lines:
         found = _LINE.fullmatch(line)

@@ -40,7 +40,7 @@ def read(data: bytes, _: Limits) -> Iterator[Part]:
 
 
 def _rows(text: io.TextIOWrapper, delimiter: str, faults: list[Note]) -> Iterator[Row]:
-    """As far as there are any. Where a quote is missing, the lines that it joins are rows of their own again."""
+    """Yield the rows. Where a missing quote has joined lines, each line is a row again."""
     lines = _Remembered(text)
     rows = csv.reader(lines, delimiter=delimiter)
     width = 0
@@ -67,7 +67,7 @@ def _rows(text: io.TextIOWrapper, delimiter: str, faults: list[Note]) -> Iterato
 
 
 class _Remembered:
-    """Lines, and those that were read since somebody has cleared them."""
+    """Iterates over lines and keeps those read since `read` was last cleared."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text

@@ -49,7 +49,7 @@ def _sum(inner: Parts) -> str:
 
 
 def _between(element: Any, inner: Parts) -> str:
-    """What stands in parentheses or in others."""
+    """An expression in parentheses or other brackets."""
     marks = ["(", ")"]
     for at, name in enumerate(("begChr", "endChr")):
         mark = inner["dPr"].find(f"{MATH}{name}") if "dPr" in inner else None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 BREAK: Final = "\x02"
-"""Stands behind a hyphen at the end of a line, until somebody decides on it."""
+"""Marks a hyphen at the end of a line, until `mended` keeps or drops it."""
 AROUND: Final = 300  # characters before the break in which the language is looked for
 LANGUAGES: Final = {
     "en": ("the", "of", "and", "to", "in", "is", "that", "for", "with", "are"),

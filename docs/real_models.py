@@ -147,7 +147,8 @@ def misses(request: Request, answer: dict[str, Any], texts: Sequence[str], forma
     """What the answer lacks, by rule."""
     if answer["status"] != "completed":
         yield f"it {answer['status']} ({answer.get('code')})"
-    told = " ".join("\n".join([answer.get("message") or "", *texts]).casefold().split())
+    read = [answer.get("message") or "", *(texts if request.formats else ())]
+    told = " ".join("\n".join(read).casefold().split())
     for wanted in request.contains:
         if not any(each.casefold() in told for each in wanted.split("|")):
             yield f"without {wanted!r}"
@@ -198,7 +199,8 @@ def page(results: Sequence[Result]) -> str:
 HEAD = """# Real models
 
 `uv run docs/real_models.py` wrote this page: each model was asked the requests of [requests.jsonl](requests.jsonl) one
-after the other, on two cores. An answer is right where it holds what the table names; by rule, no model judges.
+after the other. An answer is right where its message, or a file that was asked for, holds what the table names; by
+rule, no model judges.
 A model that was asked fewer than 40 was stopped before its end, for the sake of time: the first ones of each kind came
 first. Small models run beside other work here, so seconds are an upper bound.
 

@@ -46,6 +46,9 @@ def documents_asked_for(said: str) -> dict[str, Any]:
     return {**READ, "requiredInputDocuments": [], "parametersSchema": {"fields": [field, own]}}
 
 
+ESCAPED = ("line_break_escaped",)
+
+
 @pytest.mark.req("D-04")
 @pytest.mark.parametrize(
     ("said", "repaired"),
@@ -58,6 +61,7 @@ def documents_asked_for(said: str) -> dict[str, Any]:
         (json.dumps({**READ, "requiredInputDocuments": "r1d1"}), ("reference_completed",)),
         (json.dumps(documents_asked_for(f"It is {REFERENCE}.")), ("reference_moved",)),
         (json.dumps({"answer": READ}), ()),
+        (json.dumps({**READ, "actionObjective": "Read\nit\tall"}).replace("\\n", "\n").replace("\\t", "\t"), ESCAPED),
     ],
 )
 async def test_what_is_unambiguous_is_repaired_and_told(

@@ -79,6 +79,10 @@ def test_json_that_was_asked_for_is_taken_as_it_is_within_the_schemas_member_or_
         assert unfolded_output(json.dumps(said), "json") == json.dumps(said)
 
 
+def test_a_line_break_that_stands_in_a_text_as_it_is_becomes_the_escape_that_json_wants() -> None:
+    assert json.loads(unfolded_output('{"place": "Hall 2\nPort Alden"}', "json")) == {"place": "Hall 2\nPort Alden"}
+
+
 @pytest.mark.parametrize("said", ['{"columns": ["a"], "rows": [[1]]}', '{"columns": "a", "rows": []}', "[]", "a,b"])
 def test_what_is_no_table_of_the_schema_stands_as_it_is(said: str) -> None:
     assert unfolded_output(said, "csv") == said

@@ -168,7 +168,8 @@ MEANINGS: Final[dict[str, str]] = {
     "normalised": "The fields of the answer that were read otherwise than they were written, such as `CONTINUE` as "
     "`continue`; not written where there are none.",
     "repaired": "How the answer was repaired before it was read: `object_in_list`, `text_around` (a code fence, too), "
-    "`reference_completed` or `reference_moved` out of the fields for stage 2; not written where nothing was.",
+    "`line_break_escaped` (one that stood in a text as it is), `reference_completed` or `reference_moved` out of the "
+    "fields for stage 2; not written where nothing was.",
     # selection and parameters
     "action": "The action as `method.name`.",
     "actionObjective": "What the action is to achieve.",

@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from poweron_services.models.builtin.summary import as_csv
+from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import OutputFormat
 
 WITHIN: Final = "output_json"
@@ -49,11 +50,11 @@ def unfolded_output(text: str, output_format: OutputFormat) -> str:
     if output_format not in OUTPUT_SCHEMAS:
         return text
     try:
-        said = orjson.loads(text)
+        said = orjson.loads(escaped := with_escapes(text))
     except orjson.JSONDecodeError:
         return text
     if output_format == "json":
-        return orjson.dumps(said[WITHIN]).decode() if isinstance(said, dict) and said.keys() == {WITHIN} else text
+        return orjson.dumps(said[WITHIN]).decode() if isinstance(said, dict) and said.keys() == {WITHIN} else escaped
     return as_csv(map(tuple, [said[COLUMNS], *said[ROWS]])) if _is_table(said) else text
 
 

@@ -1,7 +1,8 @@
 """The one JSON object in a model's text: by itself, in a list or a code fence, or with words around it.
 
 Plain JSON is read by orjson at once. Only where the text is more than that, the objects in it are looked for;
-what is ambiguous or broken is refused, never guessed.
+what is ambiguous or broken is refused, never guessed. Line breaks and tabs that stand in a text as they are, which
+grammars of some servers admit and JSON does not, are read as the escapes that they must have been.
 """
 
 import json
@@ -17,6 +18,8 @@ from poweron_events.errors import Refused
 MAX_TEXT = 200_000  # characters; an answer that is longer is no answer
 MAX_OBJECTS = 20  # in one text
 
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_CONTROL: Final = re.compile(r"[\x00-\x1f]")
 _BEGINNING: Final = re.compile(r"\{\s*[\"}]")
 """How an object begins; a brace before anything else is prose."""
 
@@ -68,7 +71,8 @@ def _plain(text: str) -> dict[str, Any]:
 def _within(text: str, why: orjson.JSONDecodeError) -> list[dict[str, Any]]:
     """The objects with other text around them."""
     try:
-        found = [orjson.loads(text[begin:end]) for begin, end in islice(_spans(text), MAX_OBJECTS + 1)]
+        spans = islice(_spans(text), MAX_OBJECTS + 1)
+        found = [orjson.loads(with_escapes(text[begin:end])) for begin, end in spans]
     except RecursionError as error:
         raise NoObject("The answer is not one JSON object: it is nested too deeply.") from error
     except ValueError as error:
@@ -79,6 +83,11 @@ def _within(text: str, why: orjson.JSONDecodeError) -> list[dict[str, Any]]:
         reason = why if "{" in text else "it holds none" if text.strip() else "it is empty"
         raise NoObject(f"The answer is not one JSON object: {reason}.") from why
     return found
+
+
+def with_escapes(text: str) -> str:
+    """JSON with each line break and other control character in its texts as an escape."""
+    return _STRING.sub(lambda found: _CONTROL.sub(lambda one: f"\\u{ord(one[0]):04x}", found[0]), text)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
@@ -118,5 +127,7 @@ def _no_number(constant: str) -> None:
     raise NoObject(f"The answer is not one JSON object: {constant} is no number of JSON.")
 
 
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number, parse_int=len, parse_float=len)
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_once, parse_constant=_no_number, parse_int=len, parse_float=len, strict=False
+)
 """Finds keys that stand twice, and where an object ends; the values are read by orjson."""

@@ -15,6 +15,7 @@ from poweron_events.codec import dumps
 from poweron_events.event import CriterionProgress, Model, ModelCall
 from poweron_events.fold.history import list_reference
 from poweron_services.decider.coercion import choices, coerced
+from poweron_services.models.json_objects import with_escapes
 from poweron_services.models.prompts import (
     ActionsPrompt,
     Prompt,
@@ -115,6 +116,8 @@ def repairs(text: str, said: Mapping[str, Any], value: Mapping[str, Any]) -> tup
         found.append("object_in_list")
     elif not (written.startswith("{") and written.endswith("}")):
         found.append("text_around")
+    elif with_escapes(written) != written:
+        found.append("line_break_escaped")
     if said.get("requiredInputDocuments") != value.get("requiredInputDocuments"):
         found.append("reference_moved")
     return tuple(found)

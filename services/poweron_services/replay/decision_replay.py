@@ -33,7 +33,13 @@ from poweron_events.selection import ActionSelected, SelectionRejected
 from poweron_events.stream import WorkflowEvent
 from poweron_services.models.call import Caller
 from poweron_services.models.time_limit import TimeLimit
-from poweron_services.replay.earlier_release import SENTENCES, EarlierPrompts, as_written_by, lacks_fields
+from poweron_services.replay.earlier_release import (
+    BEFORE_0_4,
+    SENTENCES,
+    EarlierPrompts,
+    as_written_by,
+    lacks_fields,
+)
 from poweron_services.replay.event_check import differences
 from poweron_services.replay.known_actions import CatalogThen, KnownActions
 from poweron_services.replay.permission_check import PermissionCheck, asked_again
@@ -47,6 +53,7 @@ from poweron_services.replay.stored_answers import (
 )
 from poweron_services.replay.stored_content import StoredContent
 from poweron_services.replay.stored_records import Folded
+from poweron_services.roles.reviewer import Reviewer
 from poweron_services.wiring import stage_functions
 
 AT_WORK: Final = ContextVar("poweron_replaying", default=False)
@@ -252,6 +259,8 @@ class DecisionReplay:
         """What the role comes to; a stage that cannot be done is itself an event."""
         caller = Caller(answers, self.content)
         functions = stage_functions(caller, self.content, catalog.specs, self.known.configured_places)
+        if self._release in BEFORE_0_4:
+            functions["reviewer"] = Reviewer(caller, self.content, always_asks=True)
         function = functions[TURNS[workflow.phase]]
         try:
             async with TimeLimit(STAGE_TIME):

@@ -23,6 +23,7 @@ from poweron_services.models.prompts import MessagePrompt, Prompt, ReviewPrompt,
 
 FIRST: Final = "0.1.0"
 BEFORE_0_3: Final = frozenset({FIRST, "0.2.0"})
+BEFORE_0_4: Final = frozenset({*BEFORE_0_3, "0.3.0"})
 SENTENCES: Final = frozenset({"reason", "detail", "error", "message", "told", "summary"})
 """What events say to people. Releases word it differently: of an earlier one it is told, and is no other decision."""
 RELEASED_ACTIONS: Final = Path(__file__).with_name("released_actions.json")

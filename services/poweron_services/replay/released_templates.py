@@ -29,6 +29,7 @@ RELEASED: Final = {
     ),
     "0.3.0": (
         "actions.v2.md",
+        "message.v3.md",
         "parameterizer.v2.md",
         "planner.v3.md",
         "refiner.v4.md",

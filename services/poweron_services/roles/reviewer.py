@@ -46,11 +46,13 @@ class Reviewer:
 
     caller: Caller
     content: ContentStore
+    always_asks: bool = False
+    """Whether a model writes every final message, as it did until 0.3.0."""
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         if workflow.phase == "review":
             return [await self._review(workflow)]
-        return [await RoundEnding(self.caller, self.content)(workflow)]
+        return [await RoundEnding(self.caller, self.content, self.always_asks)(workflow)]
 
     async def _review(self, workflow: Workflow) -> TaskReviewed | AnswerRejected:
         task, refused = workflow.task, rejected_for_good(workflow)

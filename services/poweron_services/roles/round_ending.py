@@ -1,4 +1,7 @@
-"""The end of a round: its final message and what stands beside it; only a completed one is written by a model."""
+"""The end of a round: its final message and what stands beside it.
+
+A model writes the message of a completed round only, unless the round's one answer is its message.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,11 +40,11 @@ from poweron_services.models.call import Caller
 from poweron_services.models.prompts import MessagePrompt, TaskResult, Template
 from poweron_services.models.time_limit import AnswersLost, TimeLimit
 from poweron_services.roles.failure_message import failure_message, fitting_told, told_of_failure
-from poweron_services.roles.task_results import task_results
+from poweron_services.roles.task_results import own_answer, task_results
 
 log = structlog.get_logger()
 
-MESSAGE_TEMPLATE = Template.beside(__file__, "message.v3.md")
+MESSAGE_TEMPLATE = Template.beside(__file__, "message.v4.md")
 MESSAGE_TIMEOUT = 60.0  # seconds: the work is done, and can no longer be cancelled
 MAX_DOCUMENTS = 100  # that an ending names
 FACTS_BUDGET = 6_000  # bytes of what is said below a message
@@ -57,6 +60,8 @@ class RoundEnding:
 
     caller: Caller
     content: ContentStore
+    always_asks: bool = False
+    """Whether a model writes every message, as it did until 0.3.0."""
 
     async def __call__(self, workflow: Workflow) -> RoundCompleted | RoundFailed | RoundCancelled:
         round_ = workflow.current
@@ -83,6 +88,9 @@ class RoundEnding:
 
         Last comes what models of later rounds are told in its place.
         """
+        answer = "" if self.always_asks else own_answer(workflow, results, documents)
+        if answer:
+            return answer, (), (), None
         prompt = MessagePrompt(
             template=MESSAGE_TEMPLATE,
             user_prompt=workflow.current.opening.prompt,

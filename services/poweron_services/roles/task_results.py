@@ -10,12 +10,15 @@ from poweron_events.fold.state import Workflow
 from poweron_services.actions.cited_sources import SourceNumbers
 from poweron_services.decider.citations import cited_numbers
 from poweron_services.decider.failed_steps import failed_steps, reviews
+from poweron_services.decider.format_wishes import asked_formats
 from poweron_services.decider.language_detection import detect
 from poweron_services.decider.rules import WRITING
 from poweron_services.decider.source_list import source_list
 from poweron_services.models.prompts import TaskResult
 
+TEXTS = ("text/plain", "text/markdown")
 MAX_RESULT = 6_000  # characters of a task's written text that the final message is made from
+MAX_ANSWER = 2_000  # characters of an answer that is the final message itself
 
 
 @dataclass(slots=True)
@@ -43,6 +46,19 @@ async def task_results(workflow: Workflow, content: ContentStore) -> TaskResults
         await _result(workflow, number, content, found.numbers) for number in range(1, len(workflow.current.tasks) + 1)
     ]
     return found
+
+
+def own_answer(workflow: Workflow, results: Sequence[TaskResult], documents: Sequence[DocumentRef]) -> str:
+    """The answer that needs no message about it: the one short text that the round wrote, with every criterion met.
+
+    A model that tells it in other words adds nothing, costs a call, and may change a number.
+    """
+    if len(results) != 1 or len(documents) != 1 or results[0].failures or workflow.current.code != "criteria_met":
+        return ""
+    steps = [message for message in workflow.current.messages if message.kind == "step" and message.success]
+    is_answer = bool(steps) and steps[-1].action == "ai.process" and documents[0].mime_type in TEXTS
+    text = results[0].text.strip()
+    return text if is_answer and len(text) <= MAX_ANSWER and not asked_formats(workflow) else ""
 
 
 async def _result(workflow: Workflow, number: int, content: ContentStore, numbers: SourceNumbers) -> TaskResult:

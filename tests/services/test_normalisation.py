@@ -286,3 +286,18 @@ async def test_plan_refinement_and_review_tell_in_their_events_what_was_normalis
     ]
     assert [one.met for one in review.criteria_progress] == [True]
     assert (plan.tasks[0].task_type, refinement.decision, review.status) == ("lookup", "stop", "success")
+
+
+@pytest.mark.req("L-05")
+@pytest.mark.parametrize(("said", "read_as"), [(10_000, 1000), (-3, 0), (1000, 1000), (0, 0), (250, 250)])
+async def test_a_progress_beyond_its_scale_is_at_its_end(said: int, read_as: int) -> None:
+    """Some servers hold a model to a schema and leave out the bounds of its numbers."""
+    progress = {"criterion": CRITERION, "met": True, "progress": said}
+    lines = script(refinement=[{**GO_ON, "criteriaProgress": [progress]}])
+    told = Told().tell(requested(), planned(), At().selected(), At().parameters(), At().started(), At().done())
+    told.tell(At().observed())
+    (event,) = await Refiner(Caller(ScriptedModel(lines), ContentStore.at("memory:///")))(told.workflow)
+    assert isinstance(event, RefinementDecided)
+    assert event.model_call is not None
+    assert [one.progress for one in event.criteria_progress] == [read_as]
+    assert event.model_call.normalised == (() if said == read_as else ("criteriaProgress.progress",))

@@ -27,6 +27,7 @@ from poweron_services.models.prompts import (
 
 DOCUMENT_FIELDS: Final = frozenset({"documentList", "documents"})
 """The names under which models ask for documents as if they were parameters."""
+MAX_PROGRESS: Final = 1000
 NO_CONNECTION: Final = frozenset({"none", "null", "n/a"})
 """What models write for a connection where there is none."""
 
@@ -245,7 +246,15 @@ def _with_criteria(value: dict[str, Any], criteria: Iterable[CriterionProgress])
         return value
     listed = {"enum": [each.criterion for each in criteria]}
     entries = {"type": "array", "items": {"type": "object", "properties": {"criterion": listed}}}
-    return {**value, "criteriaProgress": coerced(value["criteriaProgress"], entries)}
+    told = coerced(value["criteriaProgress"], entries)
+    return {**value, "criteriaProgress": list(map(_on_its_scale, told)) if isinstance(told, list) else told}
+
+
+def _on_its_scale(entry: Any) -> Any:
+    """With a progress beyond its scale at the end of it: some servers do not hold a model to the bounds of numbers."""
+    if not isinstance(entry, dict) or type(progress := entry.get("progress")) is not int:
+        return entry
+    return {**entry, "progress": min(max(progress, 0), MAX_PROGRESS)}
 
 
 def _classified(value: dict[str, Any], *, success: bool) -> dict[str, Any]:

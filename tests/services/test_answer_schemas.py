@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from provider_rules import anthropic_strict, azure_strict, openai_strict
 
-from builders import At, Told, document, planned, requested
+from builders import At, Told, document, planned, requested, step
 from poweron_events.catalog import CATALOG, ActionSpec
 from poweron_events.fold.state import Workflow
 from poweron_events.planning import TaskPlan
@@ -19,6 +19,7 @@ from poweron_services.config import Provider
 from poweron_services.decider.answer_schemas import parameters_schema, selection_schema
 from poweron_services.decider.defaults import defaults
 from poweron_services.decider.references import as_listed, documents_at_hand, resolve
+from poweron_services.decider.requested_web import reads_documents_first
 from poweron_services.decider.validation import (
     check_action,
     check_connection,
@@ -27,6 +28,7 @@ from poweron_services.decider.validation import (
     complete_parameters,
     fields_of,
 )
+from poweron_services.decider.web_addresses import WEB
 from poweron_services.models.answers import (
     ParametersAnswer,
     PlanningAnswer,
@@ -243,11 +245,40 @@ def test_every_selection_that_is_accepted_is_admitted(data: st.DataObject) -> No
     }
     schema = selection_schema(workflow, ALL)
     assert schema is not None
+    if name in WEB and reads_documents_first(workflow):
+        return
     try:
         select(workflow, said)
     except Exception:  # noqa: BLE001 - whatever the checks refuse is none of this law's
         return
     Draft202012Validator(schema).validate(said)
+
+
+@pytest.mark.req("P-02")
+@pytest.mark.parametrize(
+    ("prompt", "documents", "is_offered"),
+    [
+        ("When does the exhibition open?", True, False),
+        ("When does the exhibition open?", False, True),
+        ("Look on the web: when does the exhibition open?", True, True),
+        ("Compare it with https://museum.example/hours", True, True),
+        ("Was steht dazu im Internet?", True, True),
+    ],
+)
+def test_the_web_waits_for_the_documents_that_were_handed_over(prompt: str, documents: bool, is_offered: bool) -> None:
+    given = (document("letter.txt"),) if documents else ()
+    told = Told().tell(requested(prompt=prompt, documents=given), planned())
+    offered = {one["properties"]["action"]["enum"][0] for one in _offered(told)}
+    assert ("web.search" in offered) == is_offered
+    assert "web.search" in {
+        one["properties"]["action"]["enum"][0] for one in _offered(told.tell(*step(1, decision="continue")))
+    }
+
+
+def _offered(told: Told) -> list[Any]:
+    schema = selection_schema(told.workflow, ALL)
+    assert schema is not None
+    return list(schema["anyOf"])
 
 
 @pytest.mark.req("P-04")

@@ -19,6 +19,7 @@ from poweron_events.selection import SchemaField
 from poweron_services.decider.coercion import entry_choices
 from poweron_services.decider.format_wishes import is_one_question
 from poweron_services.decider.references import documents_at_hand, earlier_rounds
+from poweron_services.decider.requested_web import reads_documents_first
 from poweron_services.decider.validation import (
     CONNECTION,
     allowed_actions,
@@ -26,6 +27,7 @@ from poweron_services.decider.validation import (
     plannable_actions,
     usable_connections,
 )
+from poweron_services.decider.web_addresses import WEB
 
 Schema = dict[str, Any]
 
@@ -68,12 +70,17 @@ def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Sc
 
 
 def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
-    """The answer of stage 1: one alternative per action that the task may use; None where it may use none."""
+    """The answer of stage 1: one alternative per action that the task may use; None where it may use none.
+
+    The web is left out while documents were handed over that nobody has read. Whoever selects it is taken all the
+    same, as with a plan.
+    """
     references = _references(workflow)
     chosen = [
         _selection(workflow, spec, references)
-        for _, spec in sorted(allowed_actions(workflow, catalog).items())
-        if references is not None or "documentList" not in spec.required
+        for name, spec in sorted(allowed_actions(workflow, catalog).items())
+        if (references is not None or "documentList" not in spec.required)
+        and not (name in WEB and reads_documents_first(workflow))
     ]
     return {"anyOf": chosen} if chosen else None
 

@@ -13,7 +13,7 @@ _NUMBER: Final = re.compile(
     r"(?P<sign>[-+\u2212\u2013]?)\s*+(?P<before>US\$|R\$|[$€£¥₹]|USD|EUR|CHF|GBP|Fr\.)?\s*+(?P<inner>[-+\u2212]?)"
     r"(?P<digits>\d{1,3}"
     r"(?:(?P<group>[.,'\u2019\u00a0\u2009\u202f ])\d{3})(?:(?P=group)\d{3})*(?:[.,]\d+)?|\d+(?:[.,]\d+)?)"
-    r"\s*+(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł)?"
+    r"\s*+(?P<after>%|US\$|[$€£¥₹]|USD|EUR|CHF|GBP|kr|zł|[Ee]uros?|dollars?|Franken|francs?)?"
 )
 _EMPTY: Final = frozenset({"", "-", "\u2013", "\u2014", "n/a"})
 _GROUPED: Final = re.compile(r"\d{1,3}(?:(?P<mark>[.,'\u2019\u00a0\u2009\u202f ])\d{3})(?:(?P=mark)\d{3})*")
@@ -82,6 +82,16 @@ def column_numbers(cells: Sequence[str], hint: str | None = None) -> list[Number
     """What each cell of a column is worth; `hint` is the decimal mark of the table's other columns."""
     mark = decimal_mark(cells) or hint
     return [number(cell, mark) for cell in cells]
+
+
+def written(value: Decimal, like: Number, decimals: int, mark: str) -> str:
+    """A value with the unit and the marks of another number."""
+    digits = f"{abs(value):,.{decimals}f}".translate({ord(","): like.group, ord("."): mark})
+    sign = "-" if value < 0 else ""
+    space = " " if len(like.unit) > 1 else ""
+    if like.unit_first:
+        return f"{sign}{like.unit}{space}{digits}"
+    return f"{sign}{digits}{' ' if like.unit else ''}{like.unit}"
 
 
 def _told(found: re.Match[str]) -> list[str]:

@@ -8,11 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Final
 
 from poweron_services.decider.source_list import document_sources, place_in
-from poweron_services.decider.written_numbers import Number, decimal_mark, number
+from poweron_services.decider.written_numbers import Number, decimal_mark, number, written
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
 from poweron_services.models.builtin.sources import Place
@@ -243,7 +242,9 @@ def _difference(compared: Sequence[_Document], key: str) -> str:
         return NOTHING
     first, second = (one for one in read if one)
     marks = [mark for mark in map(_mark, compared) if mark]
-    return _written(second.value - first.value, first, max(first.decimals, second.decimals), marks[0] if marks else ".")
+    difference, decimals = second.value - first.value, max(first.decimals, second.decimals)
+    sign = "+" if difference > 0 else ""
+    return sign + written(difference, first, decimals, marks[0] if marks else ".")
 
 
 def _read(one: _Document, key: str) -> Number | None:
@@ -252,16 +253,6 @@ def _read(one: _Document, key: str) -> Number | None:
 
 def _mark(one: _Document) -> str | None:
     return decimal_mark([value for _, value in one.amounts.values()])
-
-
-def _written(value: Decimal, like: Number, decimals: int, mark: str) -> str:
-    """A value with the unit and the marks of another number."""
-    digits = f"{abs(value):,.{decimals}f}".translate({ord(","): like.group, ord("."): mark})
-    sign = "-" if value < 0 else "+" if value > 0 else ""
-    space = " " if len(like.unit) > 1 else ""
-    if like.unit_first:
-        return f"{sign}{like.unit}{space}{digits}"
-    return f"{sign}{digits}{' ' if like.unit else ''}{like.unit}"
 
 
 def _key(label: str) -> str:

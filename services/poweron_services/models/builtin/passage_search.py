@@ -17,7 +17,7 @@ from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, Place
-from poweron_services.models.builtin.table_cells import extremes
+from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder
@@ -67,6 +67,7 @@ class Statement:
     value: str
     places: tuple[Place, ...]
     words: tuple[tuple[str, str], ...] = ()  # what of it stands so in the document, each behind its label
+    cells: tuple[str, ...] = ()  # of a row that is shown in a table
 
     @property
     def text(self) -> str:
@@ -81,6 +82,7 @@ class Finding:
     statements: tuple[Statement, ...] = ()
     closest: tuple[Statement, ...] = ()  # where nothing is said: what comes closest, for a person to judge
     goes_on: bool = False  # it asks about what the question before it was answered with
+    columns: tuple[str, ...] = ()  # the names of the columns, where the statements are the rows of a table
     left_out: int = 0
     """How many more statements answer it, for which there is no room."""
 
@@ -111,9 +113,12 @@ class PassageSearch:
 
     def findings(self, request: str) -> list[Finding]:
         """What the documents say to each question of a request."""
+        parts = clauses(request)
+        if len(parts) > 1 and (told := self._told_by_tables(self._understood(request))):
+            return [told]
         found: list[Finding] = []
         subject: Question | None = None
-        for clause in clauses(request):
+        for clause in parts:
             question = self._understood(clause)
             found.append(self._finding(question, subject))
             subject = question if question.names_subject else subject
@@ -141,15 +146,25 @@ class PassageSearch:
         return self._said(question) if question.is_whole and not found.statements else found
 
     def _said(self, question: Question) -> Finding:
+        if told := self._told_by_tables(question):
+            return told
         compared = COMPARED.search(question.text)
-        if not compared and (rows := extremes(self.library.tables, question)):
-            return Finding(question.text, tuple(Statement(label, value, (place,)) for label, value, place in rows))
         candidates = self._candidates(question)
         if compared:  # only who says it may claim it
             candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
         chosen, left_out = _together(candidates, question)
         said = self._continued(merged(chosen, self.language), chosen)
         return Finding(question.text, said, left_out=left_out)
+
+    def _told_by_tables(self, question: Question) -> Finding | None:
+        """What whole tables answer: rows, their number, a total."""
+        told = asked_of_tables(self.library.tables, question)
+        if told is None:
+            return None
+        if not told.columns:
+            return Finding(question.text, tuple(Statement(label, value, (told.place,)) for label, value in told.rows))
+        rows = (Statement("", _in_line(told.columns, row), (told.place,), cells=row) for row in told.rows)
+        return Finding(question.text, tuple(rows), columns=told.columns)
 
     def _continued(self, statements: tuple[Statement, ...], chosen: list[Candidate]) -> tuple[Statement, ...]:
         """A short sentence that is the whole answer, with the sentence that follows it."""
@@ -345,6 +360,10 @@ def merged(chosen: list[Candidate], language: str) -> tuple[Statement, ...]:
         places = tuple(dict.fromkeys([*known, candidate.passage.place]))
         found[key] = Statement(label, value, places, candidate.passage.words)
     return tuple(found.values())
+
+
+def _in_line(columns: tuple[str, ...], cells: tuple[str, ...]) -> str:
+    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in zip(columns, cells, strict=True) if cell)
 
 
 def _stated(passage: Passage) -> Statement:

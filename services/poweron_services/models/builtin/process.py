@@ -128,13 +128,23 @@ def _answer(findings: list[Finding], language: str, refusing: str) -> str:
         if finding.goes_on and finding.statements and finding.statements == findings[index - 1].statements:
             continue
         lines = [_line(statement) for statement in finding.statements]
-        if not lines:
+        if finding.columns:
+            paragraphs.append(_table(finding))
+        elif not lines:
             goes_on = index and findings[index - 1].statements and _leans(finding)
             phrase = "stands_above" if goes_on else refusing
             paragraphs.append(_refusal(finding, language, phrase))
         else:
             paragraphs.append(lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines))
     return "\n\n".join(paragraphs)
+
+
+def _table(finding: Finding) -> str:
+    """The statements as the rows of a table, and below it where they stand."""
+    rows = [finding.columns, ("---",) * len(finding.columns), *(said.cells for said in finding.statements)]
+    places = dict.fromkeys(place for said in finding.statements for place in said.places)
+    lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
+    return "\n".join(f"| {line} |" for line in lines) + f"\n\n— {'; '.join(map(str, places))}"
 
 
 def _leans(finding: Finding) -> bool:

@@ -1,36 +1,10 @@
-"""Tables as people read them: what heads a column, what names a row, which cells are a label and its value.
-
-And which rows are the highest or the lowest by a column that a question names.
-"""
+"""Tables as people read them: what heads a column, what names a row, which cells are a label and its value."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from poweron_services.models.builtin.question import Question, Term
 from poweron_services.models.builtin.sources import Place, Row
-from poweron_services.models.builtin.vocabulary import stem, terms
 
-NUMERIC = 0.8  # of a column's cells, for the column to be one of numbers
-MOST_ROWS = 5  # that share the highest value; more of them decide nothing
-MEASURED = 4  # what it counts that a column measures what a superlative such as `cheapest` is about
-
-_HIGHEST = (
-    r"highest|largest|biggest|greatest|maximum|max|most expensive|oldest|longest|latest"
-    r"|höchste\w*|größte\w*|teuerste\w*|älteste\w*|meisten?"
-)
-_LOWEST = (
-    r"lowest|smallest|least|minimum|min|cheapest|youngest|shortest|earliest"
-    r"|niedrigste\w*|kleinste\w*|günstigste\w*|billigste\w*|jüngste\w*"
-)
-_SUPERLATIVE = re.compile(rf"\b(?:{_HIGHEST}|(?P<low>{_LOWEST})|most)\b", re.IGNORECASE)
-_MEASURES: Final = (
-    (re.compile("expensive|cheap|teuer|günstig|billig"), "cost price fee rate amount charge limit betrag preis kosten"),
-    (re.compile("old|young|ält|jüng"), "age alter 年齢"),
-    (re.compile("longest|shortest"), "duration length runtime days dauer"),
-)
-_SUM = re.compile(r"\s*(?:total|sum|gesamt|subtotal)", re.IGNORECASE)
 _CURRENCY = re.compile(r"\b(?:USD|EUR|CHF|GBP|US)\b|[\s%€$£¥]|,(?=\d{3}\b)")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _NO_LABEL = re.compile(r"\d|@")
@@ -124,39 +98,3 @@ def _row_pairs(cells: list[str], *, is_named: bool) -> list[tuple[str, str]]:
     if is_named and len(cells) > 1:
         return [(labels[0], " · ".join(cells[1:]))]
     return [("", " · ".join(cells))] if cells else []
-
-
-def extremes(tables: Sequence[Table], question: Question) -> list[tuple[str, str, Place]]:
-    """The rows that are highest or lowest by the column that a question names, by label, value and place."""
-    found = _SUPERLATIVE.search(question.text)
-    if found is None:
-        return []
-    words = found[0].casefold()
-    asked = [term for term in question.terms if term.word.casefold() not in words]
-    measured = next((names for pattern, names in _MEASURES if pattern.search(words)), "")
-    measures = frozenset(stem(word, question.language) for word in measured.split())
-    columns = [(table, column) for table in tables for column in range(len(table.headers))]
-    named = [_named(*each, asked, measures, question.language) for each in columns]
-    if not any(named):
-        return []
-    table, column = columns[named.index(max(named))]
-    rows = [one for one in table.records if not _SUM.match(" ".join(one.cells))]
-    values = [(value, one) for one in rows if (value := one.number(column)) is not None]
-    extreme = (min if found["low"] else max)((value for value, _ in values), default=0.0)
-    winners = [one for value, one in values if value == extreme]
-    label = table.headers[column]
-    said = [(f"{one.name}, {label}" if one.name else label, one.cells[column], table.place) for one in winners]
-    return said if len(said) <= MOST_ROWS else []
-
-
-def _named(table: Table, column: int, asked: list[Term], measures: frozenset[str], language: str) -> int:
-    """How well the question names the column; 0 where it is not of numbers or a word stays unexplained."""
-    filled = [record for record in table.records if record.cells[column]]
-    numbers = sum(record.number(column) is not None for record in filled)
-    header = frozenset(terms(table.headers[column], language))
-    if numbers < 2 or numbers < NUMERIC * len(filled) or (measures and not header & measures):
-        return 0
-    everything = table.near.union(*(terms(text, language) for text in table.headers))
-    if not all(term.in_(everything) for term in asked if term.weight == 1):
-        return 0
-    return sum(term.in_(header) for term in asked) + MEASURED * bool(header & measures)

@@ -43,7 +43,8 @@ STOP_WORDS: Final = {
         dort du durch ein eine einem einen einer eines er es etwas euch euer für gegen gibt habe haben hat
         hatte heißt ich ihm ihn ihnen ihr ihre im in ist ja jede jeder jedes kann kein keine können lange laut
         lautet man mein mich mir mit muss nach nenne nennen nicht noch nun nur ob oder ohne sag sage sehr sein
-        seine sich sie sind so soll sowie steht um und uns unser unter viel viele vom von vor wann war waren
+        seine ihrem ihren ihrer ihres seinem seinen seiner unsere unserer
+        sich sie sind so soll sowie steht um und uns unser unter viel viele vom von vor wann war waren
         warum was weil welche welchem welchen welcher welches wem wen wenn wer werden wessen wie wieviel wir
         wird wo woher wohin wurde wurden zeige zu zum zur zwischen über müssen darf dürfen sollen"""
     ),
@@ -60,7 +61,7 @@ KEPT_APART: Final = words_in("insurer insured employer employee payer payee less
 
 SAME_MEANING: Final = """
     total sum altogether owed gesamt summe gesamtbetrag gesamtsumme endbetrag rechnungsbetrag; subtotal zwischensumme;
-    cost price charge betrag preis kosten amount; fee gebühr charge cost;
+    cost costs price charge betrag preis kosten kostet amount; fee gebühr charge cost;
     tax vat steuer mehrwertsteuer mwst umsatzsteuer; discount rabatt nachlass skonto rebate; invoice bill rechnung;
     due fällig payable; paid pay payment zahlung bezahlt zahlen bezahlen; revenue turnover umsatz erlös;
     salary wage gehalt lohn; rent miete mietzins; value worth wert;
@@ -77,7 +78,7 @@ SAME_MEANING: Final = """
     present attend attended attendee participants anwesend teilnehmer; date dated issued printed published datum 日付;
     start begin beginning beginn anfang began; expire expired end ending finish finished until till bis;
     deadline frist stichtag due; time uhrzeit zeit showtime hour stunde; year jahr baujahr; month monat;
-    duration runtime laufzeit dauer period; valid validity gültig gültigkeit;
+    duration runtime laufzeit dauer dauert lasts period; valid validity gültig gültigkeit;
     vacation holiday leave urlaub urlaubstage; advance ahead beforehand vorher voraus;
     delivery lieferung liefertermin lieferdatum shipping shipped; meeting besprechung sitzung;
     vehicle car auto fahrzeug wagen automobile; mileage odometer kilometerstand; plate kennzeichen;
@@ -112,10 +113,10 @@ GENERIC: Final = words_in(
     geplant go goes grand great groß half happen held high hoch hold hundred important include info information
     informationen installed institution item job keep kept key kind kommt large last latest left letter letzte
     level liegt line listed live locate look macht made main make mean method million mounted name necessary need
-    neun next nine number nächste occur offer oft often one option organisation organization overall page paper pdf
-    people permitted person piece placed planned possible post presentation previous product produkt provide put
-    qty quantity question raise reach reading receive recent refer relate required role row run scheduled sechs
-    second seite set seven sheet shop shown shows sieben situated six slide somebody someone something soon sort
+    neun next nine number nächste observed occur offer oft often one option organisation organization overall page paper
+    pdf people permitted person piece placed planned possible post presentation previous product produkt provide put
+    qty quantity question raise reach reading receive recent recorded refer relate required role row run scheduled sechs
+    second seen seite set seven sheet shop shown shows sieben situated six slide somebody someone something soon sort
     spalte spreadsheet stand still stored stück supported tabelle table take taken ten text thing third thousand
     three title today told took twelve two type units usage use value version verwendet vier vorgesehen way went
     wert whole work workbook written years zehn zeile zwei absatz footnote fußnote paragraph satz sentence"""

@@ -1,0 +1,17 @@
+"""Whether a request is for the web: small models look up there what the documents at hand say."""
+
+import re
+from typing import Final
+
+from poweron_events.fold.state import Workflow
+
+_NAMES_WEB: Final = re.compile(r"https?:|\bwww\.|\b(?:web\w*|internet|online|netz|google)\b", re.IGNORECASE)
+
+
+def reads_documents_first(workflow: Workflow) -> bool:
+    """Whether the round came with documents, none of its steps has been done, and its request does not name the web."""
+    opening = workflow.current.opening
+    began = any(
+        message.kind == "step" and message.round == workflow.current.number for message in workflow.current.messages
+    )
+    return bool(opening.documents) and not began and not _NAMES_WEB.search(opening.prompt)

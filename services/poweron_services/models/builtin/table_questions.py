@@ -1,0 +1,343 @@
+"""What is asked of whole tables: all rows, those of a kind or beyond a bound, how many, a total, the highest.
+
+A table answers where it explains every word of the request that matters: by the name of a column, by cells (then only
+their rows count) or by what it stands under. Whatever else is asked is none of its business.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from typing import Final, Literal
+
+from poweron_services.decider.written_numbers import Number, column_numbers, decimal_mark, is_empty, is_numeric, written
+from poweron_services.models.builtin.question import Question, Term
+from poweron_services.models.builtin.sources import Place, Row
+from poweron_services.models.builtin.table_cells import Record, Table
+from poweron_services.models.builtin.vocabulary import stem, terms
+
+Task = Literal["all", "count", "sum", "mean", "highest", "lowest"]
+
+MOST_WINNERS: Final = 5  # that share the highest value; more of them decide nothing
+MOST_COLUMNS: Final = 8  # of a table that is listed whole
+STEM, ENDING = 4, 2  # letters at least that two forms of a word share, and of their endings at most
+MOST_NAMED: Final = 12  # rows that are named behind how many there are
+
+_HIGHEST: Final = (
+    r"highest|largest|biggest|greatest|maximum|max|most expensive|oldest|longest|latest|most"
+    r"|höchste\w*|größte\w*|teuerste\w*|älteste\w*|meisten?"
+)
+_LOWEST: Final = (
+    r"lowest|smallest|least|minimum|min|cheapest|youngest|shortest|earliest"
+    r"|niedrigste\w*|kleinste\w*|günstigste\w*|billigste\w*|jüngste\w*"
+)
+_BELOW: Final = r"(?:less|fewer|lower|cheaper|weniger|niedriger|billiger) (?:than|als)|below|under|unter"
+_ABOVE: Final = (
+    r"(?:more|higher|greater|larger|bigger|older|mehr|höher|größer|älter) (?:than|als)|above|over|exceed\w*|über"
+)
+_AT_LEAST, _AT_MOST = r"at least|mindestens", r"at most|up to|höchstens|maximal"
+_SUM: Final = (
+    r"in total|altogether|insgesamt|zusammengerechnet|in all|add up"
+    r"|(?:total|sum|gesamt|summe)(?=(?: [\w-]+){0,2} (?:of|over|for|der|aller|von)\b)"
+)
+_LIST: Final = re.compile(
+    r"^\W*(?:please\s+|bitte\s+)?(?:list|enumerate|name|show|give|tell|which|what are|welche|liste|nenne|zeige?|gib"
+    r"|zähle?|énumère[rz]?|liste[rz]?|quel(?:le)?s|lista|elenca|elencare|quali|cuáles|enumera)\b",
+    re.IGNORECASE,
+)
+_PATTERNS: Final[dict[Task, str]] = {
+    "sum": rf"\b(?:{_SUM})\b",
+    "mean": r"\b(?:average|mean|durchschnitt\w*|im mittel|mittelwert\w*|moyenne|media|promedio)\b",
+    "lowest": rf"\b(?:{_LOWEST})\b",
+    "highest": rf"\b(?:{_HIGHEST})\b",
+    "count": r"\b(?:how many|(?:the )?number of|wie ?viele|anzahl (?:der|von)|combien d\w*|quant[ie]|cuánt[oa]s)\b",
+    "all": r"\b(?:all|every|each|alle[rn]?|sämtliche\w*|jede[rsn]?)\b",
+}
+_TASKS: Final = {task: re.compile(pattern, re.IGNORECASE) for task, pattern in _PATTERNS.items()}
+_NO_MATTER: Final = re.compile(
+    r"\b(?:list|enumerate|overview|auf|table|tabelle|rows?|zeilen?|entr(?:y|ies)|items?)\b", re.IGNORECASE
+)
+_BOUND: Final = re.compile(
+    rf"\b(?:(?P<below>{_BELOW})|(?P<above>{_ABOVE})|(?P<least>{_AT_LEAST})|(?P<most>{_AT_MOST}))\s+"
+    r"(?:(?:an?|the|its|their|his|her|of|den|dem|der|die|das|ihr\w*|sein\w*|dessen|deren)\s+)?"
+    r"(?P<bound>[$€£]?\s?\d[\d.,']*\s?(?:%|[$€£]|usd|eur|euros?|chf|dollars?)?|[^\W\d][\w -]{2,40})",
+    re.IGNORECASE,
+)
+_MEASURES: Final = (
+    (
+        re.compile("expensive|cheap|teuer|günstig|billig", re.IGNORECASE),
+        "cost price fee rate amount charge betrag preis",
+    ),
+    (re.compile("old|young|ält|jüng", re.IGNORECASE), "age alter 年齢"),
+    (re.compile("longest|shortest", re.IGNORECASE), "duration length runtime days dauer"),
+)
+_STOCK: Final = "quantity stock count units number actual balance spent used menge bestand anzahl stück"
+_SUM_ROW: Final = re.compile(r"\s*(?:grand |sub)?(?:total|sum|gesamt|summe|zwischensumme)", re.IGNORECASE)
+_DIGIT: Final = re.compile(r"\d")
+_LEADING_DIGITS: Final = re.compile(r"\d[\d.,']*")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What tables answer: a value with its label, or rows of cells below the names of columns."""
+
+    place: Place
+    rows: tuple[Row, ...]
+    """Label and value of each, or the cells of each."""
+    columns: Row = ()
+    """The names of the columns where rows are shown; empty where values are."""
+
+
+def asked_of_tables(tables: Sequence[Table], question: Question) -> Told | None:
+    """What the tables answer to a question for all, how many, a sum, the highest or those beyond a bound."""
+    task, intent = _task(question.text)
+    bound = _BOUND.search(question.text)
+    if task is None and bound is None:
+        return None
+    joined = [_Asked(one, question, task or "all", intent, bound) for one in _joined(tables)]
+    able = [one for one in joined if one.is_explained]
+    best = max(able, key=lambda one: one.closeness, default=None)
+    return best.told() if best is not None else None
+
+
+def _task(text: str) -> tuple[Task | None, str]:
+    """What is to be done with the rows, and the words that say so."""
+    listed = _LIST.search(text)
+    if listed and not any(_TASKS[task].search(text) for task in ("lowest", "highest")):
+        return "all", listed[0]
+    for task, pattern in _TASKS.items():
+        if found := pattern.search(text):
+            return task, found[0]
+    return None, ""
+
+
+def _joined(tables: Sequence[Table]) -> list[Table]:
+    """Tables of one document that go on from one page to the next as one."""
+    found: list[Table] = []
+    for (_, headers), same in groupby(tables, key=lambda one: (one.place.document, one.headers)):
+        parts = list(same)
+        near = frozenset[str]().union(*(one.near for one in parts))
+        found.append(
+            Table(parts[0].place, tuple(row for one in parts for row in one.records), near) if headers else parts[0]
+        )
+    return found
+
+
+class _Asked:
+    """A table and a question that may be asked of it."""
+
+    def __init__(self, table: Table, question: Question, task: Task, intent: str, bound: re.Match[str] | None) -> None:
+        self.table, self.question, self.task, self.bound = table, question, task, bound
+        self.language = question.language
+        self.records = [one for one in table.records if one.filled and not _SUM_ROW.match(one.filled[0][1])]
+        self.headers = [frozenset(terms(header, self.language)) for header in table.headers]
+        self.numeric = [is_numeric([one.cells[column] for one in self.records]) for column in range(len(self.headers))]
+        said_otherwise = {word.casefold() for word in re.findall(r"\w+", f"{intent} {bound[0] if bound else ''}")}
+        said_otherwise |= {word.casefold() for word in _NO_MATTER.findall(question.text)}
+        self.asked = [term for term in question.terms if term.word.casefold() not in said_otherwise]
+        measured = next((names for pattern, names in _MEASURES if pattern.search(intent)), "")
+        self.measures = frozenset(stem(word, self.language) for word in measured.split())
+        self.named = {term: self._naming(term) for term in self.asked}
+        self.chosen = self._chosen()
+
+    def _naming(self, term: Term) -> list[int]:
+        """The columns that a word names: itself, or where it names none, by what means the same."""
+        plain = [at for at, header in enumerate(self.headers) if term.stem in header]
+        inflected = [at for at, name in enumerate(self.table.headers) if _is_form_of(term.word, name, self.language)]
+        return plain or inflected or [at for at, header in enumerate(self.headers) if term.in_(header)]
+
+    @property
+    def closeness(self) -> tuple[int, int]:
+        """How many of the words name columns, and how many rows there are."""
+        return sum(map(bool, self.named.values())), len(self.records)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether every word that matters is one of the table's, and what is to be worked out can be."""
+        if not self.records or (len(self.records) < 2 and self.task != "all") or not self.chosen:
+            return False
+        for term in self.asked:
+            is_near = bool(self.named[term]) or term.in_(self.table.near) or self._is_in_cells(term)
+            if term.weight == 1 and not is_near:
+                return False
+        if self.task == "count":
+            return bool(self.asked) and self._is_of_rows(self.asked[0])
+        if self.task == "all":
+            return any(self.named[term] or term.in_(self.table.near) for term in self.asked)
+        return self.measured is not None
+
+    def _is_of_rows(self, term: Term) -> bool:
+        """Whether a word is what the rows are: the name of their column, what stands above them, or in their names."""
+        is_name = self._name_column in self.named[term] or term.in_(self._column(self._name_column))
+        return is_name or (term.in_(self.table.near) and not self.named[term])
+
+    def _is_in_cells(self, term: Term) -> bool:
+        return any(term.in_(self._words(one)) for one in self.records)
+
+    def _words(self, record: Record) -> frozenset[str]:
+        return frozenset(term for cell in record.cells for term in terms(cell, self.language))
+
+    def _chosen(self) -> list[Record]:
+        """The rows that are asked for: those that say the words which nothing else explains, and keep the bound."""
+        left = [one for one in self.asked if not self.named[one] and not one.in_(self.table.near)]
+        matter = [one for one in left if one.weight == 1 or self._is_in_cells(one)]
+        said = [one for one in self.records if all(term.in_(self._words(one)) for term in matter)]
+        return said if self.bound is None else self._within(said, self.bound)
+
+    def _within(self, records: list[Record], bound: re.Match[str]) -> list[Record]:
+        """The rows beyond the bound, which is a number or another column."""
+        limits: Sequence[Number | None]
+        if _LEADING_DIGITS.search(bound["bound"]):
+            written_as = bound["bound"].strip()
+            column = self._column_of(written_as)
+            limits = column_numbers([_LEADING_DIGITS.search(written_as)[0]] * len(records), ".")  # type: ignore[index]
+        else:
+            words = frozenset(terms(bound["bound"], self.language))
+            other = next(
+                (at for at, header in enumerate(self.headers) if header and header <= words and self.numeric[at]), None
+            )
+            if other is None:
+                return []
+            column = self._beside(other)
+            limits = column_numbers([one.cells[other] for one in records])
+        if column is None:
+            return []
+        values = column_numbers([one.cells[column] for one in records])
+        return [
+            one
+            for one, value, limit in zip(records, values, limits, strict=True)
+            if value is not None and limit is not None and _keeps(bound, value.value, limit.value)
+        ]
+
+    def _column_of(self, written_as: str) -> int | None:
+        """The column that a bound is about: one of numbers that is named, or the only one that may be meant."""
+        of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric]
+        named = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
+        unit = re.sub(r"[\d.,'\s]", "", written_as)
+        of_unit = [at for at in of_numbers if unit and any(unit in one.cells[at] for one in self.records)]
+        return next((found[0] for found in (named, of_unit, of_numbers) if len(found) == 1), None)
+
+    def _beside(self, other: int) -> int | None:
+        """The column that is compared with another one: one that is named, that of what there is, the one before."""
+        of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric and at != other]
+        named = [at for at in of_numbers if any(at in columns for columns in self.named.values())]
+        counts = [at for at in self._of_stock() if at in of_numbers]
+        before = [at for at in of_numbers if at == other - 1]
+        return next((found[0] for found in (named, counts, before) if found), None)
+
+    def _of_stock(self) -> list[int]:
+        """The columns that say how many there are of what a row is about."""
+        stock = frozenset(stem(word, self.language) for word in _STOCK.split())
+        return [at for at, numeric in enumerate(self.numeric) if numeric and self.headers[at] & stock]
+
+    @property
+    def measured(self) -> int | None:
+        """The column of numbers that a sum or the highest is taken of: the one that is named best."""
+        of_numbers = [at for at, numeric in enumerate(self.numeric) if numeric]
+        if self.measures:
+            of_numbers = [at for at in of_numbers if self.headers[at] & self.measures]
+        named = {at: sum(at in columns for columns in self.named.values()) for at in of_numbers}
+        best = max(named, key=lambda at: named[at], default=None)
+        if best is None or (not named[best] and not self.measures and len(of_numbers) > 1):
+            return None
+        return best if named[best] or self.measures else None
+
+    def told(self) -> Told | None:
+        match self.task:
+            case "all":
+                return self._all()
+            case "count":
+                return self._counted()
+            case "highest" | "lowest":
+                return self._extreme()
+            case "sum" | "mean":
+                return self._sum()
+
+    def _all(self) -> Told:
+        wanted = dict.fromkeys(at for term in self.asked for at in self.named[term])
+        if _TASKS["count"].search(self.question.text) and (counted := self._of_stock()):
+            wanted[counted[0]] = None
+        name = self._name_column
+        columns = [at for at, header in enumerate(self.table.headers) if at == name or at in wanted]
+        if len(columns) < 2:
+            filled = [at for at in range(len(self.headers)) if any(one.cells[at] for one in self.chosen)]
+            columns = filled if len(filled) <= MOST_COLUMNS else columns
+        rows = tuple(tuple(one.cells[at] for at in columns) for one in self.chosen)
+        return Told(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
+
+    @property
+    def _name_column(self) -> int:
+        """The column that names the rows: one of words that the request names or takes from, or the first."""
+        of_words = [at for at, numeric in enumerate(self.numeric) if not numeric]
+        named = [at for at in of_words if any(at in columns for columns in self.named.values())]
+        names = [at for at in of_words if not any(_DIGIT.match(one.cells[at]) for one in self.records)]
+        said = [at for at in names if any(term.in_(self._column(at)) for term in self.asked if not self.named[term])]
+        plain = [at for at in names if not any(map(_DIGIT.search, (one.cells[at] for one in self.records)))]
+        return next(iter(named or said or plain or of_words), 0)
+
+    def _column(self, at: int) -> frozenset[str]:
+        return frozenset(word for one in self.records for word in terms(one.cells[at], self.language))
+
+    def _counted(self) -> Told | None:
+        named = [at for term in self.asked for at in self.named[term] if self.numeric[at]]
+        if named and self.bound is None:
+            return None  # a column says it
+        name = self._name_column
+        if self.bound is None and name not in self.named[self.asked[0]] and (counted := self._of_stock()):
+            columns = (name, counted[0])  # each row says how many there are of it
+            rows = tuple(tuple(one.cells[at] for at in columns) for one in self.chosen)
+            return Told(self.table.place, rows, tuple(self.table.headers[at] for at in columns))
+        names = [one.cells[name] for one in self.chosen]
+        listed = f" ({'; '.join(names)})" if len(names) <= MOST_NAMED else ""
+        subject = " ".join(term.word for term in self.asked) or self.table.headers[self._name_column]
+        return Told(self.table.place, ((subject, f"{len(names)}{listed}"),))
+
+    def _extreme(self) -> Told | None:
+        column = self.measured
+        if column is None:
+            return None
+        values = column_numbers([one.cells[column] for one in self.chosen])
+        numbers = [one.value for one in values if one is not None]
+        extreme = (max if self.task == "highest" else min)(numbers, default=Decimal(0))
+        winners = [one for one, value in zip(self.chosen, values, strict=True) if value and value.value == extreme]
+        label = self.table.headers[column]
+        told = tuple((f"{one.name}, {label}" if one.name else label, one.cells[column]) for one in winners)
+        return Told(self.table.place, told) if 0 < len(told) <= MOST_WINNERS else None
+
+    def _sum(self) -> Told | None:
+        column = self.measured
+        if column is None:
+            return None
+        cells = [one.cells[column] for one in self.chosen if not is_empty(one.cells[column])]
+        values = column_numbers(cells)
+        known = [one for one in values if one is not None]
+        if len(known) < len(cells) or len({one.unit for one in known}) != 1:
+            return None  # a cell that nobody can read, or of another unit, makes every total wrong
+        total = sum((one.value for one in known), Decimal(0))
+        decimals = max(one.decimals for one in known)
+        if self.task == "mean":
+            total, decimals = total / len(known), max(decimals, 2)
+        said = written(total, known[0], decimals, decimal_mark(cells) or ".")
+        sign = "Σ" if self.task == "sum" else "Ø"
+        return Told(self.table.place, ((f"{self.table.headers[column]}, {sign} {len(known)}", said),))
+
+
+def _is_form_of(word: str, name: str, language: str) -> bool:
+    """Whether a word is one of the name's with another ending, which stemmers often miss: `Kurse` and `Kurs`."""
+    others = name.casefold().split() if language != "en" else []
+    return any(_differ_in_ending(word.casefold(), other) for other in others)
+
+
+def _differ_in_ending(one: str, other: str) -> bool:
+    pairs = zip(one, other, strict=False)
+    shared = next((at for at, (mine, yours) in enumerate(pairs) if mine != yours), min(len(one), len(other)))
+    return shared >= STEM and max(len(one), len(other)) - shared <= ENDING
+
+
+def _keeps(bound: re.Match[str], value: Decimal, limit: Decimal) -> bool:
+    if bound["below"]:
+        return value < limit
+    if bound["above"]:
+        return value > limit
+    return value >= limit if bound["least"] else value <= limit

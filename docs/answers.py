@@ -56,8 +56,8 @@ def answered(embedder: Embedder | None, sure: float = meaning.SURE) -> list[Answ
 
 def _answered(embedder: Embedder | None, line: str) -> Answered:
     asked = json.loads(line)
-    language = language_of(asked["prompt"])
     text = (FOLDER / asked["document"]).read_text(encoding="utf-8")
+    language = language_of(asked["prompt"], text)
     held = library((SourceText(asked["document"], asked["document"], text),), language)
     findings = PassageSearch(held, language, embedder).findings(asked["prompt"])
     return Answered(

@@ -19,16 +19,8 @@ MEMBER = "# r.txt\n\n<!-- text/plain -->\n\nSarah Mitchell\nID: TM-44\nTotal Poi
 REFUSED = ("The documents do not say", "These passages come closest")
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Which items are below their reorder level?",
-        "Which items cost more than $100?",
-        "Which products have at least 19 units?",
-        "Which items are heavier or older than their predecessor?",
-    ],
-)
-async def test_a_comparison_that_no_sentence_makes_is_refused(question):
+async def test_a_comparison_that_nothing_makes_is_refused():
+    question = "Which items are heavier or older than their predecessor?"
     assert (await process(question, STOCK)).startswith(REFUSED)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 ENOUGH = 2  # different small words
 MOST_READ = 5_000  # characters
 
-_SMALL: Final = {
+SMALL_WORDS: Final = {
     language: frozenset(words.split())
     for language, words in {
         "en": """the a an of and or in on at to for from with without by as is are was were be been has have had do does
@@ -82,7 +82,7 @@ def detect(text: str) -> str | None:
             others = _OTHERS.get(language)
             return None if others and others.search(plain) else language
     words = {word.casefold() for word in _WORD.findall(_without_particles(plain))}
-    (second, _), (most, best) = sorted((len(words & small), language) for language, small in _SMALL.items())[-2:]
+    (second, _), (most, best) = sorted((len(words & small), language) for language, small in SMALL_WORDS.items())[-2:]
     return best if most >= ENOUGH and most > second else None
 
 

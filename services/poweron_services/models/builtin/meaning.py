@@ -6,9 +6,11 @@ English ones of `tests/examples`; docs/answers.md shows the curve and says why E
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from poweron_services.models.builtin.passages import Passage
+from poweron_services.models.builtin.values import Kind, holds, names_within
 from poweron_services.models.embedding.embedder import Embedder, nearness
 
 MOST_COMPARED: Final = 150  # passages: of more, those that share the most words or pieces of words with the question
@@ -19,7 +21,11 @@ LEAD: Final = 64.5
 """how far ahead of the next one it is,"""
 WORDS: Final = 0.66
 """and how many of the question's words it says;"""
-SURE: Final = 2.0
+NAMED: Final = 0.6
+"""How much of a question's words the nearest label and its value have to say, for them to be meant."""
+VALUELESS: Final = 1.0
+"""How sure an answer has to be in which no value of the kind that is asked for is seen."""
+SURE: Final = 2.2
 """what all of that has to come to."""
 
 
@@ -63,18 +69,38 @@ def ranked(
     return sorted(found, key=lambda one: -one.score)
 
 
-def is_answer(found: Sequence[Ranked], language: str) -> bool:
+def is_answer(found: Sequence[Ranked], question: str, kind: Kind, language: str) -> bool:
     """Whether the first one answers the question: a sentence does so that is surely meant.
 
     A cell or a label with a value is as near to a question for something else of the same person or product. For
     English there are so many rules of words that what they find nothing for is seldom said at all.
     """
-    return language != "en" and found[0].passage.kind == "sentence" and surety(found) >= 0
+    first, sure = found[0].passage, surety(found)
+    says_kind = names_within if kind == "person" else partial(holds, kind)
+    if (kind == "person" or sure < VALUELESS) and not says_kind(first.value, question):
+        return False
+    if first.kind in ("fact", "cell") and (found[0].words >= NAMED or _names_all(first, question)):
+        return True
+    return language != "en" and sure >= 0
+
+
+def _names_all(passage: Passage, question: str) -> bool:
+    """Whether the label stands in a question that has no blanks between its words; of a cell its row, too."""
+    names = [passage.label]
+    if passage.record is not None:
+        names += [cell for cell in passage.record.cells if cell and cell != passage.value][:1]
+    return (
+        not all(map(str.isascii, question)) and " " not in question and all(name and name in question for name in names)
+    )
 
 
 def surety(found: Sequence[Ranked]) -> float:
     """The logarithm of the odds that the first one is an answer; below 0 it may be none."""
-    first, second = found[0], found[1] if len(found) > 1 else None
+    first = found[0]
+    others = (
+        one for one in found[1:] if first.passage.record is None or one.passage.record is not first.passage.record
+    )
+    second = next(others, None)
     lead = first.score - second.score if second else first.score
     return NEARNESS * first.nearness + LEAD * lead + WORDS * first.words - SURE
 

@@ -17,7 +17,7 @@ from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, Place
-from poweron_services.models.builtin.table_questions import asked_of_tables
+from poweron_services.models.builtin.table_questions import asked_of_tables, asks_for_sum
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder
@@ -130,11 +130,12 @@ class PassageSearch:
         """What is meant by the question, where nothing was found by its words; else what comes closest to it."""
         if found.statements:
             return found
-        words = list(self._covered(self._understood(found.question)))
+        question = self._understood(found.question)
+        words = list(self._covered(question))
         near = meaning.ranked(embedder, found.question, words, self.library.passages)
-        spoken = detect(found.question) or self.language
+        spoken = detect(question.text) or self.language
         closest = [one for one in near[:CLOSEST] if one.cosine >= (embedder.near or 0)]
-        if closest and embedder.near is not None and meaning.is_answer(near, spoken):
+        if closest and embedder.near is not None and meaning.is_answer(near, question.text, question.kind, spoken):
             return replace(found, statements=(_stated(near[0].passage),))
         return replace(found, closest=tuple(_stated(one.passage) for one in closest))
 
@@ -146,12 +147,15 @@ class PassageSearch:
         return self._said(question) if question.is_whole and not found.statements else found
 
     def _said(self, question: Question) -> Finding:
-        if told := self._told_by_tables(question):
-            return told
+        by_tables = self._told_by_tables(question)
+        if by_tables and not asks_for_sum(question):
+            return by_tables
         compared = COMPARED.search(question.text)
         candidates = self._candidates(question)
         if compared:  # only who says it may claim it
             candidates = [one for one in candidates if compared[0].casefold() in one.passage.statement.casefold()]
+        if by_tables and not candidates:
+            return by_tables
         chosen, left_out = _together(candidates, question)
         said = self._continued(merged(chosen, self.language), chosen)
         return Finding(question.text, said, left_out=left_out)

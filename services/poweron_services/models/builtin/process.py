@@ -58,9 +58,10 @@ def _written(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
         return _formatted(prompt, asked, _refusal(asked[0], language, "not_said"), [])
     if not prompt.documents:
         return _formatted(prompt, asked, say("no_documents", language), [])
-    held = library(one_by_one(prompt.documents), language_of(prompt.ai_prompt))
+    spoken = language_of(prompt.ai_prompt, prompt.documents[0].text)
+    held = library(one_by_one(prompt.documents), spoken)
     if held.passages:
-        return _put_together(prompt, held, language) or _found(prompt, held, language, embedder)
+        return _put_together(prompt, held, language) or _found(prompt, held, language, spoken, embedder)
     if prompt.extent == "part":
         return NOTHING_SAID
     names = ", ".join(document.name for document in prompt.documents)
@@ -82,9 +83,8 @@ def _put_together(prompt: ProcessPrompt, held: Library, language: str) -> str | 
     return None
 
 
-def _found(prompt: ProcessPrompt, held: Library, language: str, embedder: Embedder | None) -> str:
+def _found(prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None) -> str:
     """What the documents say to the questions of the prompt."""
-    spoken = language_of(prompt.ai_prompt)
     search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken, embedder)
     by_words = embedder is None
     try:

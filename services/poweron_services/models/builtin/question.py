@@ -66,6 +66,9 @@ _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
     ("amount", r"\b(?:preis|kosten|betrag|summe|gesamtbetrag|gesamtsumme|endbetrag|miete|gehalt|zwischensumme)\b"),
     ("amount", r"\b(?:combien|montant|prix|loyer)\b"),
     ("person", r"\b(?:who|whom|whose|wer|wem|wen|wessen)\b"),
+    ("person", r"^\W*(?:(?:a|da|con|de|para|por|per) )?(?:quién|quiénes|quem|chi)\b|\bc[oó]m[oe] se (?:llama|chama)\b"),
+    ("date", r"\b(?:cuándo|quando)\b|\b(?:en qué|in che|in quale|em que|en quelle) (?:año|anno|ano|année)\b"),
+    ("count", r"\b(?:cuánt[oa]s|quant[ie]|quant[oa]s)\b"),
     ("done", r"^\W*what (?:was|were|has been|have been) (?:\w+ ){0,2}?\w+(?:ed|en|ne|lt|nt|pt|ght|id)\W*$"),
     ("done", r"^\W*what work (?:was|has been) done\b|\bwas wurde\b|\bwelche arbeiten\b"),
 )

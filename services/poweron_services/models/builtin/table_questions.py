@@ -49,8 +49,8 @@ _LIST: Final = re.compile(
 _PATTERNS: Final[dict[Task, str]] = {
     "sum": rf"\b(?:{_SUM})\b",
     "mean": r"\b(?:average|mean|durchschnitt\w*|im mittel|mittelwert\w*|moyenne|media|promedio)\b",
-    "lowest": rf"\b(?:{_LOWEST})\b",
-    "highest": rf"\b(?:{_HIGHEST})\b",
+    "lowest": rf"\b(?<!at )(?:{_LOWEST})\b",
+    "highest": rf"\b(?<!at )(?:{_HIGHEST})\b",
     "count": r"\b(?:how many|(?:the )?number of|wie ?viele|anzahl (?:der|von)|combien d\w*|quant[ie]|cuánt[oa]s)\b",
     "all": r"\b(?:all|every|each|alle[rn]?|sämtliche\w*|jede[rsn]?)\b",
 }
@@ -67,12 +67,13 @@ _BOUND: Final = re.compile(
 _MEASURES: Final = (
     (
         re.compile("expensive|cheap|teuer|günstig|billig", re.IGNORECASE),
-        "cost price fee rate amount charge betrag preis",
+        "cost price fee rate amount charge betrag preis gebühr kosten",
     ),
     (re.compile("old|young|ält|jüng", re.IGNORECASE), "age alter 年齢"),
     (re.compile("longest|shortest", re.IGNORECASE), "duration length runtime days dauer"),
 )
 _STOCK: Final = "quantity stock count units number actual balance spent used menge bestand anzahl stück"
+_MOST: Final = re.compile(r"most|meisten?", re.IGNORECASE)
 _SUM_ROW: Final = re.compile(r"\s*(?:grand |sub)?(?:total|sum|gesamt|summe|zwischensumme)", re.IGNORECASE)
 _DIGIT: Final = re.compile(r"\d")
 _LEADING_DIGITS: Final = re.compile(r"\d[\d.,']*")
@@ -99,6 +100,11 @@ def asked_of_tables(tables: Sequence[Table], question: Question) -> Told | None:
     able = [one for one in joined if one.is_explained]
     best = max(able, key=lambda one: one.closeness, default=None)
     return best.told() if best is not None else None
+
+
+def asks_for_sum(question: Question) -> bool:
+    """Whether it asks for a total, which a document may name itself."""
+    return _task(question.text)[0] == "sum"
 
 
 def _task(text: str) -> tuple[Task | None, str]:
@@ -128,7 +134,7 @@ class _Asked:
     """A table and a question that may be asked of it."""
 
     def __init__(self, table: Table, question: Question, task: Task, intent: str, bound: re.Match[str] | None) -> None:
-        self.table, self.question, self.task, self.bound = table, question, task, bound
+        self.table, self.question, self.task, self.intent, self.bound = table, question, task, intent, bound
         self.language = question.language
         self.records = [one for one in table.records if one.filled and not _SUM_ROW.match(one.filled[0][1])]
         self.headers = [frozenset(terms(header, self.language)) for header in table.headers]
@@ -164,7 +170,7 @@ class _Asked:
         if self.task == "count":
             return bool(self.asked) and self._is_of_rows(self.asked[0])
         if self.task == "all":
-            return any(self.named[term] or term.in_(self.table.near) for term in self.asked)
+            return bool(self.bound) or any(self.named[term] or term.in_(self.table.near) for term in self.asked)
         return self.measured is not None
 
     def _is_of_rows(self, term: Term) -> bool:
@@ -239,9 +245,10 @@ class _Asked:
             of_numbers = [at for at in of_numbers if self.headers[at] & self.measures]
         named = {at: sum(at in columns for columns in self.named.values()) for at in of_numbers}
         best = max(named, key=lambda at: named[at], default=None)
-        if best is None or (not named[best] and not self.measures and len(of_numbers) > 1):
-            return None
-        return best if named[best] or self.measures else None
+        if best is not None and (named[best] or self.measures):
+            return best
+        counted = self._of_stock() if _MOST.fullmatch(self.intent) else []
+        return next(iter(counted), None)
 
     def told(self) -> Told | None:
         match self.task:
@@ -270,8 +277,8 @@ class _Asked:
     def _name_column(self) -> int:
         """The column that names the rows: one of words that the request names or takes from, or the first."""
         of_words = [at for at, numeric in enumerate(self.numeric) if not numeric]
-        named = [at for at in of_words if any(at in columns for columns in self.named.values())]
         names = [at for at in of_words if not any(_DIGIT.match(one.cells[at]) for one in self.records)]
+        named = [at for at in names if any(at in columns for columns in self.named.values())]
         said = [at for at in names if any(term.in_(self._column(at)) for term in self.asked if not self.named[term])]
         plain = [at for at in names if not any(map(_DIGIT.search, (one.cells[at] for one in self.records)))]
         return next(iter(named or said or plain or of_words), 0)

@@ -9,11 +9,25 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from poweron_services.decider.language_detection import detect
+from poweron_services.decider.language_detection import SMALL_WORDS, detect
 
 MAX_TEXT = 5_000  # characters that tell the language
 MAX_WORD = 100  # characters; what is longer is no word
-STEMMERS: Final = {"de": "german", "es": "spanish", "fr": "french", "it": "italian"}
+STEMMERS: Final = {
+    "ar": "arabic",
+    "da": "danish",
+    "de": "german",
+    "es": "spanish",
+    "fi": "finnish",
+    "fr": "french",
+    "it": "italian",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ru": "russian",
+    "sv": "swedish",
+}
+"""The languages whose endings are known, as the stemmers name them."""
 
 _TOKEN = re.compile(r"\w+(?:[-./@'\u2019,:&+]\w+)*")
 _PART = re.compile(r"[^\W_]+")
@@ -23,7 +37,7 @@ _E_MAIL = re.compile(r"\be-mail", re.IGNORECASE)
 
 def words_in(text: str) -> frozenset[str]:
     """The words of a table."""
-    return frozenset(text.split())
+    return frozenset(text.casefold().split())
 
 
 STOP_WORDS: Final = {
@@ -48,12 +62,7 @@ STOP_WORDS: Final = {
         warum was weil welche welchem welchen welcher welches wem wen wenn wer werden wessen wie wieviel wir
         wird wo woher wohin wurde wurden zeige zu zum zur zwischen über müssen darf dürfen sollen"""
     ),
-    "fr": words_in(
-        """le la les des du un une et est que qui quel quelle quels quelles dans pour sur avec pas au aux ce cette
-        quand combien où comment pourquoi sont était sera a ont se son sa ses par"""
-    ),
-    "es": words_in("el la los las un una y es que de del en por para con cuál qué quién cuándo su se al"),
-    "it": words_in("il lo la gli le un una e è che di del della in per con quale chi quando si al"),
+    **{language: words for language, words in SMALL_WORDS.items() if language not in ("en", "de")},
 }
 
 KEPT_APART: Final = words_in("insurer insured employer employee payer payee lessor lessee founder organ organization")
@@ -81,7 +90,8 @@ SAME_MEANING: Final = """
     duration runtime laufzeit dauer dauert lasts period; valid validity gültig gültigkeit;
     vacation holiday leave urlaub urlaubstage; advance ahead beforehand vorher voraus;
     delivery lieferung liefertermin lieferdatum shipping shipped; meeting besprechung sitzung;
-    vehicle car auto fahrzeug wagen automobile; mileage odometer kilometerstand; plate kennzeichen;
+    vehicle car auto fahrzeug wagen automobile;
+    mileage odometer kilometerstand kilometers kilometer km; plate kennzeichen;
     manufacturer maker make hersteller marke brand; ready finished done complete completed fertig abgeschlossen;
     repair repariert reparatur reparieren fixed; replace replaced ersetzt ausgetauscht; damage schaden damaged;
     product item article artikel produkt position goods; quantity qty menge stück anzahl count stock bestand units;
@@ -124,11 +134,15 @@ GENERIC: Final = words_in(
 """Words that say little in any form."""
 
 
-def language_of(text: str) -> str:
-    """The language whose small words the text uses; English where in doubt."""
+def language_of(text: str, beside: str = "") -> str:
+    """The language whose small words a text uses; in doubt that of the text beside it, or English."""
+    if (told := detect(text[:MAX_TEXT])) in STEMMERS and told not in STOP_WORDS:
+        return str(told)
     words = [word.casefold() for word in _PART.findall(text[:MAX_TEXT])]
     counts = {language: sum(word in small for word in words) for language, small in STOP_WORDS.items()}
     best = max(counts, key=lambda language: counts[language])
+    if told is None and (read := detect(beside[:MAX_TEXT])) and counts.get(read, 0) >= counts[best]:
+        return read
     return best if counts[best] > counts["en"] + 1 or (counts[best] and not counts["en"]) else "en"
 
 
@@ -166,7 +180,8 @@ def token_terms(token: str, language: str) -> tuple[str, ...]:
 def is_small(token: str, language: str) -> bool:
     """Whether a word carries no meaning of its own."""
     word = token.casefold()
-    return word in STOP_WORDS["en"] or word in STOP_WORDS.get(language, frozenset())
+    known = word in STOP_WORDS["en"] or word in STOP_WORDS.get(language, frozenset())
+    return known or not _without_small(language).analyze(token.lower())
 
 
 @lru_cache(maxsize=50_000)
@@ -187,6 +202,16 @@ def meanings(language: str) -> dict[str, frozenset[str]]:
         for one in stems:
             groups.setdefault(one, set()).update(stems)
     return {one: frozenset(same - {one}) for one, same in groups.items()}
+
+
+@cache
+def _without_small(language: str) -> Any:
+    """Gives nothing for the small words of a language, where they are known."""
+    import tantivy  # noqa: PLC0415 - other models never need it
+
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.raw())
+    name = STEMMERS.get(language, "english")
+    return (builder if language in ("ar", "en") else builder.filter(tantivy.Filter.stopword(name))).build()
 
 
 @cache

@@ -85,7 +85,7 @@ async def test_rows_that_say_how_many_there_are_of_each_are_not_counted() -> Non
     ("question", "said"),
     [
         ("Wie viele Kurse gibt es?", "**Kurse: 3 (Töpfern; Spanisch; Imkerei)**"),
-        ("Welcher Kurs ist der teuerste?", "**Töpfern, 10 Abende, Gebühr: 148 Euro**"),
+        ("Welcher Kurs ist der teuerste?", "**Töpfern, Gebühr: 148 Euro**"),
         ("Welche Kurse kosten weniger als 120 Euro?", "| Imkerei | 6 Samstage | 115 Euro |"),
         ("Liste alle Kurse mit ihrer Gebühr auf.", "| Spanisch | 96 Euro |"),
         ("Wie viele Samstage dauert Imkerei?", "**Imkerei, Dauer: 6 Samstage**"),

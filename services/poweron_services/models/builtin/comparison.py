@@ -8,10 +8,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final
 
 from poweron_services.decider.source_list import document_sources, place_in
 from poweron_services.decider.written_numbers import Number, decimal_mark, number, written
+from poweron_services.models.builtin.joined_tables import Joined, joined
 from poweron_services.models.builtin.passages import Library
 from poweron_services.models.builtin.phrases import listed, say
 from poweron_services.models.builtin.sources import Place
@@ -19,6 +21,8 @@ from poweron_services.models.builtin.table_cells import Table
 
 MOST_DOCUMENTS: Final = 6  # side by side
 MOST_ROWS: Final = 60
+MOST_JOINED: Final = 4  # documents whose tables are joined
+TABLES_TRIED: Final = 5  # of each document
 MOST_CAPITALS: Final = 4  # letters; more of them are no abbreviation
 MOST_FACT: Final = 200  # characters
 NOTHING: Final = "\u2013"
@@ -87,19 +91,11 @@ def comparison(held: Library, language: str) -> str:
     _leave_notes_out([one.facts for one in compared])
     title = say("comparison_of", language, names=listed([one.name for one in compared], language))
     shared = _shared([one.amounts for one in compared])
-    introduction = say("side_by_side" if shared else "nothing_shared", language)
-    written = [f"# {_escaped(title)}", *_totals(compared, language), introduction]
+    written = [f"# {_escaped(title)}", *_totals(compared, language)]
     left = [_escaped(one.name) for one in found if one not in compared]
     written += [say("not_compared", language, names=listed(left, language))] if left else []
-    if shared:
-        written.append(f"## {say('amounts', language)}")
-        written += _bounded(_amounts(compared, shared, language), language)
-    for place, one in enumerate(compared, start=1):
-        own = [one.amounts[key] for key in one.amounts if key not in shared]
-        if own:
-            head = [say("item", language), say("amount", language)]
-            written.append(f"## {say('only_in', language, name=_escaped(one.name))} [{place}]")
-            written += _bounded([head, *own], language)
+    written += _amounts_compared(compared, shared, language)
+    written += _rows_compared(held, compared, language)
     if facts := _shared([one.facts for one in compared]):
         written.append(f"## {say('facts', language)}")
         written += _bounded(_facts(compared, facts, language), language)
@@ -107,6 +103,47 @@ def comparison(held: Library, language: str) -> str:
         ", ".join(filter(None, (one.name, *(place_in(place, language) for place in one.places)))) for one in compared
     ]
     return "\n\n".join([*written, document_sources(lines, language)])
+
+
+def _amounts_compared(compared: Sequence[_Document], shared: Mapping[str, None], language: str) -> list[str]:
+    """The amounts side by side, and below them what only one document names."""
+    found = [say("side_by_side" if shared else "nothing_shared", language)]
+    if shared:
+        found.append(f"## {say('amounts', language)}")
+        found += _bounded(_amounts(compared, shared, language), language)
+    for place, one in enumerate(compared, start=1):
+        own = [one.amounts[key] for key in one.amounts if key not in shared]
+        if own:
+            head = [say("item", language), say("amount", language)]
+            found.append(f"## {say('only_in', language, name=_escaped(one.name))} [{place}]")
+            found += _bounded([head, *own], language)
+    return found
+
+
+def _joined(held: Library, compared: Sequence[_Document]) -> Joined | None:
+    """The largest tables that one column of names joins, one of each document."""
+    each = [[table for table in held.tables if table.place.document == one.name] for one in compared]
+    most = [sorted(tables, key=lambda table: -len(table.records))[:TABLES_TRIED] for tables in each]
+    if not all(most) or len(most) > MOST_JOINED:
+        return None
+    found = (one for tables in product(*most) if (one := joined(tables, _key)) is not None)
+    return max(found, key=lambda one: (one.shared, len(one.columns)), default=None)
+
+
+def _rows_compared(held: Library, compared: Sequence[_Document], language: str) -> list[str]:
+    """What differs between rows of the same name beside what they come to."""
+    rows = _joined(held, compared)
+    if rows is None or len(rows.columns) < 2:
+        return []
+    told = {table.headers[at] for table in held.tables if (at := _amount_column(table)) is not None}
+    differing = [row for row in rows.differing if row[1] not in told]
+    changed = len({row[0] for row in rows.differing})
+    found = [say("rows_shared", language, count=rows.shared, changed=changed, name=_escaped(rows.name))]
+    if differing:
+        two = [say("difference", language)] if len(compared) == 2 else []
+        head = [rows.name, say("column", language), *_headed(compared), *two]
+        found += [f"## {say('differences', language)}", *_bounded([head, *differing], language)]
+    return found
 
 
 def _bounded(rows: Sequence[Sequence[str]], language: str) -> list[str]:
@@ -161,37 +198,42 @@ def _documents(held: Library) -> list[_Document]:
 
 
 def _is_of_money(table: Table) -> bool:
-    """Whether what its rows come to is money, by the name of the column or by signs in it."""
-    column = _last_of_numbers(table)
-    if column is None:
-        return False
-    cells = [record.cells[column] for record in table.records]
-    return bool(_OF_MONEY.search(table.headers[column])) or any(map(_MONEY.search, cells))
+    """Whether what its rows come to is money."""
+    column = _amount_column(table)
+    return column is not None and _names_money(table, column)
 
 
 def _add_rows(one: _Document, table: Table) -> None:
     """Of each row that has a name the last amount, which is what the row comes to."""
-    column = _last_of_numbers(table)
+    column = _amount_column(table)
     if column is None:
         return
     header, times = table.headers[column], Counter[tuple[str, str]]()
     for record in table.records:
         value = record.cells[column]
-        name = next(
-            (cell for index, cell in enumerate(record.cells) if cell and index < column and not _is_number(cell)), ""
-        )
+        cells = (record.cells[at] for at in table.name_columns if at < column)
+        name = next((cell for cell in cells if cell and not _is_number(cell)), "")
         if name and _says_something(value):
             label = name if _OF_MONEY.search(header) else f"{name}, {header}".strip(", ")
             times[label, value] += 1
             one.add_amount(label, value, table.place, times[label, value])
 
 
-def _last_of_numbers(table: Table) -> int | None:
-    for column in range(len(table.headers) - 1, 0, -1):
-        filled = [record.cells[column] for record in table.records if _says_something(record.cells[column])]
-        if filled and all(map(_is_number, filled)):
-            return column
-    return None
+def _amount_column(table: Table) -> int | None:
+    """The last column of money, or else of numbers: what the rows come to."""
+    found = [column for column in range(1, len(table.headers)) if _is_of_numbers(table, column)]
+    return next(iter([*filter(lambda column: _names_money(table, column), found[::-1]), *found[::-1]]), None)
+
+
+def _is_of_numbers(table: Table, column: int) -> bool:
+    filled = [record.cells[column] for record in table.records if _says_something(record.cells[column])]
+    return bool(filled) and all(map(_is_number, filled))
+
+
+def _names_money(table: Table, column: int) -> bool:
+    """Whether a column is of money, by its name or by signs in it."""
+    cells = [record.cells[column] for record in table.records]
+    return bool(_OF_MONEY.search(table.headers[column])) or any(map(_MONEY.search, cells))
 
 
 def _says_something(cell: str) -> bool:

@@ -77,6 +77,12 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": "Not compared here: {names}.",
         "de": "Hier nicht verglichen: {names}.",
     },
+    "rows_shared": {
+        "en": "{count} rows are in all tables by their {name}; {changed} of them differ.",
+        "de": "{count} Zeilen stehen nach {name} in allen Tabellen; {changed} davon unterscheiden sich.",
+    },
+    "differences": {"en": "What differs", "de": "Was sich unterscheidet"},
+    "column": {"en": "Column", "de": "Spalte"},
     "total_of": {"en": "{amount} in {name}", "de": "{amount} in {name}"},
     "totals": {"en": "The total is {each}.", "de": "Die Gesamtsumme ist {each}."},
     "totals_differ": {

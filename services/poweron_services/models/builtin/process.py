@@ -73,8 +73,8 @@ def _put_together(prompt: ProcessPrompt, held: Library, language: str) -> str | 
     request, spoken, remarks = prompt.ai_prompt, language_of(prompt.ai_prompt), _remarks(held, language)
     if prompt.output_format != "markdown" and (wants_conversion(request) or wants_summary(request)):
         return converted(held, "json" if prompt.output_format == "json" else "csv")
-    if wants_summary(request) and not held.has_pages:
-        compared = comparison(held, language) if wants_comparison(request) else ""
+    compared = comparison(held, language) if wants_comparison(request) and not held.has_pages else ""
+    if compared or (wants_summary(request) and not held.has_pages):
         return _with_remarks(compared or summary(held, language), remarks)
     if wants_summary(request) or (held.has_pages and asks_for_all(request, spoken)):
         digest = page_answer.digest(held, spoken, request, language)

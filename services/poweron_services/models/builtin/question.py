@@ -21,6 +21,12 @@ _CLAUSES = re.compile(
     rf"(?=(?:{_WITH}\s+(?={_ASKING}\s+\w))?{_ASKING}\b)|,\s+(?={_ASKING}\b)",
     re.IGNORECASE,
 )
+_ALTERNATIVES = re.compile(
+    r"(?:which|what|who|welche\w*|was|wer)(?P<asked>\s[^:,?]{3,120})[:,]\s+(?P<first>[^:?]{3,120}?),?\s+(?:or|oder)\s+"
+    r"(?P<second>[^:?]{3,120})\?*",
+    re.IGNORECASE,
+)
+"""A question which of two it is: `Which costs more: the rent or the cleaning?`"""
 _VERB = re.compile(
     r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|ist|sind|war|waren|hat|haben|wird|wurden?|kann|est|sont)\b",
     re.IGNORECASE,
@@ -141,7 +147,10 @@ class Question:
 
 def clauses(request: str) -> list[str]:
     """The questions that a request consists of."""
-    parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(_PREFACE.sub("", request[:MAX_QUESTION]))]
+    asked_for = _PREFACE.sub("", request[:MAX_QUESTION])
+    if chosen := _ALTERNATIVES.fullmatch(asked_for.strip()):
+        return [f"What{chosen['asked']} {chosen[one].strip(' ?')}" for one in ("first", "second")]
+    parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(asked_for)]
     named = [bool(vocabulary.terms(part, "en")) for part in parts]
     asked = (is_named or (any(named[:at]) and kind_of(parts[at]) != "thing") for at, is_named in enumerate(named))
     return [part for part, is_asked in zip(parts, asked, strict=True) if is_asked][:MAX_PARTS]

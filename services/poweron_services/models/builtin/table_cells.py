@@ -3,10 +3,10 @@
 import re
 from dataclasses import dataclass
 
+from poweron_services.decider.written_numbers import is_numeric
 from poweron_services.models.builtin.sources import Place, Row
 
-_CURRENCY = re.compile(r"\b(?:USD|EUR|CHF|GBP|US)\b|[\s%€$£¥]|,(?=\d{3}\b)")
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_DIGIT = re.compile(r"\d")
 _NO_LABEL = re.compile(r"\d|@")
 
 
@@ -23,16 +23,6 @@ class Record:
         """Header and value of every cell that holds something."""
         return [(header, cell) for header, cell in zip(self.headers, self.cells, strict=True) if cell]
 
-    @property
-    def name(self) -> str:
-        """What tells it from other rows: its first cells that are no numbers."""
-        return ", ".join([cell for index, cell in enumerate(self.cells) if cell and self.number(index) is None][:2])
-
-    def number(self, column: int) -> float | None:
-        """The number that a cell holds, if it holds nothing else."""
-        digits = _CURRENCY.sub("", self.cells[column])
-        return float(digits) if digits.isascii() and _NUMBER.fullmatch(digits) else None
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -45,6 +35,26 @@ class Table:
     @property
     def headers(self) -> Row:
         return self.records[0].headers
+
+    def name_of(self, record: Record) -> str:
+        """What tells a row from others: its first cells of words, or else its first date or measure."""
+        filled = [at for at in self.name_columns if record.cells[at]]
+        words = [at for at in filled if not _DIGIT.match(record.cells[at])]
+        return ", ".join(record.cells[at] for at in sorted(words or filled)[:2])
+
+    @property
+    def name_columns(self) -> list[int]:
+        """The columns that may name the rows, the best first: of words, each another, no measures and no codes."""
+        columns = {at: [one.cells[at] for one in self.records] for at in range(len(self.headers))}
+        of_words = [at for at, cells in columns.items() if not is_numeric(cells)]
+        return sorted(of_words, key=lambda at: _unlike_names(columns[at]))
+
+
+def _unlike_names(cells: list[str]) -> tuple[bool, bool, bool]:
+    filled = list(filter(None, cells))
+    is_measure = any(map(_DIGIT.match, filled))
+    is_code = all(" " not in cell and _DIGIT.search(cell) for cell in filled)
+    return is_measure, len(set(filled)) < len(filled), is_code
 
 
 def headers_of(rows: tuple[Row, ...]) -> tuple[Row, tuple[Row, ...]]:

@@ -280,8 +280,7 @@ class _Asked:
         names = [at for at in of_words if not any(_DIGIT.match(one.cells[at]) for one in self.records)]
         named = [at for at in names if any(at in columns for columns in self.named.values())]
         said = [at for at in names if any(term.in_(self._column(at)) for term in self.asked if not self.named[term])]
-        plain = [at for at in names if not any(map(_DIGIT.search, (one.cells[at] for one in self.records)))]
-        return next(iter(named or said or plain or of_words), 0)
+        return next(iter(named or said or self.table.name_columns), 0)
 
     def _column(self, at: int) -> frozenset[str]:
         return frozenset(word for one in self.records for word in terms(one.cells[at], self.language))
@@ -309,7 +308,11 @@ class _Asked:
         extreme = (max if self.task == "highest" else min)(numbers, default=Decimal(0))
         winners = [one for one, value in zip(self.chosen, values, strict=True) if value and value.value == extreme]
         label = self.table.headers[column]
-        told = tuple((f"{one.name}, {label}" if one.name else label, one.cells[column]) for one in winners)
+        names = [self.table.name_of(one) for one in winners]
+        told = tuple(
+            (", ".join(filter(None, (name, label))), one.cells[column])
+            for name, one in zip(names, winners, strict=True)
+        )
         return Told(self.table.place, told) if 0 < len(told) <= MOST_WINNERS else None
 
     def _sum(self) -> Told | None:

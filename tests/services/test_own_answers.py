@@ -24,7 +24,7 @@ async def ended(
     action: str = "ai.process",
     failed_before: bool = False,
     met: bool = True,
-    always_asks: bool = False,
+    as_in_0_3: bool = False,
     **request: Any,
 ) -> Any:
     """The end of a round that wrote one text; a model that is asked for the message has other numbers."""
@@ -40,7 +40,7 @@ async def ended(
     told.tell(at.selected(action=action), at.parameters(), at.started(), at.done(documents=(written,)), at.observed())
     told.tell(at.refined(), at.reviewed(code="criteria_met" if met else None))
     caller = Caller(ScriptedModel(script(message=[RETOLD])), content)
-    (event,) = await Reviewer(caller, content, always_asks)(told.workflow)
+    (event,) = await Reviewer(caller, content, as_in_0_3)(told.workflow)
     return event
 
 
@@ -62,7 +62,7 @@ async def test_an_answer_is_the_message_as_it_stands(mime_type: str) -> None:
         {"failed_before": True},
         {"met": False},
         {"prompt": "Write it down as a PDF."},
-        {"always_asks": True},
+        {"as_in_0_3": True},
     ],
     ids=lambda each: next(iter(each)),
 )
@@ -70,3 +70,17 @@ async def test_a_model_tells_of_everything_else(otherwise: dict[str, Any]) -> No
     event = await ended(**otherwise)
     assert event.message.startswith(RETOLD)
     assert len(event.model_calls) == 1
+
+
+@pytest.mark.req("L-08")
+@pytest.mark.parametrize(("as_in_0_3", "is_shown"), [(False, True), (True, False)])
+async def test_a_round_that_only_read_is_told_by_what_it_read(as_in_0_3: bool, is_shown: bool) -> None:
+    """Small models call a question answered once its document is read."""
+    content, told, at = ContentStore.at("memory:///"), Told().tell(requested(**PLAIN), planned()), At()
+    read = document("kursordnung.md", mime_type="text/markdown", content=await content.put(told.id, ANSWER.encode()))
+    told.tell(at.selected(), at.parameters(), at.started(), at.done(documents=(read,)), at.observed(), at.refined())
+    told.tell(at.reviewed(code="criteria_met"))
+    model = ScriptedModel(script(message=[ANSWER]))
+    (event,) = await Reviewer(Caller(model, content), content, as_in_0_3)(told.workflow)
+    assert event.message.startswith(ANSWER)
+    assert (ANSWER in model.asked[0].render(fence="F").data) == is_shown

@@ -260,7 +260,7 @@ class DecisionReplay:
         caller = Caller(answers, self.content)
         functions = stage_functions(caller, self.content, catalog.specs, self.known.configured_places)
         if self._release in BEFORE_0_4:
-            functions["reviewer"] = Reviewer(caller, self.content, always_asks=True)
+            functions["reviewer"] = Reviewer(caller, self.content, as_in_0_3=True)
         function = functions[TURNS[workflow.phase]]
         try:
             async with TimeLimit(STAGE_TIME):

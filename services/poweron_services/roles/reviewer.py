@@ -46,13 +46,13 @@ class Reviewer:
 
     caller: Caller
     content: ContentStore
-    always_asks: bool = False
-    """Whether a model writes every final message, as it did until 0.3.0."""
+    as_in_0_3: bool = False
+    """Whether rounds end as they did until 0.3.0."""
 
     async def __call__(self, workflow: Workflow) -> Sequence[WorkflowEvent]:
         if workflow.phase == "review":
             return [await self._review(workflow)]
-        return [await RoundEnding(self.caller, self.content, self.always_asks)(workflow)]
+        return [await RoundEnding(self.caller, self.content, self.as_in_0_3)(workflow)]
 
     async def _review(self, workflow: Workflow) -> TaskReviewed | AnswerRejected:
         task, refused = workflow.task, rejected_for_good(workflow)

@@ -60,14 +60,14 @@ class RoundEnding:
 
     caller: Caller
     content: ContentStore
-    always_asks: bool = False
-    """Whether a model writes every message, as it did until 0.3.0."""
+    as_in_0_3: bool = False
+    """Whether a model writes every message, and is not shown what was only read."""
 
     async def __call__(self, workflow: Workflow) -> RoundCompleted | RoundFailed | RoundCancelled:
         round_ = workflow.current
         if round_.ending == "completed":
             documents = written_documents(workflow)
-            results = await task_results(workflow, self.content)
+            results = await task_results(workflow, self.content, with_read=not self.as_in_0_3)
             message, calls, failed, told = await self._final_message(workflow, results.results, documents)
             formats = missing_formats(workflow, [document.document_name for document in documents])
             sources = results.sources_of(message, language(workflow))
@@ -88,7 +88,7 @@ class RoundEnding:
 
         Last comes what models of later rounds are told in its place.
         """
-        answer = "" if self.always_asks else own_answer(workflow, results, documents)
+        answer = "" if self.as_in_0_3 else own_answer(workflow, results, documents)
         if answer:
             return answer, (), (), None
         prompt = MessagePrompt(

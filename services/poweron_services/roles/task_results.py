@@ -35,15 +35,21 @@ class TaskResults:
         return source_list(cited, language or detect(message) or "en") if cited else ""
 
 
-async def task_results(workflow: Workflow, content: ContentStore) -> TaskResults:
+async def task_results(workflow: Workflow, content: ContentStore, *, with_read: bool = True) -> TaskResults:
     """What the tasks of the open round came to.
+
+    Args:
+        workflow: whose round ends.
+        content: where the texts are.
+        with_read: whether a task that wrote nothing came to what it read; until 0.3.0 it came to nothing.
 
     Raises:
         Unavailable: the content store cannot be reached.
     """
     found = TaskResults()
     found.results = [
-        await _result(workflow, number, content, found.numbers) for number in range(1, len(workflow.current.tasks) + 1)
+        await _result(workflow, number, content, found.numbers, with_read=with_read)
+        for number in range(1, len(workflow.current.tasks) + 1)
     ]
     return found
 
@@ -61,18 +67,22 @@ def own_answer(workflow: Workflow, results: Sequence[TaskResult], documents: Seq
     return text if is_answer and len(text) <= MAX_ANSWER and not asked_formats(workflow) else ""
 
 
-async def _result(workflow: Workflow, number: int, content: ContentStore, numbers: SourceNumbers) -> TaskResult:
+async def _result(
+    workflow: Workflow, number: int, content: ContentStore, numbers: SourceNumbers, *, with_read: bool
+) -> TaskResult:
     steps = [
         message
         for message in workflow.current.messages
         if message.task == number and message.kind == "step" and message.success
     ]
     writing = [message for message in steps if message.action in WRITING and message.documents]
+    read = [message for message in steps if message.documents] if with_read else []
+    told = [step.documents[0] for step in (writing or read)[-1:]]
     return TaskResult(
         objective=workflow.current.tasks[number - 1].objective,
         status="success",
         summary=steps[-1].summary if steps else "",
-        text=await _text(workflow.id, writing[-1].documents[0], content, numbers) if writing else "",
+        text="".join([await _text(workflow.id, document, content, numbers) for document in told]),
         failures=failed_steps(workflow, number),
         reviews=reviews(workflow, number),
     )

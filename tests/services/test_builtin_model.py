@@ -270,7 +270,7 @@ async def test_without_documents_it_says_that_it_cannot_answer():
 
 
 async def test_a_summary_gives_facts_sentences_and_tables_under_their_source():
-    summary = await process("Summarise the invoice", INVOICE)
+    summary = await process("Write a report on the invoice", INVOICE)
     assert summary.splitlines()[0] == "# Summary of invoice.pdf"
     first, second = summary.split("*Source: invoice.pdf, page 2*")
     assert "## page" not in summary
@@ -287,7 +287,7 @@ async def test_a_summary_shows_the_signs_of_markup_as_they_stand():
 
 @pytest.mark.parametrize("output_format", ["json", "csv"])
 async def test_a_summary_in_another_format_is_the_data_of_the_document(output_format):
-    asked, plain = "Summarise the invoice", "Convert the invoice"
+    asked, plain = "Write a report on the invoice", "Convert the invoice"
     summed_up = await process(asked, INVOICE, output_format=output_format)
     assert summed_up == await process(plain, INVOICE, output_format=output_format)
 
@@ -335,7 +335,7 @@ async def test_the_message_to_a_question_is_its_answer():
 
 
 async def test_the_message_to_a_report_says_that_it_is_done():
-    found = TaskResult("Find out", "success", "Done", await process("Summarise the invoice", INVOICE))
+    found = TaskResult("Find out", "success", "Done", await process("Write a report on the invoice", INVOICE))
     text = await message("Write a report on the invoice", found, documents=("report.md", "report.html"))
     assert text == "The report is done."
 

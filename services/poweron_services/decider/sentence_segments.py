@@ -11,6 +11,10 @@ WINDOW: Final = 2_000  # characters that are looked at together; a longer senten
 _BLANK: Final = re.compile(r"\s")
 _AT_FULL_STOPS: Final = re.compile(r"(?<=[\u3002\uff01\uff1f])(?![\u3002\uff01\uff1f\u300d\u300f\u201d])")
 """Behind those of Chinese and Japanese, which need no blank."""
+_DAY: Final = re.compile(r"(?:^|\s)\d{1,2}\.\s*\Z")
+_MONTH: Final = re.compile(
+    r"(?:Jan(?:uar)?|Feb(?:ruar)?|Mar|Mär|Apr|May|Mai|Jun|Jul|Aug|Sep|O[ck]t|Nov|De[cz])\w*\.?\s", re.IGNORECASE
+)
 _BETWEEN_WORDS: Final = re.compile(r"(?<![\[,;\u2013-])\s(?![\],;\u2013-])")  # none of those within `[1, 3]`
 
 
@@ -26,7 +30,18 @@ def segments(text: str, language: str) -> list[str]:
             cut = _ended(cut)
         found += cut
         begin += sum(map(len, cut))
-    return [part for one in found for part in _AT_FULL_STOPS.split(one) if part]
+    return [part for one in _with_dates(found) for part in _AT_FULL_STOPS.split(one) if part]
+
+
+def _with_dates(cut: list[str]) -> list[str]:
+    """With `on 31.` and `March 2026` as one again: in an English text the library takes it for the end of a sentence."""
+    whole: list[str] = []
+    for one in cut:
+        if whole and _DAY.search(whole[-1]) and _MONTH.match(one):
+            whole[-1] += one
+        else:
+            whole.append(one)
+    return whole
 
 
 def _ended(cut: list[str]) -> list[str]:

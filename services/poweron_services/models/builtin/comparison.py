@@ -297,6 +297,11 @@ def _mark(one: _Document) -> str | None:
     return decimal_mark([value for _, value in one.amounts.values()])
 
 
+def is_total(label: str) -> bool:
+    """Whether a label names what everything comes to."""
+    return _key(label) == TOTAL
+
+
 def _key(label: str) -> str:
     """What two documents may both call something."""
     bare = " ".join(_BESIDE.sub(" ", label).split()).casefold()

@@ -4,7 +4,7 @@ import re
 from typing import Literal
 
 from poweron_services.models.builtin.phrases import say
-from poweron_services.models.builtin.task_plan import wanted_format, wants_comparison, wants_summary
+from poweron_services.models.builtin.task_plan import wanted_format, wants_comparison, wants_report
 from poweron_services.models.builtin.vocabulary import known_language
 from poweron_services.models.prompts import MessagePrompt, TaskResult
 
@@ -32,7 +32,7 @@ def message(prompt: MessagePrompt) -> str:
 def _done(request: str, done: list[TaskResult], language: str, how: Literal["done", "written"]) -> list[str]:
     """What was found; that a file is done is said only where nothing has failed on the way to it."""
     text = done[0].text
-    if wants_summary(request):
+    if wants_report(request):
         totals = _TOTALS.findall(text)[:1] if wants_comparison(request) else []
         return [" ".join([say(f"report_{how}", language), *totals]), *_REMARK.findall(text)]
     if wanted_format(request) is not None:

@@ -87,6 +87,11 @@ class Passage:
         return self.kind in ("fact", "row", "sentence", "line") and not is_heading
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it is about what the sentence before it says."""
+        return _GOES_ON.match(self.value) is not None
+
+    @property
     def statement(self) -> str:
         """What it says in one line."""
         return f"{self.label}: {self.value}" if self.label else self.value

@@ -9,6 +9,7 @@ import orjson
 from poweron_events.errors import Unavailable
 from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
+from poweron_services.models.builtin.brief import brief
 from poweron_services.models.builtin.comparison import comparison
 from poweron_services.models.builtin.joined_answers import html, joined, plain_text
 from poweron_services.models.builtin.page_search import PageSearch
@@ -18,7 +19,13 @@ from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.several_files import one_by_one
 from poweron_services.models.builtin.sources import Place
 from poweron_services.models.builtin.summary import as_csv, converted, summary
-from poweron_services.models.builtin.task_plan import wants_comparison, wants_conversion, wants_summary
+from poweron_services.models.builtin.task_plan import (
+    topic_of,
+    wants_comparison,
+    wants_conversion,
+    wants_report,
+    wants_summary,
+)
 from poweron_services.models.builtin.tool_choice import only_names_places
 from poweron_services.models.builtin.vocabulary import known_language, language_of
 from poweron_services.models.builtin.web_choice import asks_for_all
@@ -61,21 +68,28 @@ def _written(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
     spoken = language_of(prompt.ai_prompt, prompt.documents[0].text)
     held = library(one_by_one(prompt.documents), spoken)
     if held.passages:
-        return _put_together(prompt, held, language) or _found(prompt, held, language, spoken, embedder)
+        return _put_together(prompt, held, language, spoken, embedder) or _found(
+            prompt, held, language, spoken, embedder
+        )
     if prompt.extent == "part":
         return NOTHING_SAID
     names = ", ".join(document.name for document in prompt.documents)
     return _formatted(prompt, asked, say("empty_documents", language, names=names), _remarks(held, language))
 
 
-def _put_together(prompt: ProcessPrompt, held: Library, language: str) -> str | None:
+def _put_together(
+    prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None
+) -> str | None:
     """The documents summed up or converted; None where something is asked of them."""
-    request, spoken, remarks = prompt.ai_prompt, language_of(prompt.ai_prompt), _remarks(held, language)
+    request, remarks = prompt.ai_prompt, _remarks(held, language)
     if prompt.output_format != "markdown" and (wants_conversion(request) or wants_summary(request)):
         return converted(held, "json" if prompt.output_format == "json" else "csv")
     compared = comparison(held, language) if wants_comparison(request) and not held.has_pages else ""
-    if compared or (wants_summary(request) and not held.has_pages):
-        return _with_remarks(compared or summary(held, language), remarks)
+    if compared:
+        return _with_remarks(compared, remarks)
+    if wants_summary(request) and not held.has_pages:
+        in_short = None if wants_report(request) else brief(held, topic_of(request), spoken, embedder)
+        return _with_remarks(in_short or summary(held, language), remarks)
     if wants_summary(request) or (held.has_pages and asks_for_all(request, spoken)):
         digest = page_answer.digest(held, spoken, request, language)
         if digest and prompt.output_format == "markdown":

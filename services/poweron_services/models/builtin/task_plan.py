@@ -20,10 +20,13 @@ REPORT_WRITTEN = "A report is written as a document of its own."
 _SUMMARY = re.compile(
     r"\b(?:summar(?:y|ies|i[sz]e[ds]?|i[sz]ing)|overview|key (?:facts|points|findings)|main points|tl;dr"
     r"|zusammenfass\w*|fasse?\b.{0,80}\bzusammen|überblick|übersicht|kernaussagen)\b"
-    r"|\b(?:write|create|generate|prepare|make|draft|give me|need|want|as)\b[^.?!]{0,40}\b(?:reports?|memo|briefing)\b"
-    r"|\b(?:schreib\w*|erstell\w*|verfass\w*)\b.{0,40}\bbericht"
     r"|^\W*(?:resume|resuma|résume\w*|riassumi|sintetizza|podsumuj)\b|\b(?:samenvat\w*|sammanfatt\w*|sammenfat\w*"
-    r"|oppsummer\w*|podsumowani\w*|(?:un|une|le|el|il|uma?) (?:résumé|synthèse|resumen|resumo|riassunto|síntesis))\b"
+    r"|oppsummer\w*|podsumowani\w*|(?:un|une|le|el|il|uma?) (?:résumé|synthèse|resumen|resumo|riassunto|síntesis))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_REPORT = re.compile(
+    r"\b(?:write|create|generate|prepare|make|draft|give me|need|want|as)\b[^.?!]{0,40}\b(?:reports?|memo|briefing)\b"
+    r"|\b(?:schreib\w*|erstell\w*|verfass\w*)\b.{0,40}\bbericht"
     r"|\b(?:rédige\w*|écri\w*|établi\w*|prépare\w*|crée\w*|génère\w*|fais|faites|escrib\w*|redact\w*|crea\w*|genera\w*"
     r"|prepara\w*|haz|escrev\w*|elabor\w*|crie|faça|scriv\w*|redigi\w*|fai|schrijf|maak|skriv\w*|lag|gör|lav|napisz"
     r"|przygotuj|utwórz)\b[^.?!]{0,40}\b(?:rapport\w*|informe|relatório|relazione|verslag|raport\w*)\b",
@@ -38,6 +41,11 @@ _CONVERSION = re.compile(
     r"\b(?:convert\w*|transform\w*|turn\b.{0,60}\binto|export\w*|konvertier\w*|wandle\b.{0,60}\bum|exportier\w*)\b"
     r"|^\W*(?:give|return|list|get|show|extract|save)\b[^?]{0,40}\b(?:tables?|rows|everything|all data)\b",
     re.IGNORECASE | re.DOTALL,
+)
+_ABOUT = re.compile(
+    r"\b(?:about|regarding|concerning|with regard to|what .{0,40}? says? (?:about|on)|über|bezüglich"
+    r"|hinsichtlich|zum thema|au sujet d\w+|sobre|riguardo a\w*)\s+(?P<topic>[^.?!]{3,200})",
+    re.IGNORECASE,
 )
 _COMPARISON = re.compile(
     r"\b(?:compar\w*|side by side|vergleich\w*|vergleiche\w*|gegenüber\w*"
@@ -61,16 +69,25 @@ def plan(prompt: PlanningPrompt) -> str:
     if wanted := wanted_format(request):
         written = f"The result is written as {wanted}."
         tasks.append(_task(request, f"Write the result as {wanted}", written, "transform", wanted))
-    elif (wants_summary(request) or wished_formats(request)) and "document.generateReport" in {
-        line.name for line in prompt.actions
-    }:
+    elif wants_report(request) and "document.generateReport" in {line.name for line in prompt.actions}:
         tasks.append(_task(request, "Write the report as a document", REPORT_WRITTEN, "report", "markdown"))
     return orjson.dumps({"tasks": [task.model_dump(mode="json", by_alias=True) for task in tasks]}).decode()
 
 
 def wants_summary(request: str) -> bool:
     """Whether the texts are to be summed up, as an answer or as a report."""
-    return bool(_SUMMARY.search(request))
+    return bool(_SUMMARY.search(request) or _REPORT.search(request))
+
+
+def wants_report(request: str) -> bool:
+    """Whether a document of its own is to be written."""
+    return bool(_REPORT.search(request) or wished_formats(request))
+
+
+def topic_of(request: str) -> str:
+    """What a summary is to be about, in words; "" where it is about all."""
+    about = _ABOUT.search(request)
+    return about["topic"] if about else ""
 
 
 def wants_comparison(request: str) -> bool:

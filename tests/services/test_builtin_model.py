@@ -271,7 +271,7 @@ async def test_without_documents_it_says_that_it_cannot_answer():
 
 async def test_a_summary_gives_facts_sentences_and_tables_under_their_source():
     summary = await process("Write a report on the invoice", INVOICE)
-    assert summary.splitlines()[0] == "# Summary of invoice.pdf"
+    assert summary.splitlines()[0] == "## Invoice 2025-118"
     first, second = summary.split("*Source: invoice.pdf, page 2*")
     assert "## page" not in summary
     assert "*Source: invoice.pdf, page 1*" in first

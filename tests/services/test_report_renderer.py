@@ -174,9 +174,7 @@ def test_what_was_written_for_the_user_comes_first_then_tables_then_other_docume
     )
     text = markdown(composed(Draft("Report", "en", parts, source_count=2, requester="Ada", day="2025-03-14")))
 
-    assert text.startswith(
-        "# Report\n\nMarch 14, 2025\\\nPrepared by PowerOn for Ada\\\n2 sources\n\n**Contents**\n\n- Result\n"
-    )
+    assert text.startswith("# Report\n\nMarch 14, 2025\\\nPrepared by PowerOn for Ada\\\n2 sources\n\n## Result\n")
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# Report",
         "## Result",
@@ -195,6 +193,8 @@ def test_a_table_that_can_be_seen_has_its_figure_with_a_description_and_one_of_m
     assert "<figure>" not in page(mixed)
     assert 'alt="Line chart: Sales: 2022 1200, 2023 1350, 2024 990."' in page(SALES)
     assert 'alt="Bar chart: Shops: Basel 12, Bern 7."' in page(bars)
+    for charge in ("Sales tax (8 %)", "Umsatzsteuer", "Discount"):
+        assert "<figure>" not in page(bars.replace("Bern", charge))
     for total in ("Montant total", "Totale", "Razem", "المجموع"):
         assert 'alt="Bar chart: Shops: Basel 12, Bern 7."' in page(bars.replace("Total", total))
     for difference in ("Differenz", "Différence", "Diferencia", "Differenza", "الفرق"):
@@ -317,6 +317,22 @@ def test_a_word_document_has_headings_header_rows_a_language_and_described_figur
     assert document.styles.element.find(f".//{qn('w:lang')}").get(qn("w:val")) == "de"
 
 
+LONG = "\n\n".join(f"# Chapter {number}\n\n" + "\n\n".join(["A line of a report."] * 30) for number in range(1, 5))
+
+
+@pytest.mark.req("C-06")
+def test_a_long_report_has_contents_that_word_can_update_and_a_short_one_has_none() -> None:
+    document = docx.Document(io.BytesIO(written("docx", draft(LONG))))
+    entries = [line for line in document.paragraphs if line.style.name.startswith("TOC")]
+    texts = ["".join(text.text for text in each._p.iter(qn("w:t"))) for each in entries]
+    assert texts == ["Chapter 1", "Chapter 2", "Chapter 3", "Chapter 4"]
+    marks = [mark.get(qn("w:fldCharType")) for each in entries for mark in each._p.iter(qn("w:fldChar"))]
+    assert marks == ["begin", "separate", "end"]
+    assert 'TOC \\o "1-2"' in "".join(mark.text for mark in entries[0]._p.iter(qn("w:instrText")))
+    assert "**Contents**" in markdown(composed(draft(LONG)))
+    assert "**Contents**" not in markdown(composed(draft("# One\n\nText\n\n# Two\n\nText\n\n# Three\n\nText")))
+
+
 @pytest.mark.req("C-06")
 def test_markup_of_strangers_is_text_in_every_format() -> None:
     of = draft(HOSTILE)
@@ -407,6 +423,7 @@ def test_a_workbook_is_printed_with_all_columns_side_by_side_and_their_names_on_
     data = written("xlsx", draft(SALES))
     assert b'<pageSetup paperSize="9" fitToHeight="0" orientation="landscape"' in sheet_xml(data)
     assert b'<pageSetUpPr fitToPage="1"/>' in sheet_xml(data)
+    assert b'<autoFilter ref="A1:B4"/>' in sheet_xml(data)
     assert b"_xlnm.Print_Titles" in ZipFile(io.BytesIO(data)).read("xl/workbook.xml")
 
 

@@ -26,6 +26,7 @@ def missing(prompt: str, *documents: str, expected: tuple[str, ...] = (), **open
         ("Read the letters and write a report as a PDF file.", "PDF"),
         ("Could you please create a short PDF with all numbers?", "PDF"),
         ("Summarise the letters. Then save the result as .xlsx", "Excel"),
+        ("Write a report about what the handbook says on expenses, as a PDF.", "PDF"),
         ("Make an Excel table of the costs", "Excel"),
         ("- Put the totals into Excel\n- Check them", "Excel"),
         ("Generate a PowerPoint presentation about the costs", "PowerPoint"),

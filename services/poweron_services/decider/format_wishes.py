@@ -27,15 +27,14 @@ _KIND_OF: Final = (
     r"|presentations?|datei(?:en)?|dokumente?|format|bericht|fassung|tabelle|liste|mappe|präsentation)\b)?"
 )
 _A: Final = r"(?:an?|eine?[mnrs]?)\s+(?:(?:short|new|single|kurze[ns]?|neue[ns]?)\s+)?"
-_DOUBTFUL: Final = (
-    re.compile(  # after these it may be the format of a document that is there, or one that is not wanted
-        r"\b(?:how|what|which|who(?:se|m)?|why|when|where|whether|that|if|than|i|we|they|is|are|was|were|has|have|had"
-        r"|sent|came|come|got|received|available|same|such|well|not|no|never|without|instead|\w+n\Wt|\w+ing"
-        r"|wie|was|wer|we[mn]|welche[mnrs]?|warum|wann|wo|ob|dass|ich|wir|sie|ist|sind|waren|hat|haben|liegen|liegt"
-        r"|erhalten|bekommen|nicht|keine?[mnrs]?|nie|ohne|statt"
-        r"|(?:\w+ed|ge\w+[tn]|angehängt|beigefügt|vorhanden|verfügbar)\s+(?:as|als|into))\b",
-        re.IGNORECASE,
-    )
+_DOUBTFUL: Final = re.compile(  # after these it may be the format of a document that is there, or an unwanted one
+    r"\b(?:how|what|which|who(?:se|m)?|why|when|where|whether|that|if|than|i|we|they|is|are|was|were|has|have|had"
+    r"|sent|came|come|got|received|available|same|such|well|not|no|never|without|instead|\w+n\Wt"
+    r"|(?!(?:any|every|no|some)thing\b)\w+ing"
+    r"|wie|was|wer|we[mn]|welche[mnrs]?|warum|wann|wo|ob|dass|ich|wir|sie|ist|sind|waren|hat|haben|liegen|liegt"
+    r"|erhalten|bekommen|nicht|keine?[mnrs]?|nie|ohne|statt"
+    r"|(?:\w+ed|ge\w+[tn]|angehängt|beigefügt|vorhanden|verfügbar)\s+(?:as|als|into))\b",
+    re.IGNORECASE,
 )
 _REPORT: Final = (  # a report that compares things is a report on them: nothing doubtful is said of its format
     re.compile(
@@ -49,6 +48,7 @@ _CREATE: Final = (
 )
 _TURN: Final = (
     rf"(?:{_CREATE}|(?:draft|prepare|compile|export|save|convert|turn|render|deliver|output|summari[sz]e|give|send|put"
+    r"|list|show"
     r"|format|verfassen?|exportieren?|speichern?|speichere|wandeln?|wandle|konvertieren?|fassen?|fass|gib|geben|liefern?"
     r"|liefere|senden?|schicken?|rédigez?|écri(?:s|vez)|fai(?:s|tes)|créez?|résumez?|comparez?|escrib[ea]|redact[ae]|haz"
     r"|escreva|crie|scrivi|redigi|riassumi|confronta)\b)"
@@ -63,6 +63,8 @@ _ASKED: Final = re.compile(
 _CLAUSE_BEGINS: Final = re.compile(
     r"^(?:(?:can|could|would)\s+you\s+)?|(?:,|\b(?:and|then|und|dann|please|bitte)\b)\s*", re.IGNORECASE
 )
+_BEHIND_COMMA: Final = re.compile(rf",\s+(?:as|als)\s+(?:{_A})?\.?\Z", re.IGNORECASE)
+"""A format behind a comma is that of the answer, whatever is said before it."""
 _TELLS: Final = re.compile(r"(?:the|these|this|our|my|their|der|die|das|unsere)\b", re.IGNORECASE)
 
 
@@ -98,5 +100,6 @@ def _wishes(prompt: str) -> Iterator[str]:
         if _TELLS.match(sentence):
             continue
         for clause in _CLAUSE_BEGINS.finditer(sentence, 0, doubt):
-            if (found := _ASKED.match(sentence, clause.end())) and found.end() <= doubt:
+            found = _ASKED.match(sentence, clause.end())
+            if found and (found.end() <= doubt or _BEHIND_COMMA.search(sentence[: found.start("formats")])):
                 yield found["formats"].casefold()

@@ -34,7 +34,7 @@ def segments(text: str, language: str) -> list[str]:
 
 
 def _with_dates(cut: list[str]) -> list[str]:
-    """With `on 31.` and `March 2026` as one again: in an English text the library takes it for the end of a sentence."""
+    """With `on 31.` and `March 2026` as one: in an English text the library takes that for the end of a sentence."""
     whole: list[str] = []
     for one in cut:
         if whole and _DAY.search(whole[-1]) and _MONTH.match(one):

@@ -11,8 +11,12 @@ from typing import Final
 from poweron_services.connectors.reports_child.markdown_blocks import UNSEEN, blocks
 from poweron_services.connectors.reports_child.report import (
     Block,
+    Code,
     Draft,
+    Figure,
     Heading,
+    Listing,
+    Paragraph,
     Part,
     Quote,
     Report,
@@ -26,6 +30,8 @@ from poweron_services.decider.written_numbers import is_numeric
 
 AUTHOR: Final = "PowerOn"
 LEAST_FOR_CONTENTS: Final = 3  # headings
+LONG: Final = 120  # lines, about two pages and a half; whoever holds less sees all of it at once
+LINE: Final = 90  # characters
 LEAST_REPEATED: Final = 40  # characters; what is shorter may well be said twice
 SHORT: Final = 3  # letters; words as short as these say nothing of what a title is about
 DEEPEST: Final = 5
@@ -219,7 +225,26 @@ def _with_anchors(found: Iterable[Block], name: str = "section") -> tuple[Block,
 
 
 def _is_long(found: Iterable[Block]) -> bool:
-    return sum(isinstance(block, Heading) and block.level <= 2 for block in found) >= LEAST_FOR_CONTENTS
+    blocks_ = list(found)
+    headings = sum(isinstance(block, Heading) and block.level <= 2 for block in blocks_)
+    return headings >= LEAST_FOR_CONTENTS and sum(map(_lines, blocks_)) >= LONG
+
+
+def _lines(block: Block) -> int:
+    """About how many lines a block takes on paper."""
+    match block:
+        case Heading() | Paragraph():
+            return 2 + len(text_of(block.runs)) // LINE
+        case Listing():
+            return sum(_lines(inner) for item in block.items for inner in item)
+        case Quote():
+            return sum(map(_lines, block.blocks))
+        case Code():
+            return 1 + block.text.count("\n")
+        case Table():
+            return 2 + len(block.rows)
+        case Figure():
+            return 16
 
 
 def _cover(draft: Draft, language: str) -> tuple[str, ...]:

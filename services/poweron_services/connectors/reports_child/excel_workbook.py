@@ -81,6 +81,7 @@ def _fill(sheet: Worksheet, table: Table, formats: _Formats) -> None:
             bold = formats(bold=True, bg_color="#1d5b79", font_color="#ffffff", text_wrap=True, quote_prefix=True)
             sheet.write_string(0, column, text_of(runs)[:MOST_TEXT], bold)
         sheet.freeze_panes(1, 0)
+        sheet.autofilter(0, 0, len(rows), table.columns - 1)
     first = 1 if table.header else 0
     hint = decimal_mark([cell for row in rows for cell in row])
     for column in range(table.columns):

@@ -30,6 +30,12 @@ _TOTAL: Final = re.compile(
     r"|الإجمالي|المجموع|الفرق",
     re.IGNORECASE,
 )
+_CHARGE: Final = re.compile(
+    r"\b(?:tax|vat|discount|rebate|shipping|postage|deposit|mwst|ust|steuer|rabatt|nachlass|versand|skonto|tva|iva|remise)\b"
+    r"|\w+steuer\b",
+    re.IGNORECASE,
+)
+"""Rows beside which the others are parts of a bill: nobody compares a part with its tax."""
 _MONTH: Final = (
     r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc)\w*\.?"
 )
@@ -83,6 +89,8 @@ def _chart(table: Table) -> _Chart | None:
     rows = [row for row in cells if not _TOTAL.match(row[0])]
     columns = [column for column in range(1, table.columns) if not _TOTAL.match(header[column])]
     labels = tuple(row[0] for row in rows)
+    if any(map(_CHARGE.search, labels)):
+        return None
     if not columns or not all(labels) or len(set(labels)) < len(labels):
         return None
     found = _comparable(rows, columns)

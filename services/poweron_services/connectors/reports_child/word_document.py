@@ -90,6 +90,11 @@ class WordWriter:
             spacing = styles[f"Heading {level}"].paragraph_format
             spacing.keep_with_next, spacing.space_after = True, Pt(4)
         _font(styles["Caption"], 9, SOFT)
+        for level in (1, 2):
+            entry = styles.add_style(f"TOC {level}", WD_STYLE_TYPE.PARAGRAPH)
+            entry.base_style = styles["Normal"]
+            entry.paragraph_format.space_after = Pt(2)
+            entry.paragraph_format.left_indent = Cm(0.6 * (level - 1))
         code = styles.add_style("Code", WD_STYLE_TYPE.PARAGRAPH)
         code.font.name, code.font.size = "Consolas", Pt(9)
         tabs = self._document.settings.element.find(qn("w:defaultTabStop"))
@@ -121,12 +126,14 @@ class WordWriter:
             return
         heading = self._paragraph((Run(report.contents, bold=True),), "Normal")
         heading.paragraph_format.keep_with_next = True
+        lines = []
         for entry in report.headings:
-            line = self._paragraph((), "Normal")
-            line.paragraph_format.space_after = Pt(2)
-            line.paragraph_format.left_indent = Cm(0.6 * (entry.level - 1))
+            lines.append(line := self._paragraph((), f"TOC {entry.level}"))
+            if len(lines) == 1:
+                _marked(line, "begin", ' TOC \\o "1-2" \\h \\z \\u ')
             self._linked(line, (Run(text_of(entry.runs)),), anchor=entry.anchor)
-        line.paragraph_format.space_after = Pt(12)
+        _marked(lines[-1], "end")
+        lines[-1].paragraph_format.space_after = Pt(12)
 
     def _blocks(self, found: Iterable[Block], style: str = "Normal", depth: int = 0) -> None:
         for block in found:
@@ -339,12 +346,18 @@ def _look(properties: Any, *, header: bool) -> None:
 
 def _field(line: WordParagraph, code: str) -> None:
     """A number that the program which shows the document counts."""
-    for kind, text in (("begin", ""), ("", code), ("end", "")):
-        run = line.add_run()
-        if kind:
-            mark = OxmlElement("w:fldChar")
-            mark.set(qn("w:fldCharType"), kind)
+    _marked(line, "begin", code)
+    _marked(line, "end")
+
+
+def _marked(line: WordParagraph, kind: str, code: str = "") -> None:
+    """The begin of a field, with what it is worked out by, or its end; between them stands what it came to last."""
+    marks = ["w:fldChar", "w:instrText", "w:fldChar"] if code else ["w:fldChar"]
+    for tag, of_kind in zip(marks, (kind, "", "separate"), strict=False):
+        mark = OxmlElement(tag)
+        if tag == "w:instrText":
+            mark.text = code
+            mark.set(qn("xml:space"), "preserve")
         else:
-            mark = OxmlElement("w:instrText")
-            mark.text = text
-        run._r.append(mark)
+            mark.set(qn("w:fldCharType"), of_kind)
+        line.add_run()._r.append(mark)

@@ -7,6 +7,7 @@ from typing import Final
 import orjson
 
 from poweron_events.errors import Unavailable
+from poweron_services.decider.format_wishes import wished_formats
 from poweron_services.decider.language_detection import detect
 from poweron_services.models.builtin import page_answer
 from poweron_services.models.builtin.brief import brief
@@ -16,10 +17,13 @@ from poweron_services.models.builtin.page_search import PageSearch
 from poweron_services.models.builtin.passage_search import Finding, PassageSearch, Statement
 from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
+from poweron_services.models.builtin.question import understand
 from poweron_services.models.builtin.several_files import one_by_one
 from poweron_services.models.builtin.sources import Place
-from poweron_services.models.builtin.summary import as_csv, converted, summary
+from poweron_services.models.builtin.summary import all_tables, as_csv, converted, summary
+from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.task_plan import (
+    question_of,
     topic_of,
     wants_comparison,
     wants_conversion,
@@ -27,7 +31,7 @@ from poweron_services.models.builtin.task_plan import (
     wants_summary,
 )
 from poweron_services.models.builtin.tool_choice import only_names_places
-from poweron_services.models.builtin.vocabulary import known_language, language_of
+from poweron_services.models.builtin.vocabulary import known_language, language_of, terms
 from poweron_services.models.builtin.web_choice import asks_for_all
 from poweron_services.models.embedding.embedder import Embedder
 from poweron_services.models.prompts import NOTHING as NOTHING_SAID
@@ -87,9 +91,13 @@ def _put_together(
     compared = comparison(held, language) if wants_comparison(request) and not held.has_pages else ""
     if compared:
         return _with_remarks(compared, remarks)
+    if held.tables and not held.has_pages and "Excel" in wished_formats(request):
+        is_asked = asked_of_tables(held.tables, understand(question_of(request), spoken))
+        return None if is_asked else _with_remarks(all_tables(held), remarks)
     if wants_summary(request) and not held.has_pages:
+        topic = frozenset(terms(topic_of(request), spoken))
         in_short = None if wants_report(request) else brief(held, topic_of(request), spoken, embedder)
-        return _with_remarks(in_short or summary(held, language), remarks)
+        return _with_remarks(in_short or summary(held, language, topic), remarks)
     if wants_summary(request) or (held.has_pages and asks_for_all(request, spoken)):
         digest = page_answer.digest(held, spoken, request, language)
         if digest and prompt.output_format == "markdown":
@@ -101,10 +109,11 @@ def _found(prompt: ProcessPrompt, held: Library, language: str, spoken: str, emb
     """What the documents say to the questions of the prompt."""
     search = PageSearch(held, spoken) if held.has_pages else PassageSearch(held, spoken, embedder)
     by_words = embedder is None
+    question = question_of(prompt.ai_prompt)
     try:
-        findings = search.findings(prompt.ai_prompt)
+        findings = search.findings(question)
     except Unavailable:
-        by_words, findings = True, PassageSearch(held, spoken).findings(prompt.ai_prompt)
+        by_words, findings = True, PassageSearch(held, spoken).findings(question)
     findings = findings or [Finding(prompt.ai_prompt)]
     if prompt.extent == "part" and not any(finding.statements for finding in findings):
         return NOTHING_SAID

@@ -28,20 +28,33 @@ _MARKUP = re.compile(r"([\\`*<\[\]])")
 _BEGINS_BLOCK = re.compile(r"^(\d*)(?=[#>+=~-]|(?<=\d)[.)] )")
 
 
-def summary(held: Library, language: str) -> str:
-    """The documents in short, every section under the place where it stands."""
+def summary(held: Library, language: str, topic: frozenset[str] = frozenset()) -> str:
+    """The documents in short, every section under its place; of a topic the sections that say most of it."""
     documents = {
         name: list(parts) for name, parts in groupby(held.sections, key=lambda section: section.place.document)
     }
     names = list(documents)
     more = f" (+{len(names) - 3})" if len(names) > 3 else ""
-    written = [f"# {say('summary_of', language, names=', '.join(names[:3]) + more)}"]
+    written = [f"# {say('summary_of', language, names=', '.join(names[:3]) + more)}"] if len(names) > 1 else []
+    said = {section.place: len(topic & held.around[section.place].section) for section in held.sections}
+    most = max(said.values(), default=0)
     level = "##" if len(names) == 1 else "###"
     for name, sections in documents.items():
-        told = [one for one in sections if not APPARATUS.search(one.place.locator)][:SECTIONS]
+        wanted = [one for one in sections if said[one.place] == most] if most else sections
+        told = [one for one in wanted if not APPARATUS.search(one.place.locator)][:SECTIONS]
         is_long = sum(len(block.text) for one in told for block in one.blocks) > SHORT_DOCUMENT
         written += [f"## {_escaped(name)}"] if len(names) > 1 else []
         written += [piece for one in told for piece in _section(one, level, language, is_long=is_long)]
+    return "\n\n".join(written)
+
+
+def all_tables(held: Library) -> str:
+    """Every table whole, each under the name of its sheet or section, or else of its document."""
+    written = []
+    for table in held.tables:
+        name = table.place.locator.partition(" ")[2] or table.place.document
+        rows = [table.headers, *(record.cells for record in table.records)]
+        written.append(f"## {_escaped(name)}\n\n{_table(rows, '', len(rows))}")
     return "\n\n".join(written)
 
 

@@ -76,7 +76,7 @@ _STOCK: Final = "quantity stock count units number actual balance spent used men
 _MOST: Final = re.compile(r"most|meisten?", re.IGNORECASE)
 _SUM_ROW: Final = re.compile(r"\s*(?:grand |sub)?(?:total|sum|gesamt|summe|zwischensumme)", re.IGNORECASE)
 _DIGIT: Final = re.compile(r"\d")
-_LEADING_DIGITS: Final = re.compile(r"\d[\d.,']*")
+_LEADING_DIGITS: Final = re.compile(r"\d+(?:[.,']\d+)*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ _ABOUT = re.compile(
     r"|hinsichtlich|zum thema|au sujet d\w+|sobre|riguardo a\w*)\s+(?P<topic>[^.?!]{3,200})",
     re.IGNORECASE,
 )
+_AS_FORMAT = re.compile(
+    r",?\s+(?:as|als|in|into)\s+(?:an?\s+|eine?[mnr]?\s+)?(?:\.?(?:pdf|xlsx|docx)|excel|word)\b"
+    r"(?:[ -](?:files?|documents?|workbook|sheet|table|spreadsheet|datei|dokument|tabelle|mappe)\b)?",
+    re.IGNORECASE,
+)
 _COMPARISON = re.compile(
     r"\b(?:compar\w*|side by side|vergleich\w*|vergleiche\w*|gegenüber\w*"
     r"|confront\w*|vergelijk\w*|jämför\w*|sammenlign\w*|porówn\w*)\b",
@@ -82,6 +87,11 @@ def wants_summary(request: str) -> bool:
 def wants_report(request: str) -> bool:
     """Whether a document of its own is to be written."""
     return bool(_REPORT.search(request) or wished_formats(request))
+
+
+def question_of(request: str) -> str:
+    """A request without the format of its answer, which no document says."""
+    return _AS_FORMAT.sub("", request) if wished_formats(request) else request
 
 
 def topic_of(request: str) -> str:

@@ -1,5 +1,7 @@
 """What is asked of whole tables: all rows, those beyond a bound, how many, a total; never of words they do not explain."""
 
+import json
+
 import pytest
 from asked import process
 
@@ -112,3 +114,22 @@ async def test_a_word_that_no_table_explains_is_no_question_for_tables(question:
 async def test_a_cell_that_is_no_number_makes_no_total() -> None:
     odd = STOCK.replace("$45.00", "on request")
     assert "Ø" not in await process("What is the average unit price?", odd)
+
+
+@pytest.mark.parametrize(
+    ("output_format", "said"),
+    [
+        ("csv", "product,unit_price\nTent for two,$349.00\nTent for four,$429.00\n"),
+        (
+            "json",
+            [
+                {"product": "Tent for two", "unit_price": "$349.00"},
+                {"product": "Tent for four", "unit_price": "$429.00"},
+            ],
+        ),
+    ],
+)
+async def test_rows_are_written_as_the_data_that_was_asked_for(output_format: str, said: object) -> None:
+    question = f"Give me the tents with their unit price as a {output_format.upper()} file"
+    answer = await process(question, STOCK, output_format=output_format)
+    assert (json.loads(answer) if output_format == "json" else answer) == said

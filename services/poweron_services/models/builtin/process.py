@@ -126,6 +126,8 @@ def _found(prompt: ProcessPrompt, held: Library, language: str, spoken: str, emb
 
 
 def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, remarks: list[str]) -> str:
+    if prompt.output_format in ("json", "csv") and len(findings) == 1 and findings[0].columns:
+        return _table_as(findings[0], remarks, prompt.output_format)
     if prompt.output_format == "json":
         notes = {"notes": remarks} if remarks else {}
         return orjson.dumps([_entry(finding) | notes for finding in findings], option=orjson.OPT_INDENT_2).decode()
@@ -137,6 +139,17 @@ def _formatted(prompt: ProcessPrompt, findings: list[Finding], markdown: str, re
         ]
         return as_csv([("question", "label", "answer", "source"), *rows, *(("", "", remark, "") for remark in remarks)])
     return _with_remarks(markdown, remarks)
+
+
+def _table_as(finding: Finding, remarks: list[str], output_format: str) -> str:
+    """The rows of a table as an object each, or as rows below their columns."""
+    rows = [said.cells for said in finding.statements]
+    if output_format == "csv":
+        return as_csv([finding.columns, *rows, *((remark,) for remark in remarks)])
+    names = [name or f"column {number}" for number, name in enumerate(finding.columns, start=1)]
+    objects = [dict(zip(names, row, strict=True)) for row in rows]
+    told: object = {"rows": objects, "notes": remarks} if remarks else objects
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()
 
 
 def _with_remarks(markdown: str, remarks: list[str]) -> str:

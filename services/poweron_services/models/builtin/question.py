@@ -149,7 +149,7 @@ def clauses(request: str) -> list[str]:
     """The questions that a request consists of."""
     asked_for = _PREFACE.sub("", request[:MAX_QUESTION])
     if chosen := _ALTERNATIVES.fullmatch(asked_for.strip()):
-        return [f"What{chosen['asked']} {chosen[one].strip(' ?')}" for one in ("first", "second")]
+        return [f"{chosen[one].strip(' ?')}: {chosen['asked'].strip()}" for one in ("first", "second")]
     parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(asked_for)]
     named = [bool(vocabulary.terms(part, "en")) for part in parts]
     asked = (is_named or (any(named[:at]) and kind_of(parts[at]) != "thing") for at, is_named in enumerate(named))

@@ -48,7 +48,7 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 _AS_FORMAT = re.compile(
-    r",?\s+(?:as|als|in|into)\s+(?:an?\s+|eine?[mnr]?\s+)?(?:\.?(?:pdf|xlsx|docx)|excel|word)\b"
+    r",?\s+(?:as|als|in|into)\s+(?:an?\s+|eine?[mnr]?\s+)?(?:\.?(?:pdf|xlsx|docx)|excel|word|csv|json)\b"
     r"(?:[ -](?:files?|documents?|workbook|sheet|table|spreadsheet|datei|dokument|tabelle|mappe)\b)?",
     re.IGNORECASE,
 )
@@ -91,7 +91,7 @@ def wants_report(request: str) -> bool:
 
 def question_of(request: str) -> str:
     """A request without the format of its answer, which no document says."""
-    return _AS_FORMAT.sub("", request) if wished_formats(request) else request
+    return _AS_FORMAT.sub("", request) if wished_formats(request) or wanted_format(request) else request
 
 
 def topic_of(request: str) -> str:

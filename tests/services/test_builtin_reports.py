@@ -65,3 +65,28 @@ async def test_a_workbook_holds_the_rows_that_were_asked_for() -> None:
         "| Tent 39 | 39.50 |",
         "| Tent 40 | 40.50 |",
     ]
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "Translate the handbook into German.",
+        "Please rewrite it in simple words.",
+        "Write a friendly reply to the sender.",
+        "Übersetze das Handbuch.",
+    ],
+)
+async def test_what_only_a_language_model_can_do_is_said_to_be_so(request_text: str) -> None:
+    answer = await process(request_text, HANDBOOK)
+    assert "POWERON_MODEL" in answer
+    assert "27 vacation days" not in answer
+
+
+@pytest.mark.parametrize(
+    "request_text", ["Extract the text.", "Give me the whole text of the handbook", "Gib den Text wieder."]
+)
+async def test_the_text_of_a_document_is_returned_as_it_stands(request_text: str) -> None:
+    answer = await process(request_text, HANDBOOK)
+    assert answer.startswith("# handbook.html\n\n## section Vacation\n\nEvery employee has 27 vacation days per year.")
+    assert "| Hotel, per night | $180 |" in answer
+    assert "text/html" not in answer

@@ -48,6 +48,13 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
         "en": "Only words were compared, not what they mean: what is said in other words may be missed.",
         "de": "Nur Wörter wurden verglichen, nicht ihr Sinn: Was anders gesagt ist, kann fehlen.",
     },
+    "beyond": {
+        "en": "The built-in model quotes what documents say; it writes nothing new, such as a translation, a reply or "
+        "better words. A language model does: name one in POWERON_MODEL (README, “With a language model”).",
+        "de": "Das eingebaute Modell zitiert, was Dokumente sagen; es schreibt nichts Neues wie eine Übersetzung, eine "
+        "Antwort oder bessere Worte. Ein Sprachmodell kann das: Nennen Sie eines in POWERON_MODEL (README, „With a "
+        "language model“).",
+    },
     "no_documents": {
         "en": "There are no documents to answer from. Please hand over the documents that hold the answer.",
         "de": "Es gibt keine Dokumente für eine Antwort. Bitte übergeben Sie die Dokumente, in denen sie steht.",

@@ -19,16 +19,18 @@ from poweron_services.models.builtin.passages import Library, library
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.question import understand
 from poweron_services.models.builtin.several_files import one_by_one
-from poweron_services.models.builtin.sources import Place
+from poweron_services.models.builtin.sources import Place, bare_text
 from poweron_services.models.builtin.summary import all_tables, as_csv, converted, summary
 from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.task_plan import (
+    is_beyond,
     question_of,
     topic_of,
     wants_comparison,
     wants_conversion,
     wants_report,
     wants_summary,
+    wants_text,
 )
 from poweron_services.models.builtin.tool_choice import only_names_places
 from poweron_services.models.builtin.vocabulary import known_language, language_of, terms
@@ -84,25 +86,45 @@ def _written(prompt: ProcessPrompt, embedder: Embedder | None) -> str:
 def _put_together(
     prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None
 ) -> str | None:
-    """The documents summed up or converted; None where something is asked of them."""
-    request, remarks = prompt.ai_prompt, _remarks(held, language)
+    """The documents as a whole: summed up, compared, converted or as they stand; None where something is asked."""
+    request = prompt.ai_prompt
+    if is_beyond(request):
+        return say("beyond", language)
     if prompt.output_format != "markdown" and (wants_conversion(request) or wants_summary(request)):
         return converted(held, "json" if prompt.output_format == "json" else "csv")
-    compared = comparison(held, language) if wants_comparison(request) and not held.has_pages else ""
-    if compared:
-        return _with_remarks(compared, remarks)
-    if held.tables and not held.has_pages and "Excel" in wished_formats(request):
+    if held.has_pages:
+        told = _of_pages(prompt, held, language, spoken)
+    else:
+        told = _of_documents(prompt, held, language, spoken, embedder)
+    return _with_remarks(told, _remarks(held, language)) if told else None
+
+
+def _of_pages(prompt: ProcessPrompt, held: Library, language: str, spoken: str) -> str | None:
+    request = prompt.ai_prompt
+    wants_all = wants_summary(request) or asks_for_all(request, spoken)
+    return (
+        page_answer.digest(held, spoken, request, language)
+        if wants_all and prompt.output_format == "markdown"
+        else None
+    )
+
+
+def _of_documents(
+    prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None
+) -> str | None:
+    request = prompt.ai_prompt
+    if wants_text(request) and prompt.output_format == "markdown":
+        return "\n\n".join(map(bare_text, prompt.documents))
+    if wants_comparison(request) and (compared := comparison(held, language)):
+        return compared
+    if held.tables and "Excel" in wished_formats(request):
         is_asked = asked_of_tables(held.tables, understand(question_of(request), spoken))
-        return None if is_asked else _with_remarks(all_tables(held), remarks)
-    if wants_summary(request) and not held.has_pages:
-        topic = frozenset(terms(topic_of(request), spoken))
-        in_short = None if wants_report(request) else brief(held, topic_of(request), spoken, embedder)
-        return _with_remarks(in_short or summary(held, language, topic), remarks)
-    if wants_summary(request) or (held.has_pages and asks_for_all(request, spoken)):
-        digest = page_answer.digest(held, spoken, request, language)
-        if digest and prompt.output_format == "markdown":
-            return _with_remarks(digest, remarks)
-    return None
+        return None if is_asked else all_tables(held)
+    if not wants_summary(request):
+        return None
+    if wants_report(request):
+        return summary(held, language, frozenset(terms(topic_of(request), spoken)))
+    return brief(held, topic_of(request), spoken, embedder)
 
 
 def _found(prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None) -> str:

@@ -130,6 +130,21 @@ def sections(source: SourceText) -> list[Section]:
     ]
 
 
+def bare_text(source: SourceText) -> str:
+    """The text of a document under its name, without what is told about it and its reading."""
+    head = _EXTRACTED.match(source.text)
+    if head is None:
+        return source.text.strip()
+    first, *rest = _SECTION.split(source.text[head.end() :])
+    parts = zip([None, *rest[::2]], [first, *rest[1::2]], strict=True)
+    told = [
+        f"## {title}\n\n{text.strip()}" if title else text.strip()
+        for title, text in parts
+        if title not in ("notes", "metadata") and text.strip()
+    ]
+    return "\n\n".join([f"# {head['name'].strip() or source.name}", *told])
+
+
 def _page_head(source: SourceText) -> re.Match[str] | None:
     """What stands above a page of the web, or above what a search engine shows of one."""
     return _PAGE_HEAD.match(source.text)

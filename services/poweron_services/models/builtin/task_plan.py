@@ -52,6 +52,20 @@ _AS_FORMAT = re.compile(
     r"(?:[ -](?:files?|documents?|workbook|sheet|table|spreadsheet|datei|dokument|tabelle|mappe)\b)?",
     re.IGNORECASE,
 )
+_TEXT = re.compile(
+    r"^\W*(?:please\s+|bitte\s+)?(?:extract|give me|show(?: me)?|return|output|print|get|extrahiere|gib|zeige?|lies)\b"
+    r"[^?.]{0,30}\b(?:text|wortlaut|inhalt)\b(?!\s*(?:about|on|regarding|über|zu)\b)[^?]{0,80}$",
+    re.IGNORECASE,
+)
+_BEYOND = re.compile(
+    r"^\W*(?:(?:please|bitte|can you|could you|kannst du|können sie)\s+)?(?:translat\w+|rewrite|rephrase|paraphrase"
+    r"|proofread|brainstorm|improve|correct (?:the|my|all)|reply to|respond to|explain like"
+    r"|(?:write|draft|compose)\s+(?:an?|the|my)\s+(?:\w+\s+)?(?:reply|e-?mail|letter|response|message|poem|story|speech|post)"
+    r"|übersetz\w+|formulier\w+|korrigier\w+|verbesser\w+"
+    r"|(?:schreib\w*|verfass\w*|entwirf)\s+(?:eine?[nm]?|die|den)\s+(?:\w+\s+)?(?:antwort|e-?mail|mail|brief|rede|gedicht)"
+    r"|tradui\w+|traduc\w+|traduz\w+)\b",
+    re.IGNORECASE,
+)
 _COMPARISON = re.compile(
     r"\b(?:compar\w*|side by side|vergleich\w*|vergleiche\w*|gegenüber\w*"
     r"|confront\w*|vergelijk\w*|jämför\w*|sammenlign\w*|porówn\w*)\b",
@@ -87,6 +101,16 @@ def wants_summary(request: str) -> bool:
 def wants_report(request: str) -> bool:
     """Whether a document of its own is to be written."""
     return bool(_REPORT.search(request) or wished_formats(request))
+
+
+def wants_text(request: str) -> bool:
+    """Whether the text of the documents is wanted as it stands."""
+    return bool(_TEXT.search(request))
+
+
+def is_beyond(request: str) -> bool:
+    """Whether something new is to be written, which takes a language model: a translation, a reply, better words."""
+    return bool(_BEYOND.search(request))
 
 
 def question_of(request: str) -> str:

@@ -15,18 +15,18 @@ from poweron_services.models.embedding.embedder import Embedder, nearness
 
 MOST_COMPARED: Final = 150  # passages: of more, those that share the most words or pieces of words with the question
 SHARE: Final = 0.02  # of nearness that it is worth to say all words of the question
-NEARNESS: Final = 30.8
+NEARNESS: Final = 45.8
 """What it counts for an answer how much nearer it is than the passages around it; likewise"""
-LEAD: Final = 64.5
+LEAD: Final = 62.7
 """how far ahead of the next one it is,"""
-WORDS: Final = 0.66
-"""and how many of the question's words it says;"""
+WORDS: Final = 1.1
+"""how many of the question's words it says,"""
+VALUE: Final = 2.0
+"""and whether it holds a value of the kind that is asked for;"""
+SURE: Final = 4.75
+"""what all of that has to come to."""
 NAMED: Final = 0.6
 """How much of a question's words the nearest label and its value have to say, for them to be meant."""
-VALUELESS: Final = 1.0
-"""How sure an answer has to be in which no value of the kind that is asked for is seen."""
-SURE: Final = 2.2
-"""what all of that has to come to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,15 @@ def is_answer(found: Sequence[Ranked], question: str, kind: Kind, language: str)
     A cell or a label with a value is as near to a question for something else of the same person or product. For
     English there are so many rules of words that what they find nothing for is seldom said at all.
     """
-    first, sure = found[0].passage, surety(found)
-    says_kind = names_within if kind == "person" else partial(holds, kind)
-    if (kind == "person" or sure < VALUELESS) and not says_kind(first.value, question):
-        return False
+    first = found[0].passage
     if first.kind in ("fact", "cell") and (found[0].words >= NAMED or _names_all(first, question)):
-        return True
-    return language != "en" and sure >= 0
+        return _holds(first, question, kind)
+    return language != "en" and surety(found, question, kind) >= 0
+
+
+def _holds(passage: Passage, question: str, kind: Kind) -> bool:
+    """Whether it holds a value of the kind; somebody may be named by few words or many."""
+    return (names_within if kind == "person" else partial(holds, kind))(passage.value, question)
 
 
 def _names_all(passage: Passage, question: str) -> bool:
@@ -94,7 +96,7 @@ def _names_all(passage: Passage, question: str) -> bool:
     )
 
 
-def surety(found: Sequence[Ranked]) -> float:
+def surety(found: Sequence[Ranked], question: str, kind: Kind) -> float:
     """The logarithm of the odds that the first one is an answer; below 0 it may be none."""
     first = found[0]
     others = (
@@ -102,7 +104,8 @@ def surety(found: Sequence[Ranked]) -> float:
     )
     second = next(others, None)
     lead = first.score - second.score if second else first.score
-    return NEARNESS * first.nearness + LEAD * lead + WORDS * first.words - SURE
+    value = VALUE * _holds(first.passage, question, kind)
+    return NEARNESS * first.nearness + LEAD * lead + WORDS * first.words + value - SURE
 
 
 def may_answer(passage: Passage) -> bool:

@@ -20,7 +20,7 @@ _WEEKDAY = (
 )
 _NUMBER_WORD = (
     r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|million|billion|half"
-    r"|none|zero|once|twice|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf)"
+    r"|none|zero|once|twice|anderthalb|eineinhalb|zweieinhalb|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf)"
 )
 _ORDINAL = r"(?:first|second|third|fourth|fifth|sixth|last|next|every|each|end of|ersten|zweiten|dritten|letzten|ende)"
 _SEASON = (

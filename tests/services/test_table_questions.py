@@ -133,3 +133,40 @@ async def test_rows_are_written_as_the_data_that_was_asked_for(output_format: st
     question = f"Give me the tents with their unit price as a {output_format.upper()} file"
     answer = await process(question, STOCK, output_format=output_format)
     assert (json.loads(answer) if output_format == "json" else answer) == said
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("What is the price per unit of the gas stove?", "**A-3, Gas stove, unit_price: $45.00** — stock.csv"),
+        ("Which shelf is the lamp on?", "South"),
+        ("What is the total quantity of all products?", "**TOTAL, quantity: 151** — stock.csv"),
+        ("Where is the gas stove kept?", "shelf: South"),
+    ],
+)
+async def test_a_cell_is_found_by_its_row_and_its_column(question: str, said: str) -> None:
+    assert said in await process(question, STOCK)
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("What are the make, the colour and the VIN of the car?", ["Make: Volvo", "Color: Green", "VIN: YV1-77"]),
+        ("When was the car repaired?", ["Repaired on: May 2, 2026"]),
+        ("What is the licence plate?", ["License plate: ABC 123"]),
+    ],
+)
+async def test_what_a_form_says_of_one_thing_is_found_in_other_spelling_and_together(
+    question: str, said: list[str]
+) -> None:
+    form = (
+        "# form.txt\n\n<!-- text/plain -->\n\nCar: 2021 Volvo Estate\nMake: Volvo\nColor: Green\nVIN: YV1-77\n"
+        "License plate: ABC 123\nRepaired on: May 2, 2026\n"
+    )
+    answer = await process(question, form)
+    assert [one for one in said if one not in answer] == []
+
+
+async def test_the_year_that_a_cars_name_begins_with_is_no_date() -> None:
+    form = "# form.txt\n\n<!-- text/plain -->\n\nCar: 2021 Volvo Estate\nRepaired on: May 2, 2026\n"
+    assert "2021" not in await process("When was the car repaired?", form)

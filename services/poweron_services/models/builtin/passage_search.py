@@ -17,7 +17,7 @@ from poweron_services.models.builtin import meaning, values
 from poweron_services.models.builtin.passages import SENDER, Library, Passage
 from poweron_services.models.builtin.question import Question, Term, about, clauses, kind_of, understand
 from poweron_services.models.builtin.sources import APPARATUS, Place
-from poweron_services.models.builtin.table_questions import asked_of_tables, asks_for_sum
+from poweron_services.models.builtin.table_questions import asked_of_tables
 from poweron_services.models.builtin.values import Kind
 from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder
@@ -83,6 +83,7 @@ class Finding:
     closest: tuple[Statement, ...] = ()  # where nothing is said: what comes closest, for a person to judge
     goes_on: bool = False  # it asks about what the question before it was answered with
     columns: tuple[str, ...] = ()  # the names of the columns, where the statements are the rows of a table
+    is_worked_out: bool = False  # it stands nowhere, so that what the documents say comes first
     left_out: int = 0
     """How many more statements answer it, for which there is no room."""
 
@@ -114,8 +115,9 @@ class PassageSearch:
     def findings(self, request: str) -> list[Finding]:
         """What the documents say to each question of a request."""
         parts = clauses(request)
-        if len(parts) > 1 and (told := self._told_by_tables(self._understood(request))):
-            return [told]
+        whole = self._told_by_tables(self._understood(request)) if len(parts) > 1 else None
+        if whole is not None and whole.columns:
+            return [whole]
         found: list[Finding] = []
         subject: Question | None = None
         for clause in parts:
@@ -148,7 +150,7 @@ class PassageSearch:
 
     def _said(self, question: Question) -> Finding:
         by_tables = self._told_by_tables(question)
-        if by_tables and not asks_for_sum(question):
+        if by_tables and not by_tables.is_worked_out:
             return by_tables
         compared = COMPARED.search(question.text)
         candidates = self._candidates(question)
@@ -166,7 +168,8 @@ class PassageSearch:
         if told is None:
             return None
         if not told.columns:
-            return Finding(question.text, tuple(Statement(label, value, (told.place,)) for label, value in told.rows))
+            values_ = tuple(Statement(label, value, (told.place,)) for label, value in told.rows)
+            return Finding(question.text, values_, is_worked_out=told.is_worked_out)
         rows = (Statement("", _in_line(told.columns, row), (told.place,), cells=row) for row in told.rows)
         return Finding(question.text, tuple(rows), columns=told.columns)
 
@@ -326,7 +329,9 @@ def _together(candidates: list[Candidate], question: Question) -> tuple[list[Can
     Also how many statements more there are.
     """
     least = candidates[0].score - MARGIN if candidates else 0.0
-    chosen = _said_once([one for one in candidates if one.score >= least or one.says_every_word(question)])
+    chosen = _rows_or_cells(
+        _said_once([one for one in candidates if one.score >= least or one.says_every_word(question)])
+    )
     most = MANY_OF_ALL if _ALL.search(question.text) else MANY
     kept, more = ({one.passage.statement for one in part} for part in (chosen[:most], chosen[most:]))
     return sorted(chosen[:most], key=lambda one: -round(one.score, 1)), len(more - kept)
@@ -348,6 +353,19 @@ def _said_once(chosen: list[Candidate]) -> list[Candidate]:
             best = max((one.score for one in held), default=-math.inf)
             repeated |= {id(fact)} if best >= fact.score else {id(one) for one in held}
     return [one for one in chosen if id(one) not in repeated]
+
+
+def _rows_or_cells(chosen: list[Candidate]) -> list[Candidate]:
+    """A row that answers as a whole, or the one cell of it that does: never both."""
+    cells = Counter(id(one.passage.record) for one in chosen if one.passage.kind == "cell")
+    whole = {
+        id(one.passage.record) for one in chosen if one.passage.kind == "row" and cells[id(one.passage.record)] != 1
+    }
+    return [
+        one
+        for one in chosen
+        if one.passage.record is None or (one.passage.kind == "row") == (id(one.passage.record) in whole)
+    ]
 
 
 def _is_part(text: str, whole: str) -> bool:

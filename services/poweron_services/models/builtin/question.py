@@ -27,6 +27,13 @@ _ALTERNATIVES = re.compile(
     re.IGNORECASE,
 )
 """A question which of two it is: `Which costs more: the rent or the cleaning?`"""
+_ATTRIBUTES = re.compile(
+    r"(?P<lead>\b(?:what|was)\s+(?:is|are|was|were|ist|sind)\s+(?:the|its|die|der|das)|\b(?:give|tell) me the)\s+"
+    r"(?P<names>[\w-]+(?: [\w-]+){0,2}(?:,\s+(?:the )?[\w-]+(?: [\w-]+){0,2})*,?\s+(?:and|und)\s+(?:the )?"
+    r"[\w-]+(?: [\w-]+)??)\s+"
+    r"(?P<of>(?:of|for|von|des)\s+[^?,;]{2,80})",
+    re.IGNORECASE,
+)
 _VERB = re.compile(
     r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|ist|sind|war|waren|hat|haben|wird|wurden?|kann|est|sont)\b",
     re.IGNORECASE,
@@ -41,7 +48,9 @@ _PART_OF = re.compile(
     r"^\W*(?:what|was) (?:is|are|was|were|ist|sind) (?:the|der|die|das) (\w+) (?:of|for|von|für) ", re.IGNORECASE
 )
 _PRICE = re.compile(
-    r"\b(?:costs?|prices?|pay|paid|fees?|charged?|spend|spent|kostet|kosten|preise?|bezahlt|gebühr\w*)\b", re.IGNORECASE
+    r"\bhow much (?:is|are|was|were) (?:the|an?)\b"
+    r"|\b(?:costs?|prices?|pay|paid|fees?|charged?|spend|spent|kostet|kosten|preise?|bezahlt|gebühr\w*)\b",
+    re.IGNORECASE,
 )
 _TO_WHOM = re.compile(r"^\W*(?:to whom|an wen|à qui)\b|^\W*whom?\b.+\bto\W*$", re.IGNORECASE)
 _SENT: Final = vocabulary.words_in("sent send addressed geschickt gesendet envoyé")
@@ -150,10 +159,18 @@ def clauses(request: str) -> list[str]:
     asked_for = _PREFACE.sub("", request[:MAX_QUESTION])
     if chosen := _ALTERNATIVES.fullmatch(asked_for.strip()):
         return [f"{chosen[one].strip(' ?')}: {chosen['asked'].strip()}" for one in ("first", "second")]
+    asked_for = _ATTRIBUTES.sub(_each_attribute, asked_for)
     parts = [part.strip(" \t.?!,;:") for part in _CLAUSES.split(asked_for)]
     named = [bool(vocabulary.terms(part, "en")) for part in parts]
     asked = (is_named or (any(named[:at]) and kind_of(parts[at]) != "thing") for at, is_named in enumerate(named))
     return [part for part, is_asked in zip(parts, asked, strict=True) if is_asked][:MAX_PARTS]
+
+
+def _each_attribute(found: re.Match[str]) -> str:
+    """`What are the make and the color of the car` as a question for each."""
+    names = [name.strip() for name in re.split(r",\s*|\s+(?:and|und)\s+", found["names"]) if name.strip()]
+    lead = re.sub(r"\b(are|were)\b", lambda verb: {"are": "is", "were": "was"}[verb[0].casefold()], found["lead"])
+    return "? ".join(f"{lead} {name.removeprefix('the ')} {found['of']}" for name in names)
 
 
 def searched(request: str, language: str) -> list[str]:

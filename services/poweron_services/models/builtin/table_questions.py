@@ -15,9 +15,10 @@ from poweron_services.decider.written_numbers import Number, column_numbers, dec
 from poweron_services.models.builtin.question import Question, Term
 from poweron_services.models.builtin.sources import Place, Row
 from poweron_services.models.builtin.table_cells import Record, Table
+from poweron_services.models.builtin.values import holds
 from poweron_services.models.builtin.vocabulary import stem, terms
 
-Task = Literal["all", "count", "sum", "mean", "highest", "lowest"]
+Task = Literal["all", "count", "sum", "mean", "highest", "lowest", "cell"]
 
 MOST_WINNERS: Final = 5  # that share the highest value; more of them decide nothing
 MOST_COLUMNS: Final = 8  # of a table that is listed whole
@@ -88,23 +89,20 @@ class Told:
     """Label and value of each, or the cells of each."""
     columns: Row = ()
     """The names of the columns where rows are shown; empty where values are."""
+    is_worked_out: bool = False
+    """Whether the value stands nowhere: a document may name it itself, and that comes first."""
 
 
 def asked_of_tables(tables: Sequence[Table], question: Question) -> Told | None:
     """What the tables answer to a question for all, how many, a sum, the highest or those beyond a bound."""
     task, intent = _task(question.text)
     bound = _BOUND.search(question.text)
-    if task is None and bound is None:
-        return None
-    joined = [_Asked(one, question, task or "all", intent, bound) for one in _joined(tables)]
+    if task is None:
+        task = "all" if bound else "cell"
+    joined = [_Asked(one, question, task, intent, bound) for one in _joined(tables)]
     able = [one for one in joined if one.is_explained]
     best = max(able, key=lambda one: one.closeness, default=None)
     return best.told() if best is not None else None
-
-
-def asks_for_sum(question: Question) -> bool:
-    """Whether it asks for a total, which a document may name itself."""
-    return _task(question.text)[0] == "sum"
 
 
 def _task(text: str) -> tuple[Task | None, str]:
@@ -136,7 +134,8 @@ class _Asked:
     def __init__(self, table: Table, question: Question, task: Task, intent: str, bound: re.Match[str] | None) -> None:
         self.table, self.question, self.task, self.intent, self.bound = table, question, task, intent, bound
         self.language = question.language
-        self.records = [one for one in table.records if one.filled and not _SUM_ROW.match(one.filled[0][1])]
+        filled = [one for one in table.records if one.filled]
+        self.records = [one for one in filled if task == "cell" or not _SUM_ROW.match(one.filled[0][1])]
         self.headers = [frozenset(terms(header, self.language)) for header in table.headers]
         self.numeric = [is_numeric([one.cells[column] for one in self.records]) for column in range(len(self.headers))]
         said_otherwise = {word.casefold() for word in re.findall(r"\w+", f"{intent} {bound[0] if bound else ''}")}
@@ -169,6 +168,8 @@ class _Asked:
                 return False
         if self.task == "count":
             return bool(self.asked) and self._is_of_rows(self.asked[0])
+        if self.task == "cell":
+            return len(self.chosen) == 1 and self._names_row() and bool(self._named_columns())
         if self.task == "all":
             return bool(self.bound) or any(self.named[term] or term.in_(self.table.near) for term in self.asked)
         return self.measured is not None
@@ -177,6 +178,27 @@ class _Asked:
         """Whether a word is what the rows are: the name of their column, what stands above them, or in their names."""
         is_name = self._name_column in self.named[term] or term.in_(self._column(self._name_column))
         return is_name or (term.in_(self.table.near) and not self.named[term])
+
+    def _names_row(self) -> bool:
+        """Whether a word that names no column stands in a name of the row that was chosen."""
+        names = [self.chosen[0].cells[at] for at in self.table.name_columns]
+        words = frozenset(word for name in names for word in terms(name, self.language))
+        return any(term.in_(words) for term in self.asked if term.weight == 1 and not self.named[term])
+
+    def _named_columns(self) -> list[int]:
+        """The columns that the words name, but for what names the row: by all of the words, where one column does."""
+        naming = [set(columns) for term in self.asked if (columns := self.named[term])]
+        together = set[int]().union(*naming).intersection(*naming)
+        found = sorted(together or set[int]().union(*naming))
+        cells = {at: self.chosen[0].cells[at] for at in found}
+        naming_row = [term for term in self.asked if not self.named[term]]
+        return [
+            at
+            for at, cell in cells.items()
+            if cell
+            and holds(self.question.kind, cell, self.question.text)
+            and not any(term.in_(frozenset(terms(cell, self.language))) for term in naming_row)
+        ]
 
     def _is_in_cells(self, term: Term) -> bool:
         return any(term.in_(self._words(one)) for one in self.records)
@@ -254,6 +276,8 @@ class _Asked:
         match self.task:
             case "all":
                 return self._all()
+            case "cell":
+                return self._cell()
             case "count":
                 return self._counted()
             case "highest" | "lowest":
@@ -284,6 +308,13 @@ class _Asked:
 
     def _column(self, at: int) -> frozenset[str]:
         return frozenset(word for one in self.records for word in terms(one.cells[at], self.language))
+
+    def _cell(self) -> Told:
+        """What stands where the row and the columns cross that the words name."""
+        row = self.chosen[0]
+        name = self.table.name_of(row)
+        told = ((f"{name}, {self.table.headers[at]}", row.cells[at]) for at in self._named_columns())
+        return Told(self.table.place, tuple(told))
 
     def _counted(self) -> Told | None:
         named = [at for term in self.asked for at in self.named[term] if self.numeric[at]]
@@ -319,6 +350,10 @@ class _Asked:
         column = self.measured
         if column is None:
             return None
+        totals = [one for one in self.table.records if one not in self.records and not is_empty(one.cells[column])]
+        if self.task == "sum" and totals and len(self.chosen) == len(self.records):
+            label = f"{self.table.name_of(totals[-1])}, {self.table.headers[column]}"
+            return Told(self.table.place, ((label, totals[-1].cells[column]),))
         cells = [one.cells[column] for one in self.chosen if not is_empty(one.cells[column])]
         values = column_numbers(cells)
         known = [one for one in values if one is not None]
@@ -330,7 +365,8 @@ class _Asked:
             total, decimals = total / len(known), max(decimals, 2)
         said = written(total, known[0], decimals, decimal_mark(cells) or ".")
         sign = "Σ" if self.task == "sum" else "Ø"
-        return Told(self.table.place, ((f"{self.table.headers[column]}, {sign} {len(known)}", said),))
+        label = f"{self.table.headers[column]}, {sign} {len(known)}"
+        return Told(self.table.place, ((label, said),), is_worked_out=True)
 
 
 def _is_form_of(word: str, name: str, language: str) -> bool:

@@ -26,7 +26,7 @@ _ORDINAL = r"(?:first|second|third|fourth|fifth|sixth|last|next|every|each|end o
 _SEASON = (
     r"(?:winter|summer|autumn|(?:in|during|until|since|every|each|this|next|last) (?:the )?(?:spring|fall)"
     r"|frühling|frühjahr|sommer|herbst|hiver|automne|(?:en|l['\u2019])\s?été|(?:au|le) printemps"
-    r"|invierno|verano|otoño|primavera|inverno|estate|autunno)"
+    r"|invierno|verano|otoño|primavera|inverno|(?:in |[dlt]['\u2019])estate|autunno)"
 )
 _UNIT = (
     r"(?:minutes?|hours?|days?|weeks?|months?|quarters?|years?|minuten?|stunden?|tage?n?|wochen?|monate?n?|jahre?n?)"
@@ -66,6 +66,8 @@ LASTS: Final = re.compile(
 )
 """The same, or how far it reaches."""
 _VALUES: Final = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in _PATTERNS.items()}
+_IN_NAME: Final = re.compile(r"(?:\A(?:19|20)\d\d|\b(?:Spring|Summer|Autumn|Winter)) (?=[A-Z])")
+"""A year or a season that a name begins with, as that of a car or of a color does."""
 MONEY: Final = re.compile(_MONEY, re.IGNORECASE)
 """A sum of money."""
 _ADDRESS = re.compile(rf"\\?[<(]?{_PATTERNS['email']}\\?[>)]?")
@@ -81,6 +83,8 @@ def holds(kind: Kind, text: str, question: str) -> bool:
     if pattern is None:
         return True
     asked = question.casefold()
+    if kind == "date":
+        text = _IN_NAME.sub("", text)
     return any(match[0].casefold() not in asked or len(match[0]) < 2 for match in pattern.finditer(text))
 
 

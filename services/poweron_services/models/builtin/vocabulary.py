@@ -90,6 +90,8 @@ SAME_MEANING: Final = """
     duration runtime laufzeit dauer dauert lasts period; valid validity gültig gültigkeit;
     vacation holiday leave urlaub urlaubstage; advance ahead beforehand vorher voraus;
     delivery lieferung liefertermin lieferdatum shipping shipped; meeting besprechung sitzung;
+    color colour farbe; license licence; plate kennzeichen; tire tyre; gray grey; center centre; meter metre;
+    program programme; check cheque; aluminum aluminium; labor labour; neighbor neighbour; catalog catalogue;
     vehicle car auto fahrzeug wagen automobile;
     mileage odometer kilometerstand kilometers kilometer km; plate kennzeichen;
     manufacturer maker make hersteller marke brand; ready finished done complete completed fertig abgeschlossen;

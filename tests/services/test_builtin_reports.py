@@ -90,3 +90,13 @@ async def test_the_text_of_a_document_is_returned_as_it_stands(request_text: str
     assert answer.startswith("# handbook.html\n\n## section Vacation\n\nEvery employee has 27 vacation days per year.")
     assert "| Hotel, per night | $180 |" in answer
     assert "text/html" not in answer
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    ["Write a report about the handbook.", "Erstelle einen Bericht über das handbook", "Summarise the handbook"],
+)
+async def test_what_a_document_is_called_is_no_topic_within_it(request_text: str) -> None:
+    answer = await process(request_text, HANDBOOK)
+    assert "27 vacation days" in answer
+    assert "9 a.m." in answer

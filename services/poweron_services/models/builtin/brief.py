@@ -17,7 +17,6 @@ from poweron_services.models.builtin.passages import Library, Passage
 from poweron_services.models.builtin.phrases import say
 from poweron_services.models.builtin.sources import APPARATUS, Place
 from poweron_services.models.builtin.table_cells import Table
-from poweron_services.models.builtin.vocabulary import terms
 from poweron_services.models.embedding.embedder import Embedder, Vector, nearness
 
 FEWEST, MOST = 3, 8  # sentences
@@ -43,12 +42,12 @@ class _Weighed(NamedTuple):
     weight: float
 
 
-def brief(held: Library, topic: str, language: str, embedder: Embedder | None = None) -> str:
+def brief(held: Library, topic: frozenset[str], language: str, embedder: Embedder | None = None) -> str:
     """The documents in 3 to 8 sentences, and the main facts of tables and forms; several documents one by one.
 
     Args:
         held: the documents.
-        topic: what of them is wanted, in words; "" for all.
+        topic: the words of what is wanted of them; none for all.
         language: of the words, in two letters.
         embedder: whose vectors tell which sentences say the same.
     """
@@ -57,7 +56,7 @@ def brief(held: Library, topic: str, language: str, embedder: Embedder | None = 
     written: list[str] = []
     for passages in documents:
         facts = "" if topic else _facts(passages)
-        chosen = _sentences(passages, topic, language, most - bool(facts), embedder)
+        chosen = _sentences(passages, topic, most - bool(facts), embedder)
         tables = _tables(held, passages[0].place.document) if len(chosen) < FEWEST and not topic else []
         lines = [*filter(None, [facts]), *chosen, *tables]
         written += [f"**{passages[0].place.document}**"] if len(documents) > 1 and lines else []
@@ -65,11 +64,9 @@ def brief(held: Library, topic: str, language: str, embedder: Embedder | None = 
     return "\n\n".join(written) or say("nothing", language)
 
 
-def _sentences(
-    passages: Sequence[Passage], topic: str, language: str, most: int, embedder: Embedder | None
-) -> list[str]:
+def _sentences(passages: Sequence[Passage], topic: frozenset[str], most: int, embedder: Embedder | None) -> list[str]:
     """The sentences that stand for a document, in its order, each with the one that goes on with it."""
-    sentences = _on_topic([one for one in passages if _stands_alone(one)], frozenset(terms(topic, language)))
+    sentences = _on_topic([one for one in passages if _stands_alone(one)], topic)
     if not sentences:
         return []
     weighed = _weighed(sentences)

@@ -123,8 +123,14 @@ def _of_documents(
     if not wants_summary(request):
         return None
     if wants_report(request):
-        return summary(held, language, frozenset(terms(topic_of(request), spoken)))
-    return brief(held, topic_of(request), spoken, embedder)
+        return summary(held, language, _topic(held, request, spoken))
+    return brief(held, _topic(held, request, spoken), spoken, embedder)
+
+
+def _topic(held: Library, request: str, spoken: str) -> frozenset[str]:
+    """What a report or a summary is to be about, without what the documents themselves are called."""
+    titles = frozenset[str]().union(*(around.titles for around in held.around.values()))
+    return frozenset(terms(topic_of(request), spoken)) - titles
 
 
 def _found(prompt: ProcessPrompt, held: Library, language: str, spoken: str, embedder: Embedder | None) -> str:

@@ -13,7 +13,7 @@ _POLITE: Final = re.compile(
 )
 _MAKE: Final = re.compile(
     r"^(?:write|create|make|prepare|draft|generate|produce|compile|give me|i (?:need|want)|schreib\w*|erstell\w*"
-    r"|verfass\w*|mach\w*|rédige\w*|écri\w*|prépare\w*|crée\w*|escrib\w*|redact\w*|haz|prepara\w*|scriv\w*|redig\w*|crea\w*)\s+"
+    r"|verfass\w*|mach\w*|rédige\w*|écri\w*|prépare\w*|crée\w*|escrib\w*|redact\w*|haz|prepara\w*|scriv\w*|redig\w*|crea\w*|اكتب|أعد|أنشئ)\s+"
     r"(?:(?:me|us|mir|uns|daraus)\s+)?(?:(?:an?|the|eine?[nrms]?|une?|un[ao]?|el|la|il|le)\s+)?"
     r"(?:(?:short|brief|detailed|kurze[nrms]?|ausführliche[nrms]?|court|brève?|breve|corto)\s+)*(?=\w)",
     re.IGNORECASE,

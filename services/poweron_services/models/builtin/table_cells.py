@@ -37,10 +37,10 @@ class Table:
         return self.records[0].headers
 
     def name_of(self, record: Record) -> str:
-        """What tells a row from others: its first cells of words, or else its first date or measure."""
-        filled = [at for at in self.name_columns if record.cells[at]]
-        words = [at for at in filled if not _DIGIT.match(record.cells[at])]
-        return ", ".join(record.cells[at] for at in sorted(words or filled)[:2])
+        """What tells a row from others: its first cell that is no number, and one of words behind it."""
+        filled = sorted(at for at in self.name_columns if record.cells[at])
+        words = [at for at in filled[1:] if not _DIGIT.match(record.cells[at])]
+        return ", ".join(record.cells[at] for at in (*filled[:1], *words[:1]))
 
     @property
     def name_columns(self) -> list[int]:

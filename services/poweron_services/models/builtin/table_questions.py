@@ -43,8 +43,9 @@ _SUM: Final = (
     r"|(?:total|sum|gesamt|summe)(?=(?: [\w-]+){0,2} (?:of|over|for|der|aller|von)\b)"
 )
 _LIST: Final = re.compile(
-    r"^\W*(?:please\s+|bitte\s+)?(?:list|enumerate|name|show|give|tell|which|what are|welche|liste|nenne|zeige?|gib"
-    r"|zähle?|énumère[rz]?|liste[rz]?|quel(?:le)?s|lista|elenca|elencare|quali|cuáles|enumera)\b",
+    r"^\W*(?:please\s+|bitte\s+)?(?:list|enumerate|name|show|give|liste|nenne|zeige?|gib|zähle?|énumère[rz]?"
+    r"|liste[rz]?|lista|elenca|elencare|enumera)\b"
+    r"|^\W*(?:which|what|welche)\s+(?:\w+\s+){1,3}?(?:are there|gibt es)\b",
     re.IGNORECASE,
 )
 _PATTERNS: Final[dict[Task, str]] = {
@@ -153,9 +154,11 @@ class _Asked:
         return plain or inflected or [at for at, header in enumerate(self.headers) if term.in_(header)]
 
     @property
-    def closeness(self) -> tuple[int, int]:
-        """How many of the words name columns, and how many rows there are."""
-        return sum(map(bool, self.named.values())), len(self.records)
+    def closeness(self) -> tuple[int, int, int]:
+        """How many of the words name columns, themselves or by what means the same, and how many rows there are."""
+        themselves = frozenset[str]().union(*self.headers)
+        plain = sum(term.stem in themselves for term in self.asked)
+        return plain, sum(map(bool, self.named.values())), len(self.records)
 
     @property
     def is_explained(self) -> bool:
@@ -216,10 +219,10 @@ class _Asked:
     def _within(self, records: list[Record], bound: re.Match[str]) -> list[Record]:
         """The rows beyond the bound, which is a number or another column."""
         limits: Sequence[Number | None]
-        if _LEADING_DIGITS.search(bound["bound"]):
+        if leading := _LEADING_DIGITS.search(bound["bound"]):
             written_as = bound["bound"].strip()
             column = self._column_of(written_as)
-            limits = column_numbers([_LEADING_DIGITS.search(written_as)[0]] * len(records), ".")  # type: ignore[index]
+            limits = self._numbers([leading[0]] * len(records))
         else:
             words = frozenset(terms(bound["bound"], self.language))
             other = next(
@@ -228,15 +231,19 @@ class _Asked:
             if other is None:
                 return []
             column = self._beside(other)
-            limits = column_numbers([one.cells[other] for one in records])
+            limits = self._numbers([one.cells[other] for one in records])
         if column is None:
             return []
-        values = column_numbers([one.cells[column] for one in records])
+        values = self._numbers([one.cells[column] for one in records])
         return [
             one
             for one, value, limit in zip(records, values, limits, strict=True)
             if value is not None and limit is not None and _keeps(bound, value.value, limit.value)
         ]
+
+    def _numbers(self, cells: Sequence[str]) -> list[Number | None]:
+        """What cells are worth; where `38,400` may be two things, the language of the question tells."""
+        return column_numbers(cells, "." if self.language == "en" else ",")
 
     def _column_of(self, written_as: str) -> int | None:
         """The column that a bound is about: one of numbers that is named, or the only one that may be meant."""
@@ -334,7 +341,7 @@ class _Asked:
         column = self.measured
         if column is None:
             return None
-        values = column_numbers([one.cells[column] for one in self.chosen])
+        values = self._numbers([one.cells[column] for one in self.chosen])
         numbers = [one.value for one in values if one is not None]
         extreme = (max if self.task == "highest" else min)(numbers, default=Decimal(0))
         winners = [one for one, value in zip(self.chosen, values, strict=True) if value and value.value == extreme]
@@ -355,7 +362,7 @@ class _Asked:
             label = f"{self.table.name_of(totals[-1])}, {self.table.headers[column]}"
             return Told(self.table.place, ((label, totals[-1].cells[column]),))
         cells = [one.cells[column] for one in self.chosen if not is_empty(one.cells[column])]
-        values = column_numbers(cells)
+        values = self._numbers(cells)
         known = [one for one in values if one is not None]
         if len(known) < len(cells) or len({one.unit for one in known}) != 1:
             return None  # a cell that nobody can read, or of another unit, makes every total wrong

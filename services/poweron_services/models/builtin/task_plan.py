@@ -29,7 +29,8 @@ _REPORT = re.compile(
     r"|\b(?:schreib\w*|erstell\w*|verfass\w*)\b.{0,40}\bbericht"
     r"|\b(?:rédige\w*|écri\w*|établi\w*|prépare\w*|crée\w*|génère\w*|fais|faites|escrib\w*|redact\w*|crea\w*|genera\w*"
     r"|prepara\w*|haz|escrev\w*|elabor\w*|crie|faça|scriv\w*|redigi\w*|fai|schrijf|maak|skriv\w*|lag|gör|lav|napisz"
-    r"|przygotuj|utwórz)\b[^.?!]{0,40}\b(?:rapport\w*|informe|relatório|relazione|verslag|raport\w*)\b",
+    r"|przygotuj|utwórz)\b[^.?!]{0,40}\b(?:rapport\w*|informe|relatório|relazione|verslag|raport\w*)\b"
+    r"|(?:اكتب|أعد|أنشئ)\s.{0,30}تقرير|(?:写|撰写|生成|做).{0,20}报告|(?:レポート|報告書)",
     re.IGNORECASE | re.DOTALL,
 )
 _FORMAT = re.compile(

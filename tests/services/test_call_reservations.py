@@ -63,7 +63,8 @@ async def begun(model: Any, budgets: Budgets, mode: str = "React", **terms: Any)
         document_id="d1", document_name="letter.txt", mime_type="text/plain", size=len(LETTER), content=content
     )
     process = world.start()
-    await world.ask(prompt="When does it open?", workflow_mode=mode, documents=(letter,), budgets=budgets, **terms)
+    asked = "When does it open? Write it as a PDF."  # a short answer alone needs no final message
+    await world.ask(prompt=asked, workflow_mode=mode, documents=(letter,), budgets=budgets, **terms)
     return world, process
 
 

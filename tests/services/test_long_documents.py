@@ -144,7 +144,7 @@ async def test_a_part_of_a_question_that_names_no_subject_is_looked_for_with_tha
     asked = await process(Shelf({"big.csv": big}), built_in(), task, window=30_000)
     city, amount, unread = asked.text.strip().split("\n\n")
     assert "Zermatt" in city
-    assert amount.startswith("**SPECIAL-9, amount: 4242** — big.csv, rows ")
+    assert amount.startswith("**SPECIAL-9, Zermatt, amount: 4242** — big.csv, rows ")
     assert " % of big.csv were read, the rest was not. " in unread
 
 

@@ -36,7 +36,8 @@ async def ended(model: Honest, mode: str, **limits: Any) -> tuple[World, Any]:
         document_id="d1", document_name="letter.txt", mime_type="text/plain", size=len(LETTER), content=content
     )
     async with world.process():
-        await world.ask(prompt="When does it open?", workflow_mode=mode, documents=(letter,), **{**LIMITS, **limits})
+        asked = "When does it open? Write it as a PDF."  # a short answer alone needs no final message
+        await world.ask(prompt=asked, workflow_mode=mode, documents=(letter,), **{**LIMITS, **limits})
         await world.ended(ID)
     return world, world.accepted(ID)[-1]
 

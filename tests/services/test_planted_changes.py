@@ -119,7 +119,9 @@ PLANTS = {
         "react", edited(refiner, "TEMPLATE", called="refiner.v6.md"), kind("RefinementDecided")
     ),
     "the reviewer's template": Plant("react", edited(reviewer, "REVIEW_TEMPLATE"), kind("TaskReviewed")),
-    "the template of the message": Plant("actionplan", edited(round_ending, "MESSAGE_TEMPLATE"), kind("RoundCompleted")),
+    "the template of the message": Plant(
+        "actionplan", edited(round_ending, "MESSAGE_TEMPLATE"), kind("RoundCompleted")
+    ),
     "the history is shown the other way round": Plant(
         "react",
         put(prompt_context, "reverse_chronological", lambda messages: sorted(messages, key=lambda each: each.seq)),

@@ -134,7 +134,7 @@ async def ran(
     limits = {name: value for name, value in fields.items() if name == "stage_timeout_ms"}
     options: dict[str, Any] = {} if approval is None else {"approval": approval}
     async with world.process(**options):
-        await world.ask(prompt="When does it open?", **asked)
+        await world.ask(prompt="When does it open? Write it as a PDF.", **asked)
         first = await world.ended(ID)
         messages = reverse_chronological(first.current.messages)
         earlier = await summarise_rounds(1, messages, Spent(), partial(world.content.put, ID))

@@ -375,6 +375,7 @@ class TaskResult:
     text: str
     failures: tuple[str, ...] = ()  # the steps that failed, in whichever attempt, and why
     reviews: tuple[str, ...] = ()  # what the reviews of its attempts said, the last one first
+    only_read: bool = False  # whether the text is what the task read, and nothing that was written for the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

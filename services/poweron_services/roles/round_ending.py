@@ -163,7 +163,8 @@ def _plain_message(prompt: MessagePrompt, why: str) -> str:
 
 def _plain_results(prompt: MessagePrompt) -> str:
     """The results as they are, and the steps that failed: nobody is to take the ones for all that was asked for."""
-    texts = [result.text or result.summary for result in prompt.results if result.text or result.summary]
+    written = ("" if result.only_read else result.text for result in prompt.results)
+    texts = [text or result.summary for text, result in zip(written, prompt.results, strict=True)]
     failed = [f"- {failure}" for result in prompt.results for failure in result.failures]
     told = [STEPS_FAILED, "\n".join(failed)] if failed else []
-    return "\n\n".join((*texts, *told)) or "The request is completed."
+    return "\n\n".join(filter(None, (*texts, *told))) or "The request is completed."

@@ -83,6 +83,7 @@ async def _result(
         status="success",
         summary=steps[-1].summary if steps else "",
         text="".join([await _text(workflow.id, document, content, numbers) for document in told]),
+        only_read=not writing,
         failures=failed_steps(workflow, number),
         reviews=reviews(workflow, number),
     )

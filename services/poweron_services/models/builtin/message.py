@@ -37,7 +37,7 @@ def _done(request: str, done: list[TaskResult], language: str, how: Literal["don
         return [" ".join([say(f"report_{how}", language), *totals]), *_REMARK.findall(text)]
     if wanted_format(request) is not None:
         return [say(f"file_{how}", language), _cut(text.strip())]
-    texts = dict.fromkeys(result.text.strip() for result in done if result.text.strip())
+    texts = dict.fromkeys(result.text.strip() for result in done if result.text.strip() and not result.only_read)
     return [_cut(one) for one in texts] or [done[-1].summary]
 
 

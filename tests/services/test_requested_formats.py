@@ -27,6 +27,8 @@ def missing(prompt: str, *documents: str, expected: tuple[str, ...] = (), **open
         ("Could you please create a short PDF with all numbers?", "PDF"),
         ("Summarise the letters. Then save the result as .xlsx", "Excel"),
         ("Write a report about what the handbook says on expenses, as a PDF.", "PDF"),
+        ("Summarize the contract in a Word document.", "Word"),
+        ("Fasse den Vertrag in einem Word-Dokument zusammen.", "Word"),
         ("Make an Excel table of the costs", "Excel"),
         ("- Put the totals into Excel\n- Check them", "Excel"),
         ("Generate a PowerPoint presentation about the costs", "PowerPoint"),

@@ -53,7 +53,7 @@ _TURN: Final = (
     r"|liefere|senden?|schicken?|rédigez?|écri(?:s|vez)|fai(?:s|tes)|créez?|résumez?|comparez?|escrib[ea]|redact[ae]|haz"
     r"|escreva|crie|scrivi|redigi|riassumi|confronta)\b)"
 )
-_INTO: Final = r"as|als|into|en|em|au format|(?:en|em|in) formato"
+_INTO: Final = r"as|als|into|en|em|au format|(?:en|em|in) formato|in(?=\s+(?:an?|eine[mnr]?)\s)"
 _ASKED: Final = re.compile(
     rf"(?:{_CREATE}\s+(?:(?:me|us|mir|uns|daraus|davon|bitte)\s+)*{_A}|{_TURN}.{{0,200}}?\b(?:{_INTO})\s+(?:{_A})?)"
     rf"\.?(?P<formats>{_FORMAT}{_KIND_OF}(?:\s+(?:and|und)\s+(?:{_A})?\.?{_FORMAT}{_KIND_OF})*)"

@@ -23,7 +23,7 @@ WORDS: Final = 1.1
 """how many of the question's words it says,"""
 VALUE: Final = 2.0
 """and whether it holds a value of the kind that is asked for;"""
-SURE: Final = 4.75
+SURE: Final = 5.0
 """what all of that has to come to."""
 NAMED: Final = 0.6
 """How much of a question's words the nearest label and its value have to say, for them to be meant."""

@@ -38,7 +38,9 @@ _VERB = re.compile(
     r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|ist|sind|war|waren|hat|haben|wird|wurden?|kann|est|sont)\b",
     re.IGNORECASE,
 )
-_PREFACE = re.compile(r"^[^:?]{0,80}\b(?:documents?|files?|dokumente?|dateien?)\s*:\s+", re.IGNORECASE)
+_PREFACE = re.compile(
+    r"^[^:?]{0,80}\b(?:documents?|files?|dokumente?|dateien?|web|internet|online|netz)\s*:\s+", re.IGNORECASE
+)
 _SUBJECT = re.compile(
     r"^\W*(?:what|who|was|wer) (?:is|are|was|were|ist|sind) (?:an? |the |ein |eine |der |die |das )?"
     r"((?:[\w.-]+ ){0,2}?[\w.-]+)(?: used for| good for| for)?\W*$",
@@ -61,7 +63,7 @@ _ASKS: Final[tuple[tuple[Kind, str], ...]] = (
     ("uuid", r"\b(?:uuid|guid)s?\b"),
     ("email", r"\be-?mails?\b|\be-?mail-?adress\w*"),
     ("phone", r"\b(?:phone|telephone|telefon\w*|fax)\b"),
-    ("address", r"\b(?:address|adresse|anschrift)\b"),
+    ("address", r"\b(?:address|adresse|anschrift|house number|hausnummer)\b"),
     (
         "percent",
         r"\b(?:(?:tax|interest|growth|accuracy) rate|zinssatz|steuersatz|percent\w*|prozent\w*|what share)\b|%",

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from poweron_services.models.builtin.passages import Passage
-from poweron_services.models.builtin.values import Kind, holds, names_within
+from poweron_services.models.builtin.values import TELLTALE, Kind, holds, names_within
 from poweron_services.models.embedding.embedder import Embedder, nearness
 
 MOST_COMPARED: Final = 150  # passages: of more, those that share the most words or pieces of words with the question
@@ -76,6 +76,8 @@ def is_answer(found: Sequence[Ranked], question: str, kind: Kind, language: str)
     English there are so many rules of words that what they find nothing for is seldom said at all.
     """
     first = found[0].passage
+    if kind in TELLTALE and not _holds(first, question, kind):
+        return False
     if first.kind in ("fact", "cell") and (found[0].words >= NAMED or _names_all(first, question)):
         return _holds(first, question, kind)
     return language != "en" and surety(found, question, kind) >= 0

@@ -72,15 +72,13 @@ def planning_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Sc
 def selection_schema(workflow: Workflow, catalog: Mapping[str, ActionSpec]) -> Schema | None:
     """The answer of stage 1: one alternative per action that the task may use; None where it may use none.
 
-    The web is left out while documents were handed over that nobody has read. Whoever selects it is taken all the
-    same, as with a plan.
+    It leaves out the web until a step has worked on the documents of the request. The check still accepts the web.
     """
-    references = _references(workflow)
+    references, left_out = _references(workflow), WEB if reads_documents_first(workflow) else frozenset[str]()
     chosen = [
         _selection(workflow, spec, references)
         for name, spec in sorted(allowed_actions(workflow, catalog).items())
-        if (references is not None or "documentList" not in spec.required)
-        and not (name in WEB and reads_documents_first(workflow))
+        if name not in left_out and (references is not None or "documentList" not in spec.required)
     ]
     return {"anyOf": chosen} if chosen else None
 

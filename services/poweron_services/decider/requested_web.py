@@ -1,4 +1,4 @@
-"""Whether a request is for the web: small models look up there what the documents at hand say."""
+"""Whether a request names the web: small models search it for what the documents at hand say."""
 
 import re
 from typing import Final
@@ -11,7 +11,5 @@ _NAMES_WEB: Final = re.compile(r"https?:|\bwww\.|\b(?:web\w*|internet|online|net
 def reads_documents_first(workflow: Workflow) -> bool:
     """Whether the round came with documents, none of its steps has been done, and its request does not name the web."""
     opening = workflow.current.opening
-    began = any(
-        message.kind == "step" and message.round == workflow.current.number for message in workflow.current.messages
-    )
+    began = any(message.kind == "step" for message in workflow.current.messages)
     return bool(opening.documents) and not began and not _NAMES_WEB.search(opening.prompt)

@@ -30,7 +30,7 @@ from poweron_services.decider.written_numbers import is_numeric
 
 AUTHOR: Final = "PowerOn"
 LEAST_FOR_CONTENTS: Final = 3  # headings
-LONG: Final = 120  # lines, about two pages and a half; whoever holds less sees all of it at once
+LONG: Final = 120  # lines, about two and a half pages; a shorter report needs no contents
 LINE: Final = 90  # characters
 LEAST_REPEATED: Final = 40  # characters; what is shorter may well be said twice
 SHORT: Final = 3  # letters; words as short as these say nothing of what a title is about

@@ -35,7 +35,7 @@ _CHARGE: Final = re.compile(
     r"|\w+steuer\b",
     re.IGNORECASE,
 )
-"""Rows beside which the others are parts of a bill: nobody compares a part with its tax."""
+"""Labels of rows that mark a table as a bill, which gets no figure."""
 _MONTH: Final = (
     r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|févr|mars|avr|juin|juil|août|déc)\w*\.?"
 )

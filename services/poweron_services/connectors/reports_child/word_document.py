@@ -351,7 +351,7 @@ def _field(line: WordParagraph, code: str) -> None:
 
 
 def _marked(line: WordParagraph, kind: str, code: str = "") -> None:
-    """The begin of a field, with what it is worked out by, or its end; between them stands what it came to last."""
+    """Add the mark that begins a field, with its code, or the one that ends it; the last result stands between them."""
     marks = ["w:fldChar", "w:instrText", "w:fldChar"] if code else ["w:fldChar"]
     for tag, of_kind in zip(marks, (kind, "", "separate"), strict=False):
         mark = OxmlElement(tag)

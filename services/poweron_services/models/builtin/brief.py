@@ -23,14 +23,14 @@ FEWEST, MOST = 3, 8  # sentences
 SENTENCES_PER: Final = 5  # sentences of the documents for which there is one more
 MOST_COMPARED: Final = 60  # sentences by their vectors
 SHORTEST, LONGEST = 5, 60  # words of a sentence that can stand alone
-BOOK, CHAPTERS = 12, 24  # sections of a long document, and of them that are told
+BOOK, CHAPTERS = 12, 24  # sections that make a document a book, and how many of them a summary shows
 BOOK_SENTENCES: Final = 150
 ALIKE: Final = 0.5  # what it costs a sentence to be like one that is chosen
 FIRST: Final = 0.25  # what the first sentence of a section has ahead
 NUMBERED: Final = 0.15  # what a sentence has ahead that says a number, a date or a sum
 CROWDED: Final = 0.35  # what it costs a sentence that its section has one already
 FACTS, SHORT_FACT = 5, 80  # of a document, and characters of one
-CELLS: Final = 6  # of a row that is told
+CELLS: Final = 6  # of a row that a summary shows
 
 
 _ASKS: Final = re.compile("[?\uff1f\u061f:]$")

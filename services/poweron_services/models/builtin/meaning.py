@@ -84,12 +84,12 @@ def is_answer(found: Sequence[Ranked], question: str, kind: Kind, language: str)
 
 
 def _holds(passage: Passage, question: str, kind: Kind) -> bool:
-    """Whether it holds a value of the kind; somebody may be named by few words or many."""
+    """Whether the passage holds a value of the kind."""
     return (names_within if kind == "person" else partial(holds, kind))(passage.value, question)
 
 
 def _names_all(passage: Passage, question: str) -> bool:
-    """Whether the label stands in a question that has no blanks between its words; of a cell its row, too."""
+    """Whether a question in a script without blanks contains the label and, of a cell, the name of its row."""
     names = [passage.label]
     if passage.record is not None:
         names += [cell for cell in passage.record.cells if cell and cell != passage.value][:1]

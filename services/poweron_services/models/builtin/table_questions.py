@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from itertools import groupby
 from typing import Final, Literal
 
@@ -204,16 +205,19 @@ class _Asked:
         ]
 
     def _is_in_cells(self, term: Term) -> bool:
-        return any(term.in_(self._words(one)) for one in self.records)
+        return any(map(term.in_, self._words))
 
-    def _words(self, record: Record) -> frozenset[str]:
-        return frozenset(term for cell in record.cells for term in terms(cell, self.language))
+    @cached_property
+    def _words(self) -> list[frozenset[str]]:
+        """The words of each row, found once."""
+        return [frozenset(word for cell in one.cells for word in terms(cell, self.language)) for one in self.records]
 
     def _chosen(self) -> list[Record]:
         """The rows that are asked for: those that say the words which nothing else explains, and keep the bound."""
         left = [one for one in self.asked if not self.named[one] and not one.in_(self.table.near)]
         matter = [one for one in left if one.weight == 1 or self._is_in_cells(one)]
-        said = [one for one in self.records if all(term.in_(self._words(one)) for term in matter)]
+        rows = zip(self.records, self._words, strict=True)
+        said = [one for one, words in rows if all(term.in_(words) for term in matter)]
         return said if self.bound is None else self._within(said, self.bound)
 
     def _within(self, records: list[Record], bound: re.Match[str]) -> list[Record]:

@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable
 
 import pytest
-from papers import ONE_PIXEL
+from papers import ONE_PIXEL, needs_samples, sample
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
@@ -112,6 +112,38 @@ async def test_short_columns_of_prose_are_read_one_after_the_other() -> None:
 
     text = (await extract(page_of(draw), "a.pdf")).sections[0].text
     assert " ".join(text.split()) == " ".join((*left, *right))
+
+
+async def test_the_two_pages_of_an_open_book_are_read_one_after_the_other() -> None:
+    """Their lines share no height, and what begins in the gap, a page number, is far from either page."""
+
+    def draw(canvas: Canvas) -> None:
+        canvas.setPageSize((1200, 800))
+        for at in range(8):
+            canvas.drawString(80 + 15 * (at % 3), 700 - 13 * at, f"{at}. the left page goes on with its report here")
+            canvas.drawString(740 + 15 * (at % 3), 694 - 13 * at, f"{at}. on the right page people tell of their work")
+
+    text = (await extract(page_of(draw), "a.pdf")).sections[0].text
+    assert text.index("7. the left page") < text.index("0. on the right page")
+    assert "|" not in text
+
+
+async def test_a_wide_table_with_an_empty_strip_is_no_open_book() -> None:
+    def draw(canvas: Canvas) -> None:
+        canvas.setPageSize((1200, 800))
+        for at in range(8):
+            for x, cell in ((80, "Ada Meier"), (250, "New Bern"), (740, "3 May 2024"), (900, f"{at} pounds")):
+                canvas.drawString(x, 700 - 13 * at, cell)
+
+    text = (await extract(page_of(draw), "a.pdf")).sections[0].text
+    assert "| Ada Meier | New Bern | 3 May 2024 | 3 pounds |" in text
+
+
+@needs_samples
+@pytest.mark.parametrize(("file", "read"), [("right_to_left_02", "الإنسخن"), ("right_to_left_03", "فولادهای سازه")])
+async def test_a_ligature_of_an_arabic_page_is_read_in_the_order_of_its_letters(file: str, read: str) -> None:
+    document = await extract(sample(f"public/docling/{file}.pdf"), "a.pdf")
+    assert read in document.sections[0].text
 
 
 async def test_a_page_that_is_a_picture_but_for_one_line_is_told_as_unread() -> None:

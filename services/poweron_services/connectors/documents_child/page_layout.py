@@ -23,6 +23,8 @@ ROW_GAP = 2.2  # heights: rows of one table stand closer
 LINE_GAP = 0.75  # heights: more than this between lines begins a paragraph
 COLUMN_LINES = 6  # fewer lines side by side are a table, not columns of prose
 MOST_GUTTERS = 40  # places where a column of prose may begin, of a page
+BOOK_GAP = 3  # heights: narrower is no gap between two pages
+SAME_LINES = 0.7  # of the lines of two pages side by side; more of them are rows of a table
 LABEL_WORDS = 4  # more of them are a sentence
 WRAPPED = 0.6  # of the usual gap between rows: closer lines belong to one row
 FULL = 0.85  # of the width of a paragraph: a line this long was broken by the margin
@@ -178,6 +180,11 @@ def _cell(words: Sequence[Piece]) -> Piece:
 
 def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:
     """The highest two blocks of prose side by side: what is above, left, right and below of the gap."""
+    for gutter in _open_book(cells):
+        left = [cell for cell in cells if cell.x1 <= gutter]
+        right = [cell for cell in cells if cell.x1 > gutter]
+        if _are_pages(left, right):
+            return left, right
     starts = Counter(round(cell.x0) for cell in cells).most_common(MOST_GUTTERS)
     for gutter in sorted(start for start, lines in starts if lines >= COLUMN_LINES):
         for first, last in _bands(cells, gutter):
@@ -188,6 +195,25 @@ def _prose_columns(cells: Sequence[Piece]) -> tuple[list[Piece], ...] | None:
                 above = [cell for cell in cells if cell.top < first]
                 return above, left, right, [cell for cell in cells if cell.top > last]
     return None
+
+
+def _open_book(cells: Sequence[Piece]) -> Iterator[float]:
+    """Ends of strips that are empty from the top to the bottom, as between two pages of an open book."""
+    right = math.inf
+    for cell in sorted(cells, key=lambda cell: cell.x0):
+        if cell.x0 - right > BOOK_GAP * cell.height:
+            yield cell.x0
+        right = cell.x1 if right == math.inf else max(right, cell.x1)
+
+
+def _are_pages(left: Sequence[Piece], right: Sequence[Piece]) -> bool:
+    """Whether both sides are prose whose lines are not those of the other side, as the rows of a table are."""
+    sides = [_lines(left), _lines(right)]
+    if not all(_is_prose([_cell(line) for line in lines]) for lines in sides):
+        return False
+    fewer, more = sorted(sides, key=len)
+    heights = {round(line[0].top) for line in more}
+    return sum(round(line[0].top) in heights for line in fewer) < SAME_LINES * len(fewer)
 
 
 def _bands(cells: Sequence[Piece], gutter: float) -> Iterator[tuple[float, float]]:

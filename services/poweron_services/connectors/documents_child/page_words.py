@@ -6,12 +6,14 @@ a space is often not written, and often written between the letters of a word.
 
 import ctypes
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from pypdfium2 import raw
 
 from poweron_services.connectors.documents_child.page_layout import Piece
+from poweron_services.connectors.documents_child.symbol_fonts import is_symbol_font, symbol
 
 WORD_GAP = 0.2  # of the height of the letters
 OVERPRINT = 0.4  # of the width of a letter: the same one, printed again this close, makes it bold
@@ -21,6 +23,9 @@ MOST_LETTERS = 200_000  # of a page; more of them are no text that anybody reads
 
 SPACE, HARD_SPACE = 0x20, 0xA0
 ON_THE_SPOT = tuple((right, down) for right in (-1, 0, 1) for down in (-1, 0, 1))  # points from one place to the other
+LAM, ALEFS = "ل", "اأإآ"  # in one spot they are a ligature, which the library turns round
+FONT_SIGNS = {*range(0x80, 0xA0), *range(0xF020, 0xF100)}  # where fonts of signs have theirs, and no other font letters
+MOST_FONT_NAME = 128  # bytes
 HYPHEN = 0x02  # of the library: one at the end of a line, whose word goes on in the next
 
 Box = tuple[float, float, float, float]
@@ -58,7 +63,10 @@ class _Letters:
 
     def take(self, letter: str, box: Box) -> None:
         left, right, bottom, top = box
-        self.text += letter
+        if letter == LAM and left == self.last_left and self.text[-1] in ALEFS:
+            self.text = f"{self.text[:-1]}{LAM}{self.text[-1]}"
+        else:
+            self.text += letter
         self.last_left = left
         self.left = min(self.left, left)
         self.right = max(self.right, right)
@@ -137,12 +145,23 @@ def _letters(text_page: Any) -> Iterator[tuple[int, str, Box]]:
         code = code_of(text_page, index)
         if code > SPACE and code != HARD_SPACE:
             box_of(text_page, index, reference)
-            yield index, chr(code), (found.left, found.right, found.bottom, found.top)
+            letter = _sign(text_page, index, code) if code in FONT_SIGNS else chr(code)
+            yield index, letter, (found.left, found.right, found.bottom, found.top)
         elif code == HYPHEN:
             box_of(text_page, index, reference)
             yield index, "-", (found.left, found.right, found.bottom, found.top)
         elif code != SPACE or is_made_up(text_page, index) != 1:
             yield index, "", (0, 0, 0, 0)
+
+
+def _sign(text_page: Any, index: int, code: int) -> str:
+    """The sign of a font of signs, such as ☐; the letter itself, where the font is no known one."""
+    name, flags = ctypes.create_string_buffer(MOST_FONT_NAME), ctypes.c_int()
+    raw.FPDFText_GetFontInfo(text_page, index, name, MOST_FONT_NAME, ctypes.byref(flags))
+    font = name.value.decode(errors="replace").partition("+")[2] or name.value.decode(errors="replace")
+    plain = font.removesuffix("-Regular").removesuffix("MT")
+    spaced = re.sub(r"(?<=\D)(?=\d)", " ", plain)  # Wingdings2
+    return symbol(spaced, code) if is_symbol_font(spaced) else chr(code)
 
 
 def _quarter(text_page: Any, index: int) -> int:

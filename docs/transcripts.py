@@ -1,4 +1,4 @@
-"""Runs the commands that the README shows, on an empty data directory, and writes down what they print.
+"""Runs the commands that the README and the pages of `docs` show, on an empty data directory, and records their output.
 
 `make transcripts` does it; the tests run the same commands and compare.
 """
@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HOUSE = Path(__file__).parent.parent
-README = HOUSE / "README.md"
+PAGES = [HOUSE / "README.md", *(HOUSE / "docs" / f"{name}.md" for name in ("history", "why", "export"))]
+"""In the order in which the commands run: later pages show workflows of earlier ones."""
 COMMAND = "$ uv run poweron "
 SHOWN_HOME = "/home/ada/.local/share/poweron"
 
@@ -33,7 +34,7 @@ class Shell:
 
     def run(self, command: str, shown: str) -> str:
         """What the command prints, with the ids that `shown` has."""
-        done = subprocess.run(  # noqa: S603 - the commands of our own README
+        done = subprocess.run(  # noqa: S603 - the commands of our own pages
             [self._poweron(), *shlex.split(self._said(command, self.ids))],
             cwd=self.folder,
             env={**os.environ, **self.environment},
@@ -78,7 +79,7 @@ def blocks(text: str) -> list[str]:
 
 
 def main() -> None:
-    """Run every command of the README and put what it printed in place of what stands there."""
+    """Run every command of the pages and replace the output shown below it."""
     with tempfile.TemporaryDirectory(prefix="poweron-") as folder:
         (Path(folder) / "docs").symlink_to(HOUSE / "docs")
         shell = Shell(Path(folder), {"POWERON_HOME": f"{folder}/home"})
@@ -88,7 +89,11 @@ def main() -> None:
                 f"{COMMAND}{command}\n{shell.run(command, printed)}" for command, printed in conversation(block[0])
             )
 
-        README.write_text(_BLOCK.sub(rerun, README.read_text()))
+        try:
+            for page in PAGES:
+                page.write_text(_BLOCK.sub(rerun, page.read_text()))
+        finally:
+            shell.run("down", "")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""What the README and the pages of `docs` show is what happens."""
 
 import json
 import os
@@ -22,6 +22,7 @@ from poweron_services.secret_settings import setting_variables
 
 HOUSE = Path(__file__).parent.parent
 README = (HOUSE / "README.md").read_text()
+DOCS = HOUSE / "docs"
 
 
 def load(path: Path) -> ModuleType:
@@ -35,7 +36,9 @@ def load(path: Path) -> ModuleType:
 
 
 def test_the_list_of_tool_servers_that_is_shown_begins_with_the_one_that_is_run() -> None:
-    (shown,) = re.findall(r"^```json\n(\{\n  \"mcpServers\".*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(
+        r"^```json\n(\{\n  \"mcpServers\".*?)^```$", (DOCS / "mcp.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     example = json.loads((HOUSE / "docs" / "examples" / "mcp.json").read_text())
     assert json.loads(shown)["mcpServers"]["files"] == example["mcpServers"]["files"]
 
@@ -67,14 +70,15 @@ def home(software: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
-def test_the_commands_print_what_the_readme_shows(home: Path, tmp_path: Path) -> None:
+def test_the_commands_print_what_the_pages_show(home: Path, tmp_path: Path) -> None:
     (tmp_path / "docs").symlink_to(HOUSE / "docs")
     shell = transcripts.Shell(tmp_path, {"POWERON_HOME": str(home), "POWERON_KAFKA": "", "POWERON_POSTGRES": ""})
     try:
         shell.run("up", "")  # one start for all commands
-        for block in transcripts.blocks(README):
-            for command, shown in transcripts.conversation(block):
-                assert lasting(shell.run(command, shown)) == lasting(shown), f"{command}: run `make transcripts`"
+        for page in transcripts.PAGES:
+            for block in transcripts.blocks(page.read_text()):
+                for command, shown in transcripts.conversation(block):
+                    assert lasting(shell.run(command, shown)) == lasting(shown), f"{command}: run `make transcripts`"
     finally:
         shell.run("down", "")
 
@@ -117,8 +121,9 @@ def test_the_example_with_a_service_of_ones_own_runs(
     assert fact in done.stdout
 
 
-def test_every_command_of_the_readme_runs_where_it_stands_and_lets_the_next_one_run() -> None:
-    for block in examples("README.md", "sh"):
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{page.name}" for page in sorted(DOCS.glob("*.md")))])
+def test_every_command_of_a_page_runs_and_lets_the_next_one_run(page: str) -> None:
+    for block in examples(page, "sh"):
         commands = [line for line in block.splitlines() if re.search(r"\bpoweron [a-z]", line)]
         assert [line for line in commands if "uv run poweron " not in line] == []
         assert [line for line in commands[:-1] if " serve" in line and not line.endswith(" &")] == []
@@ -138,7 +143,8 @@ def test_the_example_in_python_runs(given: dict[str, str], tmp_path: Path) -> No
 
 
 def test_the_table_of_settings_names_every_setting_with_its_default() -> None:
-    shown = dict(re.findall(r"^\| `(?:POWERON_)?([A-Z]\w+)` \|(?: `(.*?)`)? \|", README, re.MULTILINE))
+    tables = "".join((DOCS / page).read_text() for page in ("settings.md", "web.md"))
+    shown = dict(re.findall(r"^\| `(?:POWERON_)?([A-Z]\w+)` \|(?: `(.*?)`)? \|", tables, re.MULTILINE))
     fields = {
         field.validation_alias if isinstance(field.validation_alias, str) else name.upper(): field
         for name, field in Settings.model_fields.items()
@@ -151,6 +157,17 @@ def test_the_table_of_settings_names_every_setting_with_its_default() -> None:
     }
 
 
+def test_the_page_of_commands_is_the_command_line() -> None:
+    page = load(DOCS / "commands.py")
+    assert (DOCS / "commands.md").read_text() == page.page(), "run `uv run docs/commands.py`"
+
+
+def test_the_index_names_every_page_and_the_readme_is_short() -> None:
+    index = (DOCS / "README.md").read_text()
+    assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name})" not in index] == []
+    assert len(README.encode()) <= 12_000
+
+
 def _parameters(command: Any) -> list[Any]:
     """What a command takes, and what those within it take."""
     inner = getattr(command, "commands", {}).values()
@@ -158,7 +175,10 @@ def _parameters(command: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(str(page.relative_to(HOUSE)) for page in [*HOUSE.glob("*.md"), *HOUSE.glob("*/README.md")])
+    "name",
+    sorted(
+        str(page.relative_to(HOUSE)) for page in [*HOUSE.glob("*.md"), *HOUSE.glob("*/README.md"), *DOCS.glob("*.md")]
+    ),
 )
 def test_what_a_page_names_exists(name: str) -> None:
     page = HOUSE / name

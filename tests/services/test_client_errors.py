@@ -35,7 +35,7 @@ from poweron_services.client.client_errors import (
 )
 
 PACKAGE = Path(poweron_services.__file__).parent
-README = (Path(__file__).parents[2] / "README.md").read_text()
+CODES = (Path(__file__).parents[2] / "docs" / "codes.md").read_text()
 OURS = re.compile(r"\bpoweron [a-z]|POWERON_|--[a-z]|Ctrl-C")
 ID = "e4d9c3d3-4439-547e-a89e-4165bcddd933"
 AT = "2026-11-22T18:18:21.658Z"
@@ -167,12 +167,11 @@ def told(error: ClientError, *, as_json: bool, capsys: pytest.CaptureFixture[str
     return ended.value.exit_code, printed, said.strip()
 
 
-def test_every_error_of_a_client_has_a_code_of_its_own_which_the_readme_names() -> None:
+def test_every_error_of_a_client_has_a_code_of_its_own_which_the_page_of_codes_names() -> None:
     codes = [each.code for each in get_args(ClientError)]
     assert sorted(codes) == sorted(get_args(ClientErrorCode))
     assert {error.code for error, _, _ in SAID.values()} == set(codes)
-    section = README.partition("## Exit codes")[2].partition("\n## ")[0]
-    assert [code for code in codes if f"`{code}`" not in section] == []
+    assert [code for code in codes if f"`{code}`" not in CODES] == []
 
 
 @pytest.mark.parametrize("asked", get_args(AskedFor))

@@ -53,7 +53,7 @@ def _wanted(problem: ErrorDetails, field: FieldInfo) -> str:
         kind = "number" if float in {field.annotation, *get_args(field.annotation)} else "whole number"
         bounds = number_range(_bound(field, "ge"), _bound(field, "le"), above=_bound(field, "gt"))
         return f"not a {kind} {bounds}; set it to such a number"
-    return f"not as it should be ({problem['msg']}); set it to what the README says"
+    return f"not as it should be ({problem['msg']}); docs/settings.md lists the possible values"
 
 
 def _bound(field: FieldInfo, name: str) -> Any:

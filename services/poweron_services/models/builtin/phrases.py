@@ -50,10 +50,10 @@ _PHRASES: Final[dict[str, dict[str, str]]] = {
     },
     "beyond": {
         "en": "The built-in model quotes what documents say; it writes nothing new, such as a translation, a reply or "
-        "better words. A language model does: name one in POWERON_MODEL (README, “With a language model”).",
+        "better words. A language model does: name one in POWERON_MODEL (docs/models.md).",
         "de": "Das eingebaute Modell zitiert, was Dokumente sagen; es schreibt nichts Neues wie eine Übersetzung, eine "
-        "Antwort oder bessere Worte. Ein Sprachmodell kann das: Nennen Sie eines in POWERON_MODEL (README, „With a "
-        "language model“).",
+        "Antwort oder bessere Worte. Ein Sprachmodell kann das: Nennen Sie eines in POWERON_MODEL "
+        "(docs/models.md).",
     },
     "no_documents": {
         "en": "There are no documents to answer from. Please hand over the documents that hold the answer.",

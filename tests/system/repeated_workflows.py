@@ -1,6 +1,6 @@
 """A long log: a few workflows under many ids, with what they kept.
 
-Each decision of `runs()` comes to the same when it is taken again (`tests/services/test_replay.py`), so a replay of all
+Each decision of `runs()` comes to the same when it is taken again (`tests/services/replay/test_replay.py`), so a replay of all
 of it must find nothing else. What a run kept is there once: the folder of each workflow is a link to that.
 """
 

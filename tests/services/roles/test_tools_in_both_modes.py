@@ -15,7 +15,7 @@ from poweron_services.models.builtin import BuiltinModel
 pytestmark = pytest.mark.usefixtures("logged")
 
 ID = workflow_id("/tests", "1")
-CLUB = Path(__file__).parents[2] / "docs" / "examples" / "club"
+CLUB = Path(__file__).parents[3] / "docs" / "examples" / "club"
 
 
 @pytest.mark.req("A-03")

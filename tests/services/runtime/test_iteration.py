@@ -29,7 +29,7 @@ from poweron_services.models.prompts import (
     SelectionPrompt,
 )
 
-SERVICES = Path(__file__).parents[2] / "services" / "poweron_services"
+SERVICES = Path(__file__).parents[3] / "services" / "poweron_services"
 DONE = {
     "decision": "stop",
     "reason": "It is done.",

@@ -33,7 +33,7 @@ from poweron_services.analytics.report_figures import read_figures
 pytestmark = pytest.mark.system
 
 EVENTS = topics.EVENTS.name
-GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
+GRAFANA = Path(__file__).parents[3] / "deploy" / "grafana"
 
 
 @pytest.fixture

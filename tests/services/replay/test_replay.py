@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("logged")
 
 EVERY = [*MODELS]
 RUNS_OF_RELEASES = sorted(replays.HISTORIES.glob("*/run_*.jsonl"))
-CLUB = Path(__file__).parents[2] / "docs" / "examples" / "club"
+CLUB = Path(__file__).parents[3] / "docs" / "examples" / "club"
 
 
 def expect_same(replayed: list[Replayed], *types: str) -> None:

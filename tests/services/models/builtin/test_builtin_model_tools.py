@@ -171,7 +171,7 @@ async def test_files_in_one_text_are_cited_by_their_own_names() -> None:
 
 
 async def test_a_sentence_of_a_paragraph_that_begins_with_a_label_is_quoted_once() -> None:
-    files = sorted((Path(__file__).parents[2] / "docs" / "examples" / "club").iterdir())
+    files = sorted((Path(__file__).parents[4] / "docs" / "examples" / "club").iterdir())
     text = "\n---\n".join(f"/srv/club/{file.name}:\n{file.read_text()}" for file in files)
     assert await process(QUESTION, text) == (
         "- “The committee lends three model ships to the exhibition in June.” — minutes.txt\n"

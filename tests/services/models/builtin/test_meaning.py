@@ -23,7 +23,7 @@ from poweron_services.models.embedding.packaged import packaged_embedder
 from poweron_services.models.prompts import SourceText
 from poweron_services.models.providers.embedding_endpoint import EmbeddingEndpoint
 
-ANSWERS = Path(__file__).parents[1] / "answers"
+ANSWERS = Path(__file__).parents[3] / "answers"
 pytestmark = pytest.mark.req("C-04")
 needs_package = pytest.mark.skipif(packaged_embedder() is None, reason="there is no package for this machine")
 

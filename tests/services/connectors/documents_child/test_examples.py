@@ -12,7 +12,7 @@ from extracted_markdown import parse_markdown
 
 from poweron_services.connectors.document_reader import extract
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 NAMES = [
     "budget.xlsx",
     "contract.docx",

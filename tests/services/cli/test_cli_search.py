@@ -18,7 +18,7 @@ from poweron_services.cli.ask_command import AskProgress
 from poweron_services.cli.main import app
 from poweron_services.config import Settings
 
-SITE = Path(__file__).parents[2] / "docs" / "examples" / "site"
+SITE = Path(__file__).parents[3] / "docs" / "examples" / "site"
 
 
 @pytest.fixture(autouse=True)

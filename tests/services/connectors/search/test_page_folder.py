@@ -10,7 +10,7 @@ from poweron_events.errors import Refused
 from poweron_services.connectors.search.page_folder import PageFolder
 from poweron_services.connectors.search.search_provider import SearchQuery, SearchResults
 
-TOWN = PageFolder(Path(__file__).parents[2] / "docs" / "examples" / "site")  # read once for all tests
+TOWN = PageFolder(Path(__file__).parents[4] / "docs" / "examples" / "site")  # read once for all tests
 CITY, HARBOR = "https://visit-port-alden.example", "https://harbor-museum.example"
 
 

@@ -24,7 +24,7 @@ from poweron_services.connectors.mcp.tool_server import tool_servers
 from poweron_services.connectors.web.host_patterns import HostPattern
 from poweron_services.connectors.web.web_settings import WebSettings
 
-LETTER = Path(__file__).parents[2] / "docs" / "examples" / "letter.txt"
+LETTER = Path(__file__).parents[4] / "docs" / "examples" / "letter.txt"
 
 
 async def _no_model(_: Any) -> Any:

@@ -27,7 +27,7 @@ from poweron_services.trace_export import openinference
 from poweron_services.trace_export.exported_trace import exported_trace, is_trace_of
 from poweron_services.trace_export.workflow_spans import ToldSpan, workflow_spans
 
-HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("v*/*.jsonl"))
+HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("v*/*.jsonl"))
 RECORDED = pytest.mark.parametrize("path", HISTORIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 NOBODY = "00000000-0000-0000-0000-000000000007"
 PROMPT, ANSWER = "What is the grand total?", '{"total": "$1,980.84"}'

@@ -35,7 +35,7 @@ from poweron_services.client.client_errors import (
 )
 
 PACKAGE = Path(poweron_services.__file__).parent
-CODES = (Path(__file__).parents[2] / "docs" / "codes.md").read_text()
+CODES = (Path(__file__).parents[3] / "docs" / "codes.md").read_text()
 OURS = re.compile(r"\bpoweron [a-z]|POWERON_|--[a-z]|Ctrl-C")
 ID = "e4d9c3d3-4439-547e-a89e-4165bcddd933"
 AT = "2026-11-22T18:18:21.658Z"

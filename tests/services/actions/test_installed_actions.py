@@ -21,7 +21,7 @@ from poweron_services.decider.action_lists import ActionLists
 pytestmark = pytest.mark.usefixtures("logged")
 
 ID = workflow_id("/tests", "1")
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "add-an-action.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "add-an-action.md").read_text()
 ASKED = {"action": "museum.tickets", "actionObjective": "Say what the tickets cost"}
 FILLED = {"schema": "parameters_v1", "parameters": {"visitors": 3}}
 

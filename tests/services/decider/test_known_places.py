@@ -171,7 +171,7 @@ def test_a_path_that_a_model_made_up_is_refused_and_not_repeated(path: str) -> N
 
 @pytest.mark.req("X-01")
 def test_the_settings_make_known_what_they_hand_to_a_server_and_to_no_other_one() -> None:
-    example = Path(__file__).parents[2] / "docs" / "examples" / "mcp.json"
+    example = Path(__file__).parents[3] / "docs" / "examples" / "mcp.json"
     configured_places = configured_places_of(read_servers(example, {}))
     club = Place("path", "path", "docs/examples/club")
     check_places([club], KnownPlaces.of([], configured_places["files"]))

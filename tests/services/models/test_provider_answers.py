@@ -305,7 +305,7 @@ async def test_what_came_in_place_of_json_is_named(provider: Provider, name: str
     [
         ("br", b"\x0b\x02", "it is compressed by 'br', which was not asked for"),
         ("gzip", b"{}", "it is not the gzip that it is said to be"),
-        ("gzip", gzip.compress(b"x" * 1_000)[:-20], "its gzip breaks off"),
+        ("gzip", gzip.compress(b"x" * 1_000, mtime=0)[:-20], "its gzip breaks off"),
     ],
     ids=["another", "not gzip", "half of it"],
 )
